@@ -23,6 +23,7 @@ from properties.families import (
     history,
     initialisation,
     masking,
+    padding,
     precision,
     purity,
     scale,
@@ -30,13 +31,15 @@ from properties.families import (
     training,
     transfer,
     values,
+    variants,
     weights,
 )
 from properties.property import Property
 
 FAMILIES = (
-    contract, transfer, purity, history, batch, values, sizes, masking, cross, weights, scale,
-    heads, gradients, dropout, dropped_pairs, training, precision, device, initialisation,
+    contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, variants,
+    weights, scale, heads, gradients, dropout, dropped_pairs, training, precision, device,
+    initialisation,
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ C = Capability
     C.BATCH,
     on=at_least(batch=2),
     limit=12,
-    hint="does a reshape, a softmax or a mean run over the batch axis?",
+    hint="no step may mix the sequences of a batch",
 )
 def each_sequence_is_attended_alone(context: CaseContext) -> None:
     """A sequence gives the same output alone as in a batch with others."""
@@ -55,7 +55,7 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
     on=compose(at_least(tokens=3), with_values(memory=MemoryLayout.CONTIGUOUS)),
     choose=select_plainest,
     about=UNUSUAL_MEMORY,
-    hint="view() needs contiguous memory; reshape() does not",
+    hint="in memory the numbers of x may lie in another order",
 )
 def the_memory_layout_does_not_matter(context: CaseContext) -> None:
     """The same numbers, laid out differently in memory, give the same output."""

@@ -26,7 +26,8 @@ C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
 WHERE_WEIGHTS_ARE = "the statement lists every weight with its name and shape"
-SQUEEZE_HINT = "squeeze() drops every axis of length one"
+REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in modules it holds"
+AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"
 CALLED_WIDTH = 64
 """Wider modules are built with their defaults, but not called: their weights are many."""
 
@@ -39,7 +40,7 @@ PLAIN = compose(at_least(tokens=3), with_values(dtype="float32"))
     limit=1,
     on=PLAIN,
     choose=select_plainest,
-    hint="compare the names and the order of the arguments with the statement, and what it returns",
+    hint="compare arguments, their order and the results to the statement",
 )
 def it_can_be_constructed(context: LiveContext) -> None:
     """It can be constructed with the arguments that the exercise names."""
@@ -91,7 +92,7 @@ FORM = (*BUILT, the_output_has_the_right_shape)
     on=with_values(batch=1),
     choose=select_plainest,
     about=SINGLE_SEQUENCE,
-    hint=SQUEEZE_HINT,
+    hint=AXIS_HINT,
 )
 def a_batch_of_one_stays_a_batch(context: CaseContext) -> None:
     """A batch of one sequence gives a batch of one output."""
@@ -103,7 +104,7 @@ def a_batch_of_one_stays_a_batch(context: CaseContext) -> None:
     on=lambda case: case if AXIS_OF_ONE.is_in(case) else replace(case, tokens=1, context_length=1),
     choose=select_plainest,
     about=AXIS_OF_ONE,
-    hint=SQUEEZE_HINT,
+    hint=AXIS_HINT,
 )
 def an_axis_of_length_one_stays(context: CaseContext) -> None:
     """A single token, or a width of one, keeps its axis."""
@@ -116,7 +117,6 @@ def an_axis_of_length_one_stays(context: CaseContext) -> None:
     after=BUILT,
     limit=1,
     on=at_least(tokens=3),
-    hint="wrap it in nn.Parameter, or let an nn.Linear or nn.ModuleList in `self` hold it",
 )
 def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
     """Every weight is a registered parameter, so that an optimizer trains it."""
@@ -125,7 +125,7 @@ def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
         if path not in registered:
             expected = f"`{path}` among the module's parameters"
             got = "it is not: no optimizer will see it"
-            raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got, hint=REGISTERED_HINT)
         if not registered[path].trainable:
             expected = f"`{path}` with requires_grad=True"
             got = "requires_grad=False: it never changes"
@@ -138,7 +138,7 @@ def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
     after=BUILT,
     limit=1,
     on=at_least(tokens=3),
-    hint="a mask or a table is a buffer",
+    hint="what the statement does not name is no parameter",
 )
 def there_are_no_other_parameters(context: LiveContext) -> None:
     """It has the trainable parameters that are asked for, and no others."""
@@ -168,7 +168,7 @@ def _list_missing(context: LiveContext, case: Case) -> list[str]:
     limit=1,
     choose=select_plainest,
     about=BIASES,
-    hint="pass bias=qkv_bias to all three layers",
+    hint="qkv_bias decides for queries, keys and values, for all three alike",
 )
 def the_biases_follow_the_option(context: LiveContext) -> None:
     """Queries, keys and values have a bias exactly when qkv_bias asks for it; by default not."""
@@ -195,7 +195,7 @@ def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
     after=(it_can_be_constructed,),
     limit=1,
     on=with_values(heads=3),
-    hint="assert d_out % num_heads == 0",
+    hint="whatever leaves a remainder is refused, not only these numbers",
 )
 def heads_that_do_not_divide_the_width_are_refused(context: LiveContext) -> None:
     """A width that the heads do not divide is refused at construction."""
@@ -203,10 +203,11 @@ def heads_that_do_not_divide_the_width_are_refused(context: LiveContext) -> None
         case = replace(context.case, heads=heads)
         arguments = context.contract.build_arguments(case)
         arguments.update({name: width for name in ("d_out", "n_embd") if name in arguments})
-        _assert_refused(context, arguments, f"{width} is not divisible by {heads} heads")
+        assert_refused(context, arguments, f"{width} is not divisible by {heads} heads")
 
 
-def _assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: str) -> None:
+def assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: str) -> None:
+    """Raise Violation unless the constructor refuses these arguments."""
     try:
         context.harness.subject.construct(context.contract.name, arguments, None)
     except SubmissionFailed as refusal:
@@ -224,7 +225,7 @@ def _assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: s
     after=BUILT,
     limit=1,
     on=compose(at_least(tokens=3), with_values(bias=True, dropout=0.5)),
-    hint="give the arguments the order of the statement, none of them after a *",
+    hint="the order is that of the statement, with no argument after a *",
 )
 def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
     """It is built by position as by name, in the order of the statement."""
@@ -306,7 +307,11 @@ def the_config_holds_all_it_needs(context: LiveContext) -> None:
         context.harness.subject.construct(context.contract.name, arguments, None, given=given)
 
 
-@family_property(after=FORM, dtypes=("float64", "float32"), hint="build new tensors with x.dtype")
+@family_property(
+    after=FORM,
+    dtypes=("float64", "float32"),
+    hint="look for casts, and at the dtypes of new tensors",
+)
 def the_dtype_is_kept(context: CaseContext) -> None:
     """The output has the dtype of the input."""
     for name, dtype in zip(context.output_names, context.call().dtypes, strict=True):
@@ -314,7 +319,7 @@ def the_dtype_is_kept(context: CaseContext) -> None:
             raise Violation(ViolationKind.DTYPE, context.case.dtype, dtype, name)
 
 
-@family_property(after=FORM, hint="build new tensors with device=x.device")
+@family_property(after=FORM, hint="a new tensor is on the CPU unless it is told a device")
 def the_device_is_kept(context: CaseContext) -> None:
     """The output is on the device of the input."""
     for name, device in zip(context.output_names, context.call().devices, strict=True):
@@ -323,7 +328,8 @@ def the_device_is_kept(context: CaseContext) -> None:
 
 
 @family_property(
-    after=FORM, hint="does an exponential overflow, or has a row of scores nothing but -inf?"
+    after=FORM,
+    hint="∞ − ∞, 0 · ∞ and 0 / 0 are NaN: find the first step that has one",
 )
 def the_output_is_finite(context: CaseContext) -> None:
     """Every number of the output is finite."""
@@ -338,10 +344,10 @@ def the_output_is_finite(context: CaseContext) -> None:
     on=at_least(tokens=6),
     choose=select_plainest,
     about=SHORTER_THAN_CONTEXT,
-    hint="cut the mask to the number of tokens: mask[:num_tokens, :num_tokens]",
+    hint="one module gets inputs of many lengths; all it makes has to fit",
 )
 def every_length_up_to_the_context_works(context: CaseContext) -> None:
-    """One module takes any number of tokens from 1 to context_length."""
+    """One module takes any number of tokens, from 1 to the longest length."""
     longest = context.case.context_length
     lengths = {1, 2, longest // 2, longest - 1, longest} if longest <= 16 else {1, longest}
     # The longest first: a mask that is cached for a single token would broadcast to all others.
@@ -354,7 +360,6 @@ def every_length_up_to_the_context_works(context: CaseContext) -> None:
     C.FUSED,
     after=FORM,
     limit=1,
-    hint="call torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
 )
 def it_goes_through_the_fused_attention(context: LiveContext) -> None:
     """It computes attention with F.scaled_dot_product_attention."""
@@ -366,11 +371,11 @@ def it_goes_through_the_fused_attention(context: LiveContext) -> None:
 
 @family_property(
     C.STATED,
-    C.MASK,
+    C.TAKES_MASK,
     after=FORM,
     limit=2,
     on=with_values(mask_form=MaskForm.NONE),
-    hint="mask=None",
+    hint="the mask is optional: forward has to do without one",
     redundant_because="other claims leave the mask out too; this one says so to whoever demands it",
 )
 def the_mask_may_be_left_out(context: LiveContext) -> None:

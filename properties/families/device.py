@@ -29,7 +29,7 @@ SECOND_DEVICE = "meta"
     on=with_values(dtype="float32"),
     dtypes=("float32",),
     limit=1,
-    hint="tensors that are parameters or buffers move along; make others from x",
+    hint="parameters and buffers move along, other tensors do not",
 )
 def it_moves_to_another_dtype(context: LiveContext) -> None:
     """module.to(torch.float64) moves everything that forward needs."""
@@ -62,7 +62,7 @@ def _assert_moves_to_float64(context: LiveContext, adapter: ModuleAdapter) -> No
     limit=1,
     dtypes=("float32",),
     on=with_values(dtype="float32"),
-    hint="register masks as buffers, or make them in forward with device=x.device",
+    hint="parameters and buffers move along, other tensors do not",
 )
 def it_moves_to_another_device(context: LiveContext) -> None:
     """Moved to another device by .to(), as to a GPU, it has all that it needs there."""

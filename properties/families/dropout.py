@@ -27,6 +27,7 @@ from properties.case import Case, InputContent, MaskForm, MemoryLayout
 from properties.cases.case_tensors import make_generator
 from properties.cases.case_transforms import with_values
 from properties.contract import Capability
+from properties.counting import count_share
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import (
     make_identity_projection,
@@ -51,8 +52,8 @@ TOKENS = 16
 DROPOUT_SEED = 1
 """The seed of the submission's random numbers, so that counts are the same in every run."""
 FALSE_POSITIVE_RATE = 1e-10
-RATE_HINT = "nn.Dropout(dropout) on the attention weights, after the softmax, and nowhere else"
-VALUES_HINT = "is dropout applied to the values, or to the input, as well as to the weights?"
+RATE_HINT = "dropout acts on the weights, after the softmax, and nowhere else"
+VALUES_HINT = "is dropout applied to the values, or to the input?"
 EXTRA_DROPOUT = Note(
     "extra_dropout",
     "besides the attention weights, dropout also acts on the output; the exercise does not ask "
@@ -71,7 +72,7 @@ def simplify_for_counting(case: Case) -> Case:
     case = replace(case, batch=1, tokens=TOKENS, context_length=TOKENS, d_in=TOKENS)
     case = replace(case, heads=2, head_dim=TOKENS, bias=False, dropout=0.3, sharpness=1)
     case = replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
-    return replace(case, mask_form=MaskForm.NONE, dtype="float32")
+    return replace(case, mask_form=MaskForm.NONE, window=TOKENS, dtype="float32")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,25 +97,19 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
     """Call the module in training on enough sequences for the counts."""
     case = context.case
     parameters = make_revealing_parameters(context)
-    visible = find_visible(context)
+    visible = context.list_visible()
     per_sequence = int(visible.sum()) * case.heads
     one = make_unlike_tokens(case) * _draw_units(context)
     x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
     options = CallOptions(training=True, seed=DROPOUT_SEED)
     weights = split_heads(context.run_module(x, parameters, options=options)[0], case.heads)
-    ratio = weights[..., : case.tokens] * visible.sum(-1, keepdim=True)
+    exact = context.compute_expected(one, parameters).exact.weights
+    ratio = weights[..., : case.tokens] / exact.where(visible, 1.0)
     output = context.run_module(_make_single_tokens(context), parameters, options=options)[0]
     zero = (split_heads(output, case.heads) == 0)[:, 0, 0]
     partial = zero[~zero.all(-1)]
     lost = (ratio[..., 0] == 0).all(-1)
     return DropoutObservation(ratio[..., visible], lost, zero.all(-1), bool(partial.any()))
-
-
-def find_visible(context: CaseContext) -> Bool[Tensor, "tokens tokens"]:
-    """Return which tokens each token attends to, all of them alike, without a mask."""
-    tokens = context.case.tokens
-    visible = context.may_attend(tokens, None)
-    return torch.ones(tokens, tokens, dtype=torch.bool) if visible is None else visible
 
 
 def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
@@ -134,7 +129,7 @@ def make_revealing_parameters(context: CaseContext) -> Parameters:
     case = context.case
     unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _draw_units(context)
     zeros = zero_parameters(context, "W_q", "W_k", "b_q", "b_k", "b_v")
-    values = {"W_v": unit.repeat(case.heads, 1), **make_identity_projection(context)}
+    values = {"W_v": unit.repeat(case.kv_heads, 1), **make_identity_projection(context)}
     return replace_parameters(context, **zeros, **values)
 
 
@@ -255,7 +250,8 @@ def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> 
     exact, tolerance = factor * expected.outputs[0], factor * expected.tolerances[0].exact
     off = (output != 0) & ~((output - exact).abs() <= tolerance)
     if bool(off.any()):
-        got = f"{int(off.sum())} of {int((output != 0).sum())} are other numbers"
+        share = count_share(int(off.sum()), int((output != 0).sum()), "kept weight")
+        got = f"{share} multiplied by something else"
         raise _make_factor_violation(context, factor, got)
 
 
@@ -263,7 +259,7 @@ def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> 
     C.DROPOUT,
     on=simplify_for_counting,
     limit=1,
-    hint="draw one mask of the shape of the weights: (batch, heads, tokens, tokens)",
+    hint="each weight is dropped or kept by a draw of its own",
     dtypes=("float64",),
 )
 def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
@@ -299,7 +295,8 @@ def _assert_values_lost_by_chance(
     if is_improbable(hits, heads, rate**context.case.tokens):
         got = f"in {hits} of {heads} heads no query got anything of the first token"
         expected = ONLY_WEIGHTS_DROPPED
-        raise Violation(ViolationKind.VALUE, expected, got, "training", hint=VALUES_HINT)
+        where = "outputs in training"
+        raise Violation(ViolationKind.VALUE, expected, got, where, hint=VALUES_HINT)
 
 
 @family_property(
@@ -316,7 +313,7 @@ def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     share = estimate_second_keep_rate(context, observation)
     whole = _compute_whole_value_rate(context, share)
     expected = "the share of values that vanish as a whole"
-    _assert_frequency(observation.vanished_rows, whole, expected, "training")
+    _assert_frequency(observation.vanished_rows, whole, expected, "outputs in training")
     if share < 1:
         _assert_dropout_of_output(context)
 
@@ -327,7 +324,7 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     Every element of the output is then the sum of all heads' results, which are complete or zero.
     """
     got = "single coordinates of what the heads return vanish, too"
-    problem = Violation(ViolationKind.VALUE, ONLY_WEIGHTS_DROPPED, got, "training")
+    problem = Violation(ViolationKind.VALUE, ONLY_WEIGHTS_DROPPED, got, "outputs in training")
     if not context.contract.has(C.OUTPUT_PROJECTION):
         raise problem
     case = context.case
@@ -348,7 +345,7 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     choose=select_plainest,
     limit=1,
     about=DROPOUT,
-    hint="F.dropout needs training=...",
+    hint="in evaluation nothing is dropped, and nothing scaled",
 )
 def evaluation_ignores_dropout(context: CaseContext) -> None:
     """In evaluation mode the output is that of attention without dropout."""
@@ -360,7 +357,7 @@ def evaluation_ignores_dropout(context: CaseContext) -> None:
     C.DROPOUT,
     on=simplify_for_counting,
     limit=1,
-    hint="draw anew in every call",
+    hint="each call in training draws anew, from torch's random numbers",
     dtypes=("float64",),
 )
 def every_call_drops_anew(context: LiveContext) -> None:

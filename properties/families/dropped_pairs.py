@@ -19,7 +19,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from properties.case import Case
-from properties.contract import Capability
+from properties.contract import Capability, Contract
+from properties.counting import count
 from properties.families.contract import FORM
 from properties.families.dropout import (
     DROPOUT_SEED,
@@ -28,7 +29,6 @@ from properties.families.dropout import (
     compute_log_chance,
     dropout_drops_the_stated_share,
     estimate_second_keep_rate,
-    find_visible,
     make_revealing_parameters,
     make_unlike_tokens,
     observe_dropout,
@@ -83,13 +83,19 @@ def fit_sizes(case: Case, sizes: Mapping[str, object]) -> Case:
     return replace(case, head_dim=case.tokens, d_in=case.tokens)
 
 
+def fit_visibly(contract: Contract, case: Case) -> Case:
+    """Return the nearest case of a contract whose heads are wide enough to show all weights."""
+    case = contract.fit(case)
+    return contract.fit(replace(case, tokens=min(case.tokens, case.head_dim, case.d_in)))
+
+
 @family_property(
     C.DROPOUT,
     C.WIDTHS,
     after=(dropout_drops_the_stated_share,),
     on=simplify_for_counting,
     limit=1,
-    hint="draw one number for each weight, from (batch, heads, tokens, tokens), at every rate",
+    hint="each weight is dropped or kept by a draw of its own, at any rate",
     dtypes=("float64",),
 )
 def no_two_weights_are_dropped_together(context: LiveContext) -> None:
@@ -97,12 +103,12 @@ def no_two_weights_are_dropped_together(context: LiveContext) -> None:
     if estimate_second_keep_rate(context, context.compute_once(observe_dropout)) < 1:
         return  # elements of the output are dropped as well, and hide which weights are
     for sizes in SIZES:
-        case = context.contract.fit(fit_sizes(context.case, sizes))
+        case = fit_visibly(context.contract, fit_sizes(context.case, sizes))
         if case.dtype == "bfloat16" and not context.contract.has(Capability.STATED):
             continue  # nothing says that it computes in half precision
         other = context.harness.create_context(case)
         kept = observe_kept(other)
-        visible = find_visible(other)
+        visible = other.list_visible()
         if bool(kept[..., visible].all()):
             _assert_rate(case, kept[..., visible])
         found = (_find_like_pair(case, kept, visible, name, axis) for name, axis in PARTS.items())
@@ -118,11 +124,11 @@ PARTS = {"calls": 0, "sequences": 1, "heads": 2, "queries": 3, "keys": 4}
 
 
 def _assert_rate(case: Case, kept: Tensor) -> None:
-    dropped, count = int((~kept).sum()), kept.numel()
-    if compute_log_chance(dropped, count, case.dropout) < math.log(FALSE_POSITIVE_RATE):
+    dropped, total = int((~kept).sum()), kept.numel()
+    if compute_log_chance(dropped, total, case.dropout) < math.log(FALSE_POSITIVE_RATE):
         expected = f"the share of dropped weights: {case.dropout:.4f}"
-        got = f"{dropped / count:.4f} (of {count} looked at)"
-        where = f"{case.heads} heads in training, {_describe(case)}"
+        got = f"{dropped / total:.4f} (of {total} looked at)"
+        where = f"{count(case.heads, 'head')} in training, {_describe(case)}"
         raise Violation(ViolationKind.VALUE, expected, got, where, hint=RATE_HINT)
 
 

@@ -35,10 +35,7 @@ GRADIENT_SIZES = (
     {"batch": 9, "tokens": 17, "d_in": 33, "heads": 6, "head_dim": 8, "sharpness": 2},
 )
 LOSS_FACTORS = (2.0**20, 2.0**-20)
-CUT_HINT = (
-    "is there a detach(), .data, .item(), torch.no_grad(), a new tensor made of old numbers, a "
-    "change in place, a clamp, or a hook?"
-)
+CUT_HINT = "does something cut or change gradients: detach(), a clamp, a hook?"
 
 
 def compute_exact_gradients(context: CaseContext) -> ExactGradients:
@@ -106,7 +103,7 @@ def every_weight_gets_a_gradient(context: CaseContext) -> None:
     after=(the_gradient_of_the_input_is_right,),
     on=at_least(tokens=3, batch=2, heads=2),
     limit=2,
-    hint="is there a random number, or a sum in changing order, on the way back?",
+    hint="is there something random, such as an order, on the way back?",
 )
 def the_same_backward_gives_the_same_gradients(context: LiveContext) -> None:
     """Two backward passes of the same numbers give exactly the same gradients."""
@@ -144,7 +141,7 @@ def each_argument_gets_its_gradient_alone(context: LiveContext) -> None:
     C.MODULE,
     sizes=GRADIENT_SIZES,
     after=(the_gradients_of_the_weights_are_right,),
-    hint="is there a size in the code that others do not reach?",
+    hint="does something in the code fit small sizes only?",
 )
 def gradients_are_right_at_every_size(context: CaseContext) -> None:
     """Long sequences, many heads and wide ones have the gradients of the equation, too."""
@@ -179,7 +176,7 @@ def the_gradients_of_the_returned_weights_are_right(context: CaseContext) -> Non
     after=(the_gradients_of_the_weights_are_right,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
-    hint="are gradients clipped, clamped or rounded?",
+    hint="does anything depend on how large the gradients are?",
 )
 def gradients_grow_with_the_loss(context: CaseContext) -> None:
     """A loss a million times as large has gradients a million times as large, or as small."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from properties.case import Case, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
-from properties.families.contract import FORM, SQUEEZE_HINT
+from properties.families.contract import AXIS_HINT, FORM
 from properties.families.parameter_transforms import (
     make_identity_projection,
     permute_heads,
@@ -24,7 +24,7 @@ from properties.tolerance import Tolerance
 family_property = PropertyFamily(PropertyGroup.HEADS, FORM)
 C = Capability
 SEVERAL_HEADS = at_least(heads=2, tokens=2)
-HINT = "split with view(b, t, heads, head_dim).transpose(1, 2), merge with transpose(1, 2) first"
+HINT = "a head owns the same block of columns before and after attention"
 
 
 def share_mask_across_heads(case: Case) -> Case:
@@ -42,7 +42,7 @@ def share_mask_across_heads(case: Case) -> Case:
     on=with_values(heads=1),
     choose=select_plainest,
     about=SINGLE_HEAD,
-    hint=SQUEEZE_HINT,
+    hint=AXIS_HINT,
 )
 def a_single_head_works_like_several(context: CaseContext) -> None:
     """With a single head, too, everything returned has all its axes."""
@@ -53,31 +53,34 @@ def a_single_head_works_like_several(context: CaseContext) -> None:
     C.HEADS,
     C.PROJECTED,
     C.MODULE,
+    C.UNBIASED,
     on=compose(SEVERAL_HEADS, share_mask_across_heads),
     limit=3,
     hint=HINT,
 )
 def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
     """Heads with each other's weights exchange their places in the output, nothing more."""
-    order = torch.arange(context.case.heads).roll(1)
+    groups = context.case.kv_heads  # heads that share keys stay together
     moved = {
-        name: permute_heads(tensor, order)
+        name: permute_heads(tensor, groups)
         for name, tensor in context.parameters.items()
         if name not in ("W_o", "b_o")
     }
     before, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
     if context.parameters.W_o is not None:
         # Each head's columns move along, so that the sum over the heads stays the same.
-        moved["W_o"] = permute_heads(context.parameters.W_o.mT, order).mT
+        moved["W_o"] = permute_heads(context.parameters.W_o.mT, groups).mT
     else:
-        before, exact, float32 = (_permute_output_heads(t, order) for t in (before, exact, float32))
+        before, exact, float32 = (
+            _permute_output_heads(t, groups) for t in (before, exact, float32)
+        )
     output = context.run(parameters=replace_parameters(context, **moved))[0]
     context.assert_unchanged(output, before, Tolerance(exact, float32))
 
 
-def _permute_output_heads(output: Tensor, order: Tensor) -> Tensor:
+def _permute_output_heads(output: Tensor, groups: int) -> Tensor:
     """Reorder the heads' parts of an output."""
-    return permute_heads(output.movedim(-1, 0), order).movedim(0, -1)
+    return permute_heads(output.movedim(-1, 0), groups).movedim(0, -1)
 
 
 @family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
@@ -110,7 +113,8 @@ def each_head_fills_only_its_own_part(context: CaseContext) -> None:
     before = context.run(parameters=base)[0]
     for head in {0, heads - 1}:
         rows = slice(head * d, (head + 1) * d)
-        changed = {n: getattr(base, n).clone() for n in ("W_q", "W_k", "W_v")}
+        own = ("W_q", "W_k", "W_v") if context.case.kv_heads == heads else ("W_q",)
+        changed = {n: getattr(base, n).clone() for n in own}
         for tensor in changed.values():
             tensor[rows] *= -2
         after = context.run(parameters=replace_parameters(context, **identity, **changed))[0]
@@ -123,10 +127,10 @@ def each_head_fills_only_its_own_part(context: CaseContext) -> None:
 @family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
 def a_head_s_values_may_be_written_in_another_basis(context: CaseContext) -> None:
     """A change of basis of each head's values, undone in the output layer, changes nothing."""
-    heads, p = context.case.heads, context.parameters
+    width, p = context.case.head_dim, context.parameters
     assert p.W_o is not None
-    rotated = rotate_within_heads(p.W_v, heads)
-    moved = {"W_v": rotated, "W_o": rotate_within_heads(p.W_o.mT, heads).mT}
+    rotated = rotate_within_heads(p.W_v, width)
+    moved = {"W_v": rotated, "W_o": rotate_within_heads(p.W_o.mT, width).mT}
     if p.b_v is not None:
-        moved["b_v"] = rotate_within_heads(p.b_v, heads)
+        moved["b_v"] = rotate_within_heads(p.b_v, width)
     context.assert_answer_unchanged(context.run(parameters=replace_parameters(context, **moved)))

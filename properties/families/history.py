@@ -62,7 +62,7 @@ MIXED_STEPS = 7
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="is something kept in `self` (or outside) from one call to the next?",
+    hint="is something kept, in `self` or outside, from call to call?",
 )
 def earlier_calls_do_not_matter(context: LiveContext) -> None:
     """What it was called with before, of any length, in training or not, changes no answer."""
@@ -76,7 +76,7 @@ def earlier_calls_do_not_matter(context: LiveContext) -> None:
     sizes=FIRST_CALL_SIZES,
     on=keep_for_histories,
     dtypes=("float64",),
-    hint="is something made in the first call, and kept as it was made there?",
+    hint="is something made in the first call, and kept as it was then?",
 )
 def the_first_call_does_not_matter(context: LiveContext) -> None:
     """Whatever it was called with first, in whatever mode, later answers are the same."""
@@ -94,7 +94,7 @@ def the_first_call_does_not_matter(context: LiveContext) -> None:
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="what is remembered of a tensor must not be found again by its id() or data_ptr()",
+    hint="a tensor that was seen before may hold other numbers now",
 )
 def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None:
     """A tensor that is written over, extended or freed, and given again, is a new input."""
@@ -116,7 +116,7 @@ def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="keep sizes and state in `self`, not in the class or a global",
+    hint="is something shared: in the class, in a global, in a default?",
 )
 def other_instances_do_not_matter(context: LiveContext) -> None:
     """Other modules alive at the same time, of other sizes, change no answer."""
@@ -131,7 +131,7 @@ def other_instances_do_not_matter(context: LiveContext) -> None:
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="leave the rate and self.training to nn.Dropout, train() and eval()",
+    hint="does an evaluation leave something behind: a mode, a rate, a mask?",
 )
 def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     """After evaluations, and whatever else came between, training drops as it did at first."""
@@ -145,7 +145,7 @@ def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="is something computed from the weights kept, or shared with copies?",
+    hint="is something kept, shared or rounded when it is moved or copied?",
 )
 def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     """Weights loaded and loaded back, other dtypes, and copies that change, change no answer."""
@@ -161,7 +161,7 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="is something computed from the weights kept, and not computed again when they change?",
+    hint="is something that was computed from the weights kept?",
 )
 def new_weights_are_used_at_once(context: LiveContext) -> None:
     """Weights loaded, written in place, or replaced count from the next call on, in any mode."""
@@ -188,7 +188,7 @@ def new_weights_are_used_at_once(context: LiveContext) -> None:
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="load_state_dict() copies numbers into the parameters that are there",
+    hint="optimizers hold on to parameters: only their numbers may change",
 )
 def loading_and_moving_keep_the_parameters(context: LiveContext) -> None:
     """Loading, moving and copying keep parameters, flags and mode: an optimizer goes on."""

@@ -32,7 +32,7 @@ C = Capability
     after=(the_weights_are_registered_and_trainable,),
     limit=3,
     on=at_least(tokens=3),
-    hint="is something computed from the weights before forward is called?",
+    hint="the weights are lent for one call: each call has to read them anew",
 )
 def it_takes_weights_from_outside(context: LiveContext) -> None:
     """By torch.func.functional_call it computes with the weights given, and keeps its own."""
@@ -49,7 +49,7 @@ def it_takes_weights_from_outside(context: LiveContext) -> None:
     C.BATCH,
     limit=3,
     on=at_least(tokens=3),
-    hint="vmap cannot follow .item(), nor if, on the values of tensors",
+    hint="under vmap neither .item() nor `if` on a tensor's values can work",
 )
 def it_can_be_mapped_over_an_axis(context: LiveContext) -> None:
     """By torch.func.vmap it answers for each item of another axis as it does for it alone."""
@@ -69,7 +69,7 @@ def it_can_be_mapped_over_an_axis(context: LiveContext) -> None:
     after=(bfloat16_runs,),
     on=compose(at_least(tokens=3), with_values(dtype="bfloat16")),
     dtypes=("bfloat16",),
-    hint="build new tensors with the dtype of what they are combined with, not with x.dtype",
+    hint="under autocast layers answer in bfloat16, though x is float32",
 )
 def it_runs_under_autocast(context: LiveContext) -> None:
     """Under torch.autocast it is as exact as in bfloat16, its weights being float32."""

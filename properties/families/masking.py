@@ -34,7 +34,7 @@ MASK_NUMBERS = {
     torch.int64: (1, -2, 2**32),
 }
 """types that a mask may have, and numbers of that type other than zero"""
-CAUSAL_HINT = "is the mask applied before the softmax, and does it hide what is above the diagonal?"
+CAUSAL_HINT = "nothing of later tokens may enter: no score, no value, no mean"
 SIZES_OF_MASKED = {"batch": 2, "tokens": 4, "heads": 2, "head_dim": 2, "d_in": 3}
 TWO_AXES = ({**SIZES_OF_MASKED, "mask_form": MaskForm.QUERY_KEY},)
 MASK_FORMS = tuple(
@@ -92,7 +92,7 @@ def derivatives_reach_only_the_past(context: CaseContext) -> None:
             raise Violation(ViolationKind.VALUE, "0", f"{float(future):.3g}", where)
 
 
-@family_property(C.CAUSAL, C.TOKENS, hint=CAUSAL_HINT)
+@family_property(C.CAUSAL, C.TOKENS, hint="of a single visible token the weight is 1")
 def the_first_token_sees_only_itself(context: CaseContext) -> None:
     """The first output is the first token's own value, whatever follows."""
     first = context.compute_expected(context.x[:, :1])
@@ -102,8 +102,10 @@ def the_first_token_sees_only_itself(context: CaseContext) -> None:
 @family_property(
     C.CAUSAL,
     C.TOKENS,
+    C.ANY_DISTANCE,
+    C.PLACELESS,
     on=at_least(tokens=3),
-    hint="without positions the past is a set: nothing may depend on its order",
+    hint="without positions nothing may depend on the order of the past",
 )
 def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:
     """Reordering the earlier tokens leaves the last output unchanged."""
@@ -118,7 +120,7 @@ def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:
     sizes=TWO_AXES,
     on=with_values(mask_form=MaskForm.QUERY_KEY),
     about=MASK_OF_TWO_AXES,
-    hint="a mask of queries and keys holds for all sequences and heads: do not index other axes",
+    hint="a mask of queries and keys holds for all sequences and heads",
 )
 def a_mask_may_lack_axes(context: CaseContext) -> None:
     """A mask of queries and keys alone is taken for all sequences and heads."""
@@ -130,7 +132,7 @@ def a_mask_may_lack_axes(context: CaseContext) -> None:
     sizes=MASK_FORMS,
     on=lambda case: case if MASK_OF_MORE_AXES.is_in(case) else None,
     about=MASK_OF_MORE_AXES,
-    hint="where the mask is False, the score becomes -inf",
+    hint="an axis of length one stands for all sequences, heads or queries",
 )
 def every_form_of_mask_is_understood(context: CaseContext) -> None:
     """Any mask that broadcasts acts like the full (b, h, t, t) one."""
@@ -146,7 +148,7 @@ def every_form_of_mask_is_understood(context: CaseContext) -> None:
     limit=3,
     choose=select_plainest,
     about=MASK_OF_NUMBERS,
-    hint="only 0 and False block: compare with == 0 before converting the mask to another type",
+    hint="only 0 and False block, in a mask of any type",
 )
 def any_number_but_zero_lets_attend(context: CaseContext) -> None:
     """In a mask of any type, every number but zero lets attend: -1, 0.5 and 200 like 1."""
@@ -163,7 +165,7 @@ def any_number_but_zero_lets_attend(context: CaseContext) -> None:
     on=compose(at_least(tokens=5, batch=3), with_values(mask_form=MaskForm.QUERY_KEY)),
     after=(every_form_of_mask_is_understood,),
     sizes=({"batch": 3, "tokens": 6}, {"batch": 4, "tokens": 18, "heads": 1}),
-    hint="is what holds of one sequence's mask, or of the last call's, taken for all?",
+    hint="the mask of a sequence holds for it alone, whatever others have",
 )
 def each_sequence_has_its_own_mask(context: CaseContext) -> None:
     """Sequences with other masks, one full, one causal, some padded, keep to their own."""
@@ -201,7 +203,7 @@ def _list_kinds_of_masks(t: int) -> Iterator[tuple[Tensor, ...]]:
     on=MASKED,
     after=(every_form_of_mask_is_understood,),
     limit=2,
-    hint="is one blocked row taken for a blocked mask, or does its NaN reach other rows?",
+    hint="a blocked row, NaN or not, has nothing to do with other rows",
 )
 def a_query_that_sees_nothing_spoils_no_other(context: CaseContext) -> None:
     """A query that may attend to nothing leaves the others as they are, in every sequence."""
@@ -225,7 +227,7 @@ def a_query_that_sees_nothing_spoils_no_other(context: CaseContext) -> None:
     C.MASK,
     on=MASKED,
     limit=3,
-    hint="mask == 0 blocks; is the mask applied before softmax?",
+    hint="where the mask is 0 or False, nothing of that token may enter",
     essential=True,
 )
 def blocked_tokens_change_nothing(context: CaseContext) -> None:
@@ -242,16 +244,22 @@ def blocked_tokens_change_nothing(context: CaseContext) -> None:
         context.assert_unchanged(output[rows], context.output[rows], context.tolerance[rows], what)
 
 
-@family_property(C.MASK, on=with_values(mask_form=MaskForm.QUERY_KEY), limit=3)
+@family_property(C.TAKES_MASK, on=with_values(mask_form=MaskForm.QUERY_KEY), limit=3)
 def a_mask_of_ones_is_no_mask(context: CaseContext) -> None:
     """A mask that permits everything gives the same as no mask."""
-    ones = torch.ones(context.case.tokens, context.case.tokens)
+    assert context.mask is not None
+    ones = torch.ones(context.mask.shape)
     with_ones, without = context.run(mask=ones), context.run(mask=None)
     expected = context.compute_expected(mask=None)
     assert_outputs_unchanged(context, with_ones, without, expected)
 
 
-@family_property(C.MASK, on=MASKED, limit=3, hint="do not keep the mask in `self`")
+@family_property(
+    C.TAKES_MASK,
+    on=MASKED,
+    limit=3,
+    hint="does anything of a mask outlive the call that it was given to?",
+)
 def the_mask_is_not_remembered(context: LiveContext) -> None:
     """After a call with a mask, a call without one attends to everything."""
     fresh = build_fresh_module(context)

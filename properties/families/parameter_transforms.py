@@ -29,16 +29,16 @@ def project_output(parameters: Parameters, merged: Tensor) -> Tensor:
     return merged if parameters.W_o is None else linear(merged, parameters.W_o, parameters.b_o)
 
 
-def rotate_within_heads(tensor: Tensor, heads: int) -> Tensor:
+def rotate_within_heads(tensor: Tensor, head_dim: int) -> Tensor:
     """Reorder the rows of each head, and negate every other one.
 
     This rotation (or reflection) does not round, so that its effect is exact in every dtype.
     """
-    rows = tensor.reshape(heads, -1, *tensor.shape[1:]).roll(1, dims=1)
+    rows = tensor.reshape(-1, head_dim, *tensor.shape[1:]).roll(1, dims=1)
     signs = 1 - 2 * (torch.arange(rows.shape[1]) % 2)
     return (rows * signs.view(1, -1, *(1,) * (rows.dim() - 2))).flatten(0, 1)
 
 
-def permute_heads(tensor: Tensor, order: Tensor) -> Tensor:
-    """Reorder the blocks of rows that belong to the heads."""
-    return tensor.reshape(len(order), -1, *tensor.shape[1:])[order].flatten(0, 1)
+def permute_heads(tensor: Tensor, groups: int) -> Tensor:
+    """Give the rows of each head, or of each group of heads that share keys, to the next one."""
+    return tensor.reshape(groups, -1, *tensor.shape[1:]).roll(1, dims=0).flatten(0, 1)

@@ -32,6 +32,7 @@ from properties.oracle import Expected, get_scale
 from properties.peculiarity import DOUBLE_PRECISION, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
+from properties.variant import get_variant
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 from reference import Parameters, multi_head_attention
 
@@ -59,7 +60,7 @@ def it_computes_in_float64(context: CaseContext) -> None:
     after=(it_equals_the_equation,),
     limit=4,
     dtypes=("float32",),
-    hint="do not round to a smaller dtype on the way; build constants with dtype=x.dtype",
+    hint="nothing on the way may have fewer digits than float32",
 )
 def float32_is_exact_to_float32(context: CaseContext) -> None:
     """Given float32, the output is as exact as float32 arithmetic allows."""
@@ -75,7 +76,7 @@ def float32_is_exact_to_float32(context: CaseContext) -> None:
     on=with_values(dtype="float32"),
     limit=1,
     dtypes=("float32",),
-    hint="leave the dtype of parameters and buffers to torch.get_default_dtype()",
+    hint="parameters and buffers are made in torch's default dtype",
 )
 def it_takes_float32_as_built(context: LiveContext) -> None:
     """Before anyone converts it, it takes float32 tokens and answers in float32."""
@@ -101,7 +102,7 @@ def it_takes_float32_as_built(context: LiveContext) -> None:
     on=compose(at_least(tokens=2), with_values(dtype="bfloat16", sharpness=1)),
     limit=1,
     dtypes=("bfloat16",),
-    hint="use x.dtype for constants, and the finfo of that dtype",
+    hint="what is made for float32 may not fit: new tensors, large numbers",
 )
 def bfloat16_runs(context: CaseContext) -> None:
     """Given bfloat16, it runs and gives finite numbers of the right shape."""
@@ -112,7 +113,7 @@ def bfloat16_runs(context: CaseContext) -> None:
 HALF_SIZES = ({"batch": 2, "tokens": 24, "d_in": 12, "heads": 3, "head_dim": 8, "sharpness": 2},)
 LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 4, "heads": 1, "head_dim": 4, "sharpness": 2}
 """more tokens than bfloat16 can count: 257 is 256 there, and 261 is 260"""
-HALF_HINT = "compute in x.dtype or in float32, not in a dtype with fewer digits or a smaller range"
+HALF_HINT = "some step loses more digits than plain torch does, or overflows"
 
 
 @family_property(
@@ -147,7 +148,7 @@ def bfloat16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
     on=compose(at_least(tokens=4), with_values(dtype="bfloat16")),
     after=(bfloat16_is_as_exact_as_plain_torch,),
     dtypes=("bfloat16",),
-    hint="are positions counted in the dtype of x? bfloat16 has 8 bits for them",
+    hint="bfloat16 has 8 bits: are positions counted in it?",
 )
 def bfloat16_hides_the_future_of_long_sequences(context: CaseContext) -> None:
     """Given bfloat16, later tokens are invisible beyond 256 tokens, too."""
@@ -236,8 +237,10 @@ def _compute_plainly(context: CaseContext, leaves: dict[str, Tensor]) -> Tensor:
     contract, case = context.contract, context.case
     parameters = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
     visible = context.may_attend(case.tokens, context.mask)
-    scale = get_scale(contract, case)
-    result = multi_head_attention(leaves["x"], parameters, case.heads, visible, scale)
+    scale, variant = get_scale(contract, case), get_variant(contract, case)
+    result = multi_head_attention(
+        leaves["x"], parameters, case.heads, visible, scale, variant=variant
+    )
     return result.weights[:, 0] if contract.returns is Returns.WEIGHTS_TWICE else result.output
 
 

@@ -12,6 +12,7 @@ from properties.case import MaskForm
 from properties.cases.case_tensors import MASK_DTYPES, make_mask, make_parameters, make_tokens
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability, Entry
+from properties.counting import count
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.harness.case_context import CaseContext
@@ -36,7 +37,8 @@ LATER_CALLS = (1, 1, 1, 1, 70)
 
 
 @family_property(
-    limit=8, hint="is there dropout or other randomness that eval() does not switch off?"
+    limit=8,
+    hint="is something random in evaluation, or kept from the last call?",
 )
 def evaluation_is_repeatable(context: CaseContext) -> None:
     """In evaluation mode the same input gives exactly the same output."""
@@ -51,7 +53,7 @@ def evaluation_is_repeatable(context: CaseContext) -> None:
     C.MODULE,
     limit=1,
     on=USUAL_CASES,
-    hint="F.dropout needs training=self.training; nn.Dropout knows by itself",
+    hint="rand(), manual_seed() and a bare F.dropout act in evaluation, too",
 )
 def evaluation_leaves_the_random_numbers_alone(context: LiveContext) -> None:
     """In evaluation mode it draws no random numbers and sets no seed."""
@@ -63,7 +65,7 @@ def evaluation_leaves_the_random_numbers_alone(context: LiveContext) -> None:
 @family_property(
     limit=3,
     on=at_least(tokens=3, head_dim=3),
-    hint="operations ending in _ and x[...] = ... write into their input; work on a copy",
+    hint="operations ending in _, x[...] = ... and x += ... change the input",
 )
 def the_input_is_left_unchanged(context: LiveContext) -> None:
     """The input and the mask, of whatever type, are the same after the call as before."""
@@ -142,7 +144,7 @@ def earlier_results_are_left_unchanged(context: LiveContext) -> None:
 
 @family_property(
     sizes=RESULT_SIZES,
-    hint="return a new tensor, not one that the module keeps, and not the input",
+    hint="return a new tensor: not the input, nor one that the module keeps",
 )
 def results_may_be_written_over(context: LiveContext) -> None:
     """Whoever gets a result may write into it: that changes no input and no later answer."""
@@ -180,7 +182,7 @@ def settings_of_torch_are_left_alone(context: LiveContext) -> None:
     after=(the_weights_are_registered_and_trainable,),
     limit=1,
     on=USUAL_CASES,
-    hint="leave train(), eval(), to(), __call__ and load_state_dict() to nn.Module",
+    hint="what nn.Module has, such as train() and __call__, stays as it is",
 )
 def it_works_as_a_part_of_another_module(context: LiveContext) -> None:
     """Inside a larger module, and as a base class, it is switched, moved and called like any."""
@@ -226,7 +228,7 @@ def the_training_flag_is_left_alone(context: LiveContext) -> None:
     after=(the_weights_are_registered_and_trainable,),
     limit=1,
     on=USUAL_CASES,
-    hint="what forward needs must be a parameter or a buffer, and be read in forward",
+    hint="what forward needs is in parameters and buffers, and read there",
 )
 def its_state_dict_carries_everything(context: LiveContext) -> None:
     """Another instance that loads its state_dict gives the same output, and is another one."""
@@ -296,5 +298,6 @@ def _assert_identical(got: Tensor, before: Tensor, what: str, problem: str) -> N
     if not bool(same.all()):
         off = int((~same).sum())
         difference = float(torch.nan_to_num(got - before).abs().max())
-        got_text = f"{problem}: {off} of {same.numel()} elements, by up to {difference:.3g}"
+        elements = count(same.numel(), "element")
+        got_text = f"{problem}: {off} of {elements}, by up to {difference:.3g}"
         raise Violation(ViolationKind.VALUE, "exactly the same numbers", got_text, what)

@@ -29,11 +29,11 @@ TOKEN_FACTORS = (2.0**17, 2.0**-17)
     *tomography.REQUIRED_CAPABILITIES,
     on=compose(tomography.fit_for_recovery, with_values(sharpness=1)),
     limit=3,
-    hint="divide by the square root of the width of one head, keys.shape[-1] ** 0.5",
+    hint="every score is scaled once, before the softmax",
     essential=True,
 )
 def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) -> None:
-    """The scores are multiplied by 1/√head_dim, no other number."""
+    """The scores are scaled by the number that the statement asks for, and by no other."""
     recovered = context.compute_once(tomography.recover_weights)
     usable = (recovered.expected > 1e-6) & (recovered.weights > 1e-12)
     got = _compute_centred_logs(recovered.weights, usable)
@@ -77,7 +77,7 @@ def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
     after=(it_equals_the_equation,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
-    hint="is the input clamped, normalised or rounded?",
+    hint="does any step depend on how large numbers are, as a clamp does?",
 )
 def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
     """Tokens a hundred thousand times as large give the same with weights as much smaller."""
@@ -90,11 +90,16 @@ def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
         assert_right_with(context, replace_parameters(context, **smaller), factor * context.x)
 
 
-@family_property(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
+@family_property(
+    *NEEDS,
+    C.DOT_PRODUCT,
+    limit=3,
+    hint="the scores are plain dot products of queries and keys",
+)
 def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> None:
     """Only the angles between queries and keys count: rotating both changes nothing."""
     turned = {
-        name: rotate_within_heads(tensor, context.case.heads)
+        name: rotate_within_heads(tensor, context.case.head_dim)
         for name, tensor in context.parameters.items()
         if name in ("W_q", "b_q", "W_k", "b_k")
     }
@@ -109,7 +114,7 @@ def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> 
     limit=3,
     on=lambda case: replace(case, dtype="float64"),
     dtypes=("float64",),
-    hint="softmax by hand needs the row's maximum subtracted; blocked scores need -inf",
+    hint="exponentials overflow; what hides must be below any score",
 )
 def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     """Scores of a few million overflow nothing and still give the right answer."""
@@ -126,7 +131,7 @@ def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     limit=3,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),
     dtypes=("float64",),
-    hint="all scores equal and very negative: subtract the row's own maximum, not a constant",
+    hint="all scores are far below zero here: only how they differ may count",
 )
 def a_constant_added_to_the_scores_cancels(context: CaseContext) -> None:
     """Only differences between scores count, however far all of them are from zero."""

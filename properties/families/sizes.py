@@ -28,6 +28,7 @@ from properties import comparison
 from properties.cases.case_tensors import make_mask, make_tokens
 from properties.cases.case_transforms import at_least, compose
 from properties.contract import Capability
+from properties.counting import count
 from properties.families.contract import FORM
 from properties.families.history import earlier_calls_do_not_matter
 from properties.families.values import it_equals_the_equation
@@ -125,7 +126,7 @@ WIDE: tuple[Sizes, ...] = (
     {**PLAIN, "tokens": 3, "d_in": 300, "heads": 2, "batch": 1, "head_dim": 8},
 )
 LARGEST_LENGTH = 6
-SIZE_HINT = "is there a size in the code that others do not reach?"
+SIZE_HINT = "does something in the code fit small sizes only?"
 
 
 @family_property(C.WIDTHS, sizes=list_small_sizes, after=(it_equals_the_equation,), hint=SIZE_HINT)
@@ -172,7 +173,7 @@ def wide_heads_are_right_too(context: CaseContext) -> None:
     limit=1,
     on=compose(fit_for_histories, at_least(tokens=LARGEST_LENGTH)),
     dtypes=("float64",),
-    hint="is something as long as the last call kept, and cut or filled up for the next?",
+    hint="is something kept that is as long as the last input?",
 )
 def every_length_may_follow_every_other(context: LiveContext) -> None:
     """A sequence of any length is attended the same after one of any other length."""
@@ -186,7 +187,7 @@ def every_length_may_follow_every_other(context: LiveContext) -> None:
     exact = [context.compute_expected(x, mask=mask) for x, mask in inputs]
     for before, (step, result) in itertools.pairwise(zip(passes, results, strict=True)):
         expected, t = exact[step.inputs], step.inputs + 1
-        what = f"output for {t} tokens, after a call with {before[0].inputs + 1}"
+        what = f"output for {count(t, 'token')}, after a call with {before[0].inputs + 1}"
         comparison.assert_shape(result.output, tuple(expected.outputs[0].shape), what)
         context.assert_close(
             result.output.double(), expected.outputs[0], expected.tolerances[0], what

@@ -23,12 +23,7 @@ from properties.families.history import (
     training_drops_again_after_an_evaluation,
 )
 from properties.families.values import it_equals_the_equation
-from properties.gradient_oracle import (
-    ExactGradients,
-    Loss,
-    compute_absolute_gradients,
-    compute_gradients,
-)
+from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module, fit_for_histories
 from properties.harness.training_run import (
@@ -40,7 +35,6 @@ from properties.harness.training_run import (
     bound_output,
     make_input,
     run_training,
-    select_doubtful,
     train,
 )
 from properties.property import PropertyFamily, PropertyGroup
@@ -50,7 +44,7 @@ from properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability
-TRAINING_HINT = "in training, the same steps as in evaluation, and dropout on the weights alone"
+TRAINING_HINT = "in training, too, calls and gradients are those of the equation"
 TRAINED = (C.TOKENS, C.PROJECTED, C.MODULE, C.INITIALISED, C.WIDTHS)
 
 
@@ -98,7 +92,7 @@ def assert_gradients_right(
     known = True
     for number, call in enumerate(run):
         for earlier in call.step.backward:
-            exact = _compute_exact(context, run[earlier])
+            exact = run[earlier].exact_gradients
             known &= run[earlier].known
             if number in numbers and run[earlier].known and call.step.backward.count(earlier) == 1:
                 _assert_input_gradient(context, run, number, earlier, exact)
@@ -108,20 +102,6 @@ def assert_gradients_right(
             _assert_weight_gradients(context, call, _describe_call(run, number), total)
         if call.step.clear:
             total, known = {}, True
-
-
-def _compute_exact(context: LiveContext, call: TrainingCall) -> ExactGradients:
-    given = call.given
-    visible = context.may_attend(given.x.shape[-2], given.mask)
-    case = replace(context.case, tokens=given.x.shape[-2])
-    loss = Loss(given.cotangent, kept=call.kept)
-    exact = compute_gradients(context.contract, case, given.x, call.parameters, visible, loss)
-    if call.kept is None:
-        return exact
-    result = attend(context, given, call.parameters, None)
-    doubtful = Loss(given.cotangent, kept=select_doubtful(context, result))
-    inputs = context.contract, case, given.x, call.parameters
-    return replace(exact, uncertain=compute_absolute_gradients(*inputs, result, doubtful))
 
 
 def _add(
@@ -202,7 +182,7 @@ def the_gradients_in_training_are_right(context: LiveContext) -> None:
     after=(the_gradients_in_training_are_right,),
     sizes=SIZES,
     dtypes=("float64",),
-    hint="does forward clear gradients, or keep something that the next call overwrites?",
+    hint="does a call clear gradients, or write over what another keeps?",
 )
 def gradients_add_up_over_calls(context: LiveContext) -> None:
     """Until they are cleared, the gradients of several calls add up, whichever is called first."""
@@ -235,7 +215,7 @@ def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
     on=keep_for_training,
     sizes=SIZES,
     dtypes=("float64",),
-    hint="every weight must be a parameter of the module: nn.Parameter, nn.Linear, nn.ModuleList",
+    hint="only a step changes weights, and only by their gradients",
 )
 def a_training_step_moves_every_weight(context: LiveContext) -> None:
     """A step of gradient descent moves every weight by its gradient."""
@@ -258,7 +238,7 @@ def a_training_step_moves_every_weight(context: LiveContext) -> None:
     on=keep_for_training,
     sizes=SIZES,
     dtypes=("float64",),
-    hint="is something computed from the weights kept, and not computed again when they move?",
+    hint="is something that was computed from the weights kept?",
 )
 def what_was_trained_is_used(context: LiveContext) -> None:
     """After steps of training, outputs and gradients are those of the weights reached."""
@@ -274,7 +254,7 @@ def what_was_trained_is_used(context: LiveContext) -> None:
     on=keep_for_training,
     sizes=SIZES,
     dtypes=("float64",),
-    hint="does something in the copy still belong to the original: a closure, a bound method?",
+    hint="does something in the copy still belong to the original?",
 )
 def a_copy_is_trained_by_itself(context: LiveContext) -> None:
     """A copy is trained like the original, which stays as it was."""
@@ -331,7 +311,7 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
     limit=1,
     on=compose(fit_for_histories, with_values(bias=False)),
     dtypes=("float64",),
-    hint="is something computed from several weights still used after one of them has changed?",
+    hint="is something that was computed from several weights kept?",
 )
 def a_weight_written_alone_is_used_at_once(context: LiveContext) -> None:
     """A single weight that is written in place counts from the next call on."""

@@ -22,7 +22,7 @@ C = Capability
     C.TRANSFER,
     after=FORM,
     limit=2,
-    hint="copy the numbers into v1's own parameters, e.g. with torch.no_grad() and copy_()",
+    hint="only numbers move: v1 keeps its own parameters, v2 stays as it is",
 )
 def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
     """The target keeps trainable parameters of its own; the source is as it was."""

@@ -32,12 +32,13 @@ family_property = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 C = Capability
 UNMASKED = with_values(mask_form=MaskForm.NONE)
 VALUE_FACTORS = (2.0**24, 2.0**-24)
-SUM_HINT = "softmax over the keys (the last axis), and nothing between softmax and values"
+SUM_HINT = "the weights of a query are a softmax over its keys: their sum is 1"
 
 
 @family_property(
     C.FULL,
     C.TOKENS,
+    C.PLACELESS,
     on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.NONE)),
     limit=3,
     hint="without a mask and positions no token is special",
@@ -57,7 +58,7 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
         at_least(tokens=2), with_values(mask_form=MaskForm.NONE, content=InputContent.NORMAL)
     ),
     limit=3,
-    hint="does the mask hide too much (the diagonal, or the past)?",
+    hint="every token that is not hidden has a part in the output",
 )
 def what_may_be_seen_is_seen(context: CaseContext) -> None:
     """Changing a token changes its own output and every output that may attend to it."""
@@ -70,7 +71,7 @@ def what_may_be_seen_is_seen(context: CaseContext) -> None:
     changed[:, token] += 2
     moved = context.run(changed, parameters)[0] - base
     tolerance = tolerance + context.compute_expected(changed, parameters).tolerances[0]
-    for row in range(token if context.contract.has(C.CAUSAL) else 0, context.case.tokens):
+    for row in context.list_visible()[:, token].nonzero().flatten().tolist():
         expected = f"another token {token} changes this output"
         comparison.assert_differs(moved[:, row], tolerance[:, row], expected, f"output[:, {row}]")
 
@@ -89,7 +90,15 @@ def _double_context_length(case: Case) -> Case | None:
     return replace(case, context_length=2 * case.tokens, mask_form=MaskForm.NONE)
 
 
-@family_property(C.ATTENTION, C.TOKENS, on=_double_context_length, limit=1, hint=SUM_HINT)
+@family_property(
+    C.ATTENTION,
+    C.TOKENS,
+    C.PLACELESS,
+    C.ANY_DISTANCE,
+    on=_double_context_length,
+    limit=1,
+    hint=SUM_HINT,
+)
 def repeating_every_token_changes_nothing(context: CaseContext) -> None:
     """With every token written twice, the last output stays as it was."""
     doubled = context.x.repeat_interleave(2, dim=1)
@@ -132,8 +141,9 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
     C.ATTENTION,
     C.PROJECTED,
     C.TOKENS,
+    C.UNBIASED,
     limit=3,
-    hint="equal scores give equal weights: is there something besides q·k in the scores?",
+    hint="with zero queries all scores are equal, and so are the weights",
 )
 def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None:
     """When all queries are zero, every visible token counts the same."""
@@ -146,7 +156,7 @@ def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None
     C.PROJECTED,
     C.TOKENS,
     limit=3,
-    hint="after the softmax everything is linear: no activation, no normalisation",
+    hint="after the softmax there is nothing but weighted sums",
 )
 def the_output_is_linear_in_the_values(context: CaseContext) -> None:
     """Twice the values, twice the output: the values only go through sums."""
@@ -165,7 +175,7 @@ def the_output_is_linear_in_the_values(context: CaseContext) -> None:
     after=(it_equals_the_equation,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
-    hint="is something clamped, or a small number added?",
+    hint="does any step depend on how large values are, as a clamp does?",
 )
 def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
     """Values of millions, and of millionths, are averaged like those near one."""
@@ -180,7 +190,7 @@ def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
     C.PROJECTED,
     C.TOKENS,
     limit=3,
-    hint="is the input (or something else) added to the output?",
+    hint="nothing but weighted values, and an output bias, is in the output",
 )
 def without_values_nothing_is_left(context: CaseContext) -> None:
     """When all values are zero, the output is zero, up to the output layer's bias."""
@@ -192,7 +202,7 @@ def without_values_nothing_is_left(context: CaseContext) -> None:
 
 
 @family_property(
-    C.OUTPUT_BIAS, C.MODULE, limit=3, hint="is the output layer applied once, and last?"
+    C.OUTPUT_BIAS, C.MODULE, limit=3, hint="the output layer comes last, once, and with its bias"
 )
 def the_output_bias_shifts_the_output(context: CaseContext) -> None:
     """Adding to the output layer's bias adds just that to every output."""
@@ -206,9 +216,10 @@ def the_output_bias_shifts_the_output(context: CaseContext) -> None:
     C.ATTENTION,
     C.BIAS,
     C.MODULE,
+    C.DOT_PRODUCT,
     on=with_values(bias=True),
     limit=3,
-    hint="a constant added to a row of scores cancels in a softmax over the keys",
+    hint="a constant added to a row of scores cancels in the softmax",
 )
 def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
     """Adding the same vector to every key leaves the output unchanged."""
@@ -223,7 +234,7 @@ def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
     *tomography.REQUIRED_CAPABILITIES, on=tomography.fit_for_recovery, limit=3, hint=SUM_HINT
 )
 def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None:
-    """The weights it uses are softmax(q·k / √head_dim) over the visible keys, in every head."""
+    """The weights it uses are the softmax of the scaled scores of all keys that may be seen."""
     recovered = context.compute_once(tomography.recover_weights)
     context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
 
@@ -252,7 +263,7 @@ def _assert_sum_to_one(
     C.CAUSAL,
     on=tomography.fit_for_recovery,
     limit=3,
-    hint="fill what is above the diagonal of the scores with -inf, before the softmax",
+    hint="the weights above the diagonal have to be exactly 0",
 )
 def hidden_tokens_get_no_weight(context: CaseContext) -> None:
     """The weight of every later token is zero."""
@@ -261,7 +272,12 @@ def hidden_tokens_get_no_weight(context: CaseContext) -> None:
     context.assert_close(future, torch.zeros_like(future), recovered.tolerance, "weights")
 
 
-@family_property(C.WEIGHTS, C.MODULE, limit=3, hint="return the weights after the softmax")
+@family_property(
+    C.WEIGHTS,
+    C.MODULE,
+    limit=3,
+    hint="what is returned are the weights by which the values are averaged",
+)
 def the_returned_weights_are_those_used(context: CaseContext) -> None:
     """The returned weights, applied to the values, give the returned output."""
     merged = merge_heads(context.answer[1] @ context.expected.exact.value)

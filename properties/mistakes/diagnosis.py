@@ -19,10 +19,20 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from properties.contract import Capability, Contract, Returns
+from properties.contract import Capability, Contract, Positions, Returns
 from properties.harness.harness import Harness
 from properties.mistakes import dropout_diagnosis, gradient_diagnosis
-from properties.mistakes.catalogue import DETERMINISTIC, NUMBERS, SOURCES, Mistake
+from properties.mistakes.catalogue import (
+    ALIBI,
+    DETERMINISTIC,
+    LIMIT_UNASKED,
+    LIMITED,
+    NUMBERS,
+    OF_SOME_CONTRACTS,
+    POSITIONS_UNASKED,
+    ROTARY,
+    Mistake,
+)
 from properties.mistakes.mistake_table import Mistakes, apply_nan_workarounds, is_finite
 from properties.mistakes.pipeline import Pipeline, StepOverrides
 from properties.mistakes.samples import (
@@ -30,6 +40,7 @@ from properties.mistakes.samples import (
     EXTREME_CASES,
     Sample,
     collect_cross_samples,
+    collect_padding_samples,
     collect_samples,
     collect_weight_samples,
 )
@@ -71,6 +82,7 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
             *collect_samples(harness, cases, device),
             *collect_weight_samples(harness, device),
             *collect_cross_samples(harness, device),
+            *collect_padding_samples(harness, device),
         ]
         if not any(sample.is_wrong for sample in samples):
             samples += collect_samples(harness, extreme, device)
@@ -79,20 +91,42 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
     mistakes = _select_mistakes(harness.contract)
     if harness.contract.returns is Returns.WEIGHTS_TWICE:
         return _explain_apart(samples, mistakes)
-    if any(sample.is_wrong for sample in samples):
-        named = _explain(samples, mistakes, pairs=not few) or _explain(
-            samples, NUMBERS, pairs=False
-        )
-    else:
-        named = _diagnose_gradients(harness, device)
-    return named or _diagnose_dropout(harness, device)
+    numbers = _select_numbers(harness.contract)
+    for dtype in _list_precisions(harness.contract):
+        taken = [sample.be_exact_as(dtype) for sample in samples]
+        if not any(sample.is_wrong for sample in taken):
+            named = _diagnose_gradients(harness, device)
+            return named or _diagnose_dropout(harness, device)
+        named = _explain(taken, mistakes, pairs=not few)
+        if named := named or _explain(taken, numbers, pairs=False):
+            return named
+    return _diagnose_dropout(harness, device)
+
+
+def _list_precisions(contract: Contract) -> tuple[str, ...]:
+    """Return how exact an answer may be: many compute angles or slopes in float32."""
+    return ("float64", "float32") if contract.has(Capability.POSITIONS) else ("float64",)
 
 
 def _select_mistakes(contract: Contract) -> list[Mistake]:
     """Return the mistakes that can be made under a contract."""
-    several = contract.has(Capability.HEADS)
-    found = [mistake for mistake in DETERMINISTIC if several or not mistake.needs_several_heads]
-    return [*found, *SOURCES] if contract.has(Capability.CROSS) else found
+    own = (
+        (contract.positions is Positions.ROTARY and contract.rotary_share == 1, ROTARY),
+        (contract.positions is Positions.ALIBI, ALIBI),
+        (contract.has(Capability.SOFTCAP), LIMITED),
+    )
+    asked = (mistake for applies, mistakes in own if applies for mistake in mistakes)
+    known = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *asked)
+    return [mistake for mistake in known if mistake.applies_to(contract)]
+
+
+def _select_numbers(contract: Contract) -> list[Mistake]:
+    """Return the mistakes in numbers that can be made: what is asked for is none."""
+    asked = (
+        *(LIMIT_UNASKED if contract.has(Capability.SOFTCAP) else ()),
+        *(POSITIONS_UNASKED if contract.has(Capability.POSITIONS) else ()),
+    )
+    return [mistake for mistake in NUMBERS if mistake not in asked]
 
 
 def _diagnose_gradients(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:

@@ -27,7 +27,15 @@ from properties.subject import CallOptions
 COPIES = 128
 RATE = 0.3
 CASE = Case(
-    batch=COPIES, tokens=4, context_length=4, d_in=12, heads=2, head_dim=6, dropout=RATE, seed=2011
+    batch=COPIES,
+    tokens=4,
+    context_length=4,
+    d_in=12,
+    heads=2,
+    head_dim=6,
+    group=1,
+    dropout=RATE,
+    seed=2011,
 )
 TOLERANCE = 1e-9
 

@@ -24,10 +24,13 @@ from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_atten
 from properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from properties.mistakes.steps.dropout import on_weights
 from properties.parameter_mapping import ParameterMapping
-from reference import Parameters, causal_mask, to_bool_mask
+from properties.variant import find_visible
+from reference import Parameters
 
 NAME, SOURCE, TARGET = "Attention", "Source", "Target"
-QUANTITIES = ("d_in", "d_out", "heads", "context_length", "bias", "dropout")
+QUANTITIES = (
+    "d_in", "d_out", "heads", "context_length", "bias", "dropout", "kv_heads", "window", "softcap",
+)  # fmt: skip
 OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """what is about the form of a submission, which the module does not share"""
 RATE = 0.5
@@ -186,17 +189,17 @@ class FaultyAttention(nn.Module):
         return tuple(t for each in pipelines for t in run_pipeline(each, inputs).answer)
 
     def _list_visible(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
-        if self.contract.has(Capability.CAUSAL):
-            return causal_mask(x.shape[-2], device=x.device)
-        return None if mask is None else to_bool_mask(mask)
+        return find_visible(self.contract, self.case, x.shape[-2], mask, x.device)
 
 
 def _make_case(contract: Contract, values: Sequence[Any], named: Mapping[str, Any]) -> Case:
     """Return a case with the sizes and options of a module built with these arguments."""
     given: dict[str, Any] = {a.name: a.default for a in contract.arguments}
     given |= dict(zip(given, values, strict=False)) | dict(named)
-    width, heads = given.pop("d_out"), given["heads"]
+    width, heads, kv_heads = given.pop("d_out"), given["heads"], given.pop("kv_heads")
     if width % heads:
         raise ValueError(f"{heads} heads do not divide a width of {width}")
+    if heads % kv_heads:
+        raise ValueError(f"{heads} heads cannot share {kv_heads} of keys and values")
     sizes = {"d_in": width, "tokens": given["context_length"], "head_dim": width // heads}
-    return Case(**{**sizes, **given})
+    return Case(**{**sizes, **given}, group=heads // kv_heads)

@@ -104,8 +104,7 @@ def diagnose_gradients(harness: Harness, device: str) -> GradientMistake | None:
 
 
 def _select_mistakes(harness: Harness) -> Sequence[Mistake]:
-    several = harness.contract.has(Capability.HEADS)
-    return [mistake for mistake in GRADIENTS if several or not mistake.needs_several_heads]
+    return [mistake for mistake in GRADIENTS if mistake.applies_to(harness.contract)]
 
 
 def _collect_samples(context: LiveContext) -> list[GradientSample]:

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from properties.mistakes.catalogue import Mistake
-from properties.mistakes.pipeline import AttentionInputs, MemoisedEvaluator, Pipeline, StepOverrides
+from properties.mistakes.evaluation import MemoisedEvaluator
+from properties.mistakes.pipeline import AttentionInputs, Pipeline, StepOverrides
 from properties.mistakes.steps.scores import filled_with_minus_1e9, nan_replaced, raised_by
 from properties.oracle import hash_tensors
 
@@ -58,7 +59,15 @@ def make_key(
 ) -> MistakeKey:
     """Return the key of the table for these inputs and mistakes."""
     parameters = dict(inputs.parameters.items())
-    rest = inputs.heads, inputs.scale, inputs.context_length, inputs.causal, inputs.wanted
+    rest = (
+        inputs.heads,
+        inputs.scale,
+        inputs.context_length,
+        inputs.causal,
+        inputs.wanted,
+        inputs.variant,
+        inputs.window,
+    )
     content = hash_tensors(*inputs.sources, inputs.may_attend, *parameters.values())
     content += repr((rest, list(parameters))).encode()
     return MistakeKey(inputs, base, tuple(mistakes), pairs, content)

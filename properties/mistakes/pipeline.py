@@ -1,7 +1,10 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
-    x → see → project → split → assign → match → scale → permit → hide → normalise → use → mix
-      → merge → finish → give
+    x → see → project → split → assign → place → share → match → scale → adjust → permit → hide
+      → normalise → use → mix → merge → finish → give
+
+Most exercises have no positions, no limits of scores, and keys for every head: there `place`,
+`share` and `adjust` leave everything as it is.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -19,6 +22,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reference.multi_head import Parameters
+from reference.variant import PLAIN, Variant, share_heads
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,10 @@ class AttentionInputs:
     """whether the mask is the module's own; otherwise the caller passes it"""
     wanted: tuple[str, ...] = ("output",)
     """results to return: `output`, `weights`, or the `matrix` of the only head's weights"""
+    variant: Variant = PLAIN
+    """what it has besides the plain steps"""
+    window: int = 0
+    """how many tokens each sees at most; 0 for all"""
     others: tuple[Float[Tensor, "batch others d_in"], ...] = ()
     """in cross-attention the tokens of keys and values, or those of each; else all are x"""
 
@@ -68,6 +76,11 @@ class AttentionInputs:
         """The width of one head."""
         return self.d_out // self.heads
 
+    @property
+    def kv_heads(self) -> int:
+        """The number of heads that keys and values have: fewer where heads share them."""
+        return self.parameters.W_k.shape[0] // self.head_dim
+
 
 QKVTensors = tuple[Tensor, Tensor, Tensor]
 
@@ -81,7 +94,10 @@ class PipelineState:
     projected: QKVTensors = field(init=False)  # batch tokens d_out, each
     split: QKVTensors = field(init=False)  # batch heads tokens head_dim, each
     roles: QKVTensors = field(init=False)  # the same: query, key, value
+    placed: QKVTensors = field(init=False)
+    shared: QKVTensors = field(init=False)  # keys and values for every head
     raw_scores: Tensor = field(init=False)  # batch heads tokens tokens
+    scaled: Tensor = field(init=False)
     scores: Tensor = field(init=False)
     visible: Tensor | None = field(init=False)
     masked_scores: Tensor = field(init=False)
@@ -106,17 +122,17 @@ class PipelineState:
     @property
     def query(self) -> Tensor:
         """The queries, which are compared with the keys."""
-        return self.roles[0]
+        return self.shared[0]
 
     @property
     def key(self) -> Tensor:
         """The keys, which the queries are compared with."""
-        return self.roles[1]
+        return self.shared[1]
 
     @property
     def value(self) -> Tensor:
         """The values, which the weights average."""
-        return self.roles[2]
+        return self.shared[2]
 
     @property
     def p(self) -> Parameters:
@@ -173,12 +189,38 @@ def projections(s: PipelineState) -> QKVTensors:
 
 def head_blocks(s: PipelineState) -> QKVTensors:
     """Each head takes a block of neighbouring columns."""
-    return map_qkv(lambda t: split_heads(t, s.inputs.heads), s.projected)
+    return split_each(split_heads, s)
+
+
+def split_each(split: Callable[[Tensor, int], Tensor], s: PipelineState) -> QKVTensors:
+    """Split queries, keys and values, each into its number of heads."""
+    heads, kv_heads = s.inputs.heads, s.inputs.kv_heads
+    if kv_heads == heads:
+        return map_qkv(lambda t: split(t, heads), s.projected)
+    q, k, v = s.projected
+    return split(q, heads), split(k, kv_heads), split(v, kv_heads)
 
 
 def roles_as_projected(s: PipelineState) -> QKVTensors:
     """The projections by W_q, W_k and W_v are the queries, keys and values."""
     return s.split
+
+
+def own_places(s: PipelineState) -> QKVTensors:
+    """Queries and keys are turned by their places, if they have any."""
+    query, key, value = s.roles
+    if not s.inputs.variant.rotary:
+        return s.roles
+    return s.inputs.variant.place(query), s.inputs.variant.place(key), value
+
+
+def shared_by_neighbours(s: PipelineState) -> QKVTensors:
+    """Neighbouring heads share keys and values, if there are fewer of these."""
+    query, key, value = s.placed
+    heads = query.shape[1]
+    if key.shape[1] == heads:
+        return s.placed
+    return query, share_heads(key, heads), share_heads(value, heads)
 
 
 def products(s: PipelineState) -> Tensor:
@@ -189,6 +231,11 @@ def products(s: PipelineState) -> Tensor:
 def scaled_products(s: PipelineState) -> Tensor:
     """Q Kᵀ / √d_k, or with whatever scale the statement asks for."""
     return s.raw_scores * s.inputs.scale
+
+
+def adjusted_scores(s: PipelineState) -> Tensor:
+    """Scores fall with the distance, or are limited, if the statement says so."""
+    return s.inputs.variant.adjust(s.scaled)
 
 
 def requested_mask(s: PipelineState) -> Tensor | None:
@@ -260,8 +307,11 @@ class Pipeline:
     project: Callable[[PipelineState], QKVTensors] = projections
     split: Callable[[PipelineState], QKVTensors] = head_blocks
     assign: Callable[[PipelineState], QKVTensors] = roles_as_projected
+    place: Callable[[PipelineState], QKVTensors] = own_places
+    share: Callable[[PipelineState], QKVTensors] = shared_by_neighbours
     match: Callable[[PipelineState], Tensor] = products
     scale: Callable[[PipelineState], Tensor] = scaled_products
+    adjust: Callable[[PipelineState], Tensor] = adjusted_scores
     permit: Callable[[PipelineState], Tensor | None] = requested_mask
     hide: Callable[[PipelineState], Tensor] = filled_with_minus_infinity
     normalise: Callable[[PipelineState], Tensor] = softmax_over_keys
@@ -296,59 +346,5 @@ def run_pipeline(pipeline: Pipeline, inputs: AttentionInputs) -> PipelineState:
     return state
 
 
-class MemoisedEvaluator:
-    """Evaluates pipelines that differ from a base in a step or two, all on one input.
-
-    The states up to the last step that differs are cached, since other pipelines share them.
-    """
-
-    def __init__(self, inputs: AttentionInputs, base: Pipeline) -> None:
-        self._base_functions = [getattr(base, step) for step in STEP_NAMES]
-        self._root = _Node(PipelineState(inputs))
-
-    def evaluate(self, pipeline: Pipeline) -> PipelineState | None:
-        """Return all results of a pipeline, or None if some shapes in it do not fit."""
-        functions = [getattr(pipeline, step) for step in STEP_NAMES]
-        differs = [
-            i for i, function in enumerate(functions) if function is not self._base_functions[i]
-        ]
-        last = differs[-1] if differs else 0
-        node = self._root
-        for result_name, function in zip(RESULT_NAMES[:last], functions, strict=False):
-            successor = node.get_successor(result_name, function)
-            if successor is None:
-                return None
-            node = successor
-        state = node.state.copy()
-        try:
-            for result_name, function in zip(RESULT_NAMES[last:], functions[last:], strict=True):
-                setattr(state, result_name, function(state))
-        except SHAPE_ERRORS:
-            return None
-        return state
-
-
 SHAPE_ERRORS = (RuntimeError, ValueError, IndexError)
 """What torch raises where shapes do not fit, as in a program that makes the mistake."""
-
-
-class _Node:
-    """The state after some steps, and its successors by the function of the next step."""
-
-    __slots__ = ("state", "successors")
-
-    def __init__(self, state: PipelineState) -> None:
-        self.state = state
-        self.successors: dict[Callable[[PipelineState], object], _Node | None] = {}
-
-    def get_successor(
-        self, result_name: str, function: Callable[[PipelineState], object]
-    ) -> "_Node | None":
-        if function not in self.successors:
-            state = self.state.copy()
-            try:
-                setattr(state, result_name, function(state))
-                self.successors[function] = _Node(state)
-            except SHAPE_ERRORS:
-                self.successors[function] = None
-        return self.successors[function]

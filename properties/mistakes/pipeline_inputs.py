@@ -8,6 +8,7 @@ from properties.case import Case
 from properties.contract import Capability, Contract, Returns
 from properties.mistakes.pipeline import CORRECT, WITHOUT_ATTENTION, AttentionInputs, Pipeline
 from properties.oracle import get_scale
+from properties.variant import get_variant
 from reference import Parameters
 
 
@@ -36,5 +37,7 @@ def make_attention_inputs(
         wanted=("output", "weights")
         if contract.returns is Returns.OUTPUT_AND_WEIGHTS
         else ("output",),
+        variant=get_variant(contract, case),
+        window=case.window,
         others=tuple(others),
     )

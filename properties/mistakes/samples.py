@@ -7,17 +7,17 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from properties.case import Case, InputContent, MaskForm
+from properties.case import Case, InputContent, MaskForm, MaskType
 from properties.cases.case_tensors import make_other_tokens
 from properties.contract import Capability
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.mistakes.catalogue import Mistake
+from properties.mistakes.evaluation import MemoisedEvaluator
 from properties.mistakes.mistake_table import Candidate, build_table, make_key
 from properties.mistakes.pipeline import (
     AttentionInputs,
-    MemoisedEvaluator,
     Pipeline,
     PipelineState,
 )
@@ -49,6 +49,7 @@ CASES = (
         head_dim=6,
         sharpness=2,
         mask_form=MaskForm.BATCH_ONE_ONE_KEY,
+        mask_type=MaskType.INT,
         seed=2002,
     ),
     Case(
@@ -61,6 +62,7 @@ CASES = (
         bias=True,
         sharpness=2,
         mask_form=MaskForm.QUERY_KEY,
+        mask_type=MaskType.FLOAT,
         seed=2003,
     ),
     Case(batch=1, tokens=9, context_length=9, d_in=4, head_dim=4, sharpness=2, seed=2004),
@@ -78,7 +80,10 @@ CASES = (
     Case(batch=2, tokens=5, context_length=7, d_in=5, head_dim=5, seed=2013),
     Case(batch=2, tokens=19, context_length=20, d_in=3, heads=2, head_dim=2, seed=2006),
 )
-"""Cases on which mistakes differ. Some mistakes only run where d_in = d_out."""
+"""Cases on which mistakes differ. Some mistakes only run where d_in = d_out.
+
+The masks are of all types, so that what holds of one type alone is said of none.
+"""
 
 EXTREME_CASES = tuple(
     replace(CASES[2], batch=8, sharpness=sharpness, mask_form=form, seed=seed)
@@ -91,19 +96,30 @@ EXTREME_CASES = tuple(
 )
 """For answers that are correct on `CASES`: scores that outweigh a fill or overflow an exp."""
 
+PADDED_CASE = replace(CASES[1], tokens=7, context_length=7, seed=2017)
+"""What is padding in all of its sequences stands between tokens: mistakes about padding differ."""
+
 OTHER_LENGTHS = (0, 3, -2)
 """how many tokens more a sequence has that another attends to"""
 
 
 class Sample:
-    """One case: its inputs, the submission's answer, and an evaluator of pipelines."""
+    """One case: its inputs, the submission's answer, and an evaluator of pipelines.
+
+    The answer is taken to be as exact as a dtype: some submissions compute a step in float32.
+    """
 
     def __init__(
-        self, inputs: AttentionInputs, answer: tuple[Tensor, ...] | None, base: Pipeline
+        self,
+        inputs: AttentionInputs,
+        answer: tuple[Tensor, ...] | None,
+        base: Pipeline,
+        exact_as: str = "float64",
     ) -> None:
         self.inputs = inputs
         self.answer = answer
         self.base = base
+        self.exact_as = exact_as
         self.evaluator = MemoisedEvaluator(inputs, base)
 
     @cached_property
@@ -131,7 +147,7 @@ class Sample:
     @cached_property
     def _tolerances(self) -> list[float]:
         largest = float(self.correct_state.raw_scores.abs().max())
-        relative = 2**8 * PRECISIONS["float64"].u * (1 + largest)
+        relative = 2**8 * PRECISIONS[self.exact_as].u * (1 + largest)
         finite = [t[t.isfinite()].abs() for t in self.answer or ()]
         return [relative * float(t.max()) if t.numel() else 0.0 for t in finite]
 
@@ -161,6 +177,10 @@ class Sample:
         """Return a sample of one of the two outputs, as if it were the only one."""
         answer = None if self.answer is None else self.answer[index : index + 1]
         return Sample(replace(self.inputs, wanted=("matrix",)), answer, self.base)
+
+    def be_exact_as(self, dtype: str) -> "Sample":
+        """Return the same sample, of an answer that is as exact as this dtype."""
+        return Sample(self.inputs, self.answer, self.base, dtype)
 
 
 def _is_close(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | None) -> bool:
@@ -204,6 +224,12 @@ def collect_cross_samples(harness: Harness, device: str) -> list[Sample]:
         context = harness.create_context(harness.contract.fit(drawn))
         samples.append(_make_sample(context, others=_make_others(context, longer)))
     return samples
+
+
+def collect_padding_samples(harness: Harness, device: str) -> list[Sample]:
+    """Collect a case in which padding stands anywhere, if the contract knows of padding."""
+    cases = [PADDED_CASE] if harness.contract.has(Capability.PADDING) else []
+    return collect_samples(harness, cases, device)
 
 
 def _make_others(context: LiveContext, longer: int) -> tuple[Tensor, ...]:

@@ -15,9 +15,17 @@ from itertools import dropwhile, product
 import torch
 from torch import Tensor
 
-from properties.case import Case
 from properties.contract import Capability, Contract
+from properties.counting import count
 from properties.mistakes.catalogue import Mistake
+from properties.mistakes.example_inputs import (
+    DROPPED_NUMBERS,
+    Asked,
+    list_numbers,
+    make_inputs,
+    read_contract,
+)
+from properties.mistakes.mistake_table import NAN_WORKAROUNDS
 from properties.mistakes.pipeline import (
     CORRECT,
     SHAPE_ERRORS,
@@ -29,11 +37,7 @@ from properties.mistakes.pipeline import (
     run_pipeline,
 )
 from properties.mistakes.steps.dropout import never, on_weights
-from properties.oracle import get_scale
-from reference import Parameters, causal_mask
 
-HEAD_DIM = 4
-"""the width of a head, which has a whole root"""
 VISIBLE = 0.03
 """two numbers that differ by less are not told apart at a glance"""
 RATES = (0.5, 0.25)
@@ -45,7 +49,6 @@ HEADS_APART = "|"
 
 Shown = tuple[tuple[str, ...], ...]
 """a matrix as it is displayed: a row for each token"""
-Matrix = Sequence[Sequence[float]]
 Step = Callable[[PipelineState], object]
 
 
@@ -54,41 +57,13 @@ class WorkedExample:
     """What goes into a step, and what comes out of it: rightly, and with a mistake."""
 
     sizes: str
-    """of the example, such as "2 tokens, d_k = 4" """
+    """of the example, such as "2 tokens, queries of width 4" """
     given: str
     """what goes in, by name; what comes out is named by `result`"""
     result: str
     before: Shown
     right: Shown
     wrong: Shown
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What a contract asks for, as far as an example depends on it."""
-
-    projected: bool
-    heads: bool
-    causal: bool
-    masked: bool
-    finished: bool
-    """by an output layer"""
-    dropout: bool
-    crossed: bool
-    scale: float
-
-
-def _read_contract(contract: Contract) -> _Asked:
-    return _Asked(
-        projected=contract.has(Capability.PROJECTED),
-        heads=contract.has(Capability.HEADS),
-        causal=contract.has(Capability.CAUSAL),
-        masked=contract.has(Capability.CAUSAL) or contract.has(Capability.MASK),
-        finished=contract.has(Capability.OUTPUT_PROJECTION),
-        dropout=contract.has(Capability.DROPOUT),
-        crossed=contract.has(Capability.CROSS),
-        scale=get_scale(contract, Case(head_dim=HEAD_DIM)),
-    )
 
 
 @dataclass(frozen=True)
@@ -113,7 +88,11 @@ def _split_part(part: int) -> Callable[[PipelineState], Tensor]:
     return lambda s: s.split[part][0]
 
 
-def _list_stages() -> Iterator[_Stage]:
+def _placed_part(part: int) -> Callable[[PipelineState], Tensor]:
+    return lambda s: s.placed[part][0]
+
+
+def _list_stages(*, rotary: bool) -> Iterator[_Stage]:
     """Yield what can be shown, in the order in which it is computed."""
     parts = tuple(enumerate(("queries", "keys", "values")))
     yield _Stage("tokens", lambda s: s.x, "tokens", lambda s: s.inputs.x)
@@ -123,6 +102,8 @@ def _list_stages() -> Iterator[_Stage]:
         yield _Stage(name, _split_flat(part), "tokens", lambda s: s.x)
     for part, name in reversed(parts):
         yield _Stage(f"{name}, by head", _split_part(part), name, _split_flat(part))
+    for part, name in parts if rotary else ():
+        yield _Stage(f"{name} in their places", _placed_part(part), name, _split_part(part))
     yield _Stage("q·k", lambda s: s.raw_scores[0], "queries", lambda s: s.split[0][0])
     yield _Stage("what is averaged", lambda s: s.value[0], "values", lambda s: s.split[2][0])
     yield _Stage("scores", lambda s: s.scores[0], "q·k", lambda s: s.raw_scores[0])
@@ -136,7 +117,8 @@ def _list_stages() -> Iterator[_Stage]:
     yield _Stage("output", lambda s: s.output, "merged", lambda s: s.context)
 
 
-STAGES = tuple(_list_stages())
+STAGES = tuple(_list_stages(rotary=False))
+ROTARY_STAGES = tuple(_list_stages(rotary=True))
 LATE_STAGES = tuple(dropwhile(lambda stage: stage.result != "weights", STAGES))
 """for a mistake in the weights that are used, which may make up for an earlier one"""
 DROPPED_STAGES = tuple(
@@ -147,98 +129,6 @@ DROPPED_STAGES = tuple(
 )
 
 
-# ------------------------------------------------------------------------------------- inputs
-
-
-def _tensor(rows: Matrix) -> Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
-
-
-@dataclass(frozen=True)
-class _Numbers:
-    """Queries, keys and values of a few tokens, a row for each; None: the tokens themselves."""
-
-    x: Matrix
-    q: Matrix | None = None
-    k: Matrix | None = None
-    v: Matrix | None = None
-    heads: int = 1
-    bias: tuple[float, ...] | None = None
-    y: Matrix | None = None
-    """the tokens that are attended to, if they are others"""
-
-
-TWO, THREE = ((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, 1))
-"""tokens that choose a column of each weight matrix, so that projections can be any numbers"""
-VALUES = ((1, 0, 2, 0), (0, 3, 0, 1), (4, 0, 0, 2))
-QUERIES = ((1, 1, 1, 1), (2, 0, 0, 2), (0, 2, 0, 2))
-KEYS = ((2, 0, 2, 0), (0, 2, 0, 0), (2, 2, 2, 2))
-LOW_QUERIES, LOW_KEYS = ((2, 2, 2, 2), (2, 2, 2, 2)), ((-3, -3, -3, -3), (-2, -2, -2, -2))
-"""whose scores are far below zero, where a fill that is not small enough shows"""
-OWN = ((20, 0, 0, 0), (0, 20, 0, 0))
-"""queries and keys by which every token attends to itself alone"""
-NUMBERED = ((1, 2, 3, 4), (5, 6, 7, 8))
-
-
-def _list_numbers(asked: _Asked) -> Iterator[_Numbers]:
-    """Yield the numbers on which a mistake is tried, the simplest first."""
-    if not asked.projected:
-        yield _Numbers(QUERIES[:2])
-        yield _Numbers(QUERIES)
-        return
-    yield _Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2])
-    yield _Numbers(THREE, QUERIES, KEYS, VALUES)
-    for times in (1, 10, 100, 1000):
-        low = tuple(tuple(times * number for number in row) for row in LOW_KEYS)
-        yield _Numbers(TWO, LOW_QUERIES, low, VALUES[:2])
-    yield _Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], bias=(1, 0, 2, 0))
-    square = ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0))
-    yield _Numbers(QUERIES[:2], square, square[::-1], square)
-    yield _Numbers(TWO, OWN, OWN, NUMBERED)
-    if asked.crossed:
-        yield _Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], y=((3, 1), (1, 2)))
-    if asked.heads:
-        two_heads = tuple((*a, *b) for a, b in zip(QUERIES[:2], KEYS[:2], strict=True))
-        other = tuple((*a, *b) for a, b in zip(KEYS[:2], VALUES[:2], strict=True))
-        numbered = (tuple(range(1, 9)), tuple(range(9, 17)))
-        yield _Numbers(TWO, two_heads, other, numbered, heads=2)
-        own = tuple(row * 2 for row in OWN)
-        yield _Numbers(TWO, own, own, numbered, heads=2)
-
-
-DROPPED_NUMBERS = (
-    _Numbers(TWO, ((0, 0, 0, 0),) * 2, KEYS[:2], NUMBERED),
-    _Numbers(TWO, QUERIES[:2], ((2, 0, 2, 0), (1, 1, 0, 4)), NUMBERED),
-)
-"""on which dropout is tried: of equal weights, then of scores none of which is zero"""
-
-
-def _make_inputs(asked: _Asked, numbers: _Numbers, *, finishes: bool) -> AttentionInputs:
-    """Return the inputs of a pipeline, with an output layer if its last step is of interest."""
-    tokens = len(numbers.x)
-    return AttentionInputs(
-        x=_tensor(numbers.x)[None],
-        parameters=_make_parameters(numbers, finishes=finishes),
-        heads=numbers.heads,
-        may_attend=causal_mask(tokens) if asked.masked else None,
-        scale=asked.scale,
-        context_length=tokens,
-        causal=asked.causal,
-        others=() if numbers.y is None else (_tensor(numbers.y)[None],),
-    )
-
-
-def _make_parameters(numbers: _Numbers, *, finishes: bool) -> Parameters:
-    eye = torch.eye(len(numbers.x[0]), dtype=torch.float64)
-    w_q, w_k, w_v = (eye if t is None else _tensor(t).mT for t in (numbers.q, numbers.k, numbers.v))
-    bias = None if numbers.bias is None else _tensor([numbers.bias])[0]
-    made = Parameters(W_q=w_q, W_k=w_k, W_v=w_v, b_q=bias, b_k=bias, b_v=bias)
-    width = w_v.shape[0]
-    shift = 2 * torch.eye(width, dtype=torch.float64).roll(1, 0)
-    ones = torch.ones(width, dtype=torch.float64)
-    return replace(made, W_o=shift, b_o=ones) if finishes else made
-
-
 # ----------------------------------------------------------------------------------- examples
 
 
@@ -247,14 +137,31 @@ def work_example(
 ) -> WorkedExample | None:
     """Return a small example of a mistake; None if it shows on none of a few small inputs.
 
-    Of a mistake that can be made in several ways, it is the one that is in `ways`.
+    Of a mistake that can be made in several ways, those in `ways` count, or all if there are none.
+    Where they do not look the same, nobody knows what the code would give, and there is no example.
     """
     if not contract.has(Capability.ATTENTION):
         return None
-    pipelines = [pipeline for way in ways for pipeline in way]
-    made = (v for v in mistake.variants if any(_is_in(v, each) for each in pipelines))
-    variant = next(made, next(iter(mistake.variants), {}))
-    return _work_example(_read_contract(contract), mistake, tuple(variant.items()))
+    asked, made = read_contract(contract), [(each, CORRECT) for each in mistake.variants]
+    if ways:
+        pipelines = [pipeline for way in ways for pipeline in way]
+        made = list(_iter_made(mistake, pipelines))
+    examples = {_work_example(asked, mistake, tuple(v.items()), base) for v, base in made}
+    examples |= {_work_dropping_example(asked, each) for each in mistake.droppings}
+    return examples.pop() if len(examples) == 1 else None
+
+
+def _iter_made(
+    mistake: Mistake, pipelines: Sequence[Pipeline]
+) -> Iterator[tuple[StepOverrides, Pipeline]]:
+    """Yield the variants that pipelines contain, and what they are made in.
+
+    That is the correct one, or one that works around NaN.
+    """
+    for pipeline, variant in product(pipelines, mistake.variants):
+        if _is_in(variant, pipeline):
+            around = next((each for each in NAN_WORKAROUNDS if _is_in(each, pipeline)), {})
+            yield variant, CORRECT.override(around)
 
 
 def _is_in(overrides: StepOverrides, pipeline: Pipeline) -> bool:
@@ -263,10 +170,16 @@ def _is_in(overrides: StepOverrides, pipeline: Pipeline) -> bool:
 
 @cache
 def _work_example(
-    asked: _Asked, mistake: Mistake, overrides: tuple[tuple[str, Step], ...]
+    asked: Asked, mistake: Mistake, overrides: tuple[tuple[str, Step], ...], base: Pipeline
 ) -> WorkedExample | None:
+    with torch.no_grad():
+        return _choose_roundest(_iter_examples(asked, mistake, dict(overrides), base))
+
+
+@cache
+def _work_dropping_example(asked: Asked, dropping: Dropping) -> WorkedExample | None:
     with torch.no_grad(), torch.random.fork_rng(devices=()):
-        return _choose_roundest(_iter_examples(asked, mistake, dict(overrides)))
+        return _choose_roundest(_iter_dropping_examples(asked, dropping))
 
 
 def _choose_roundest(examples: Iterator[WorkedExample]) -> WorkedExample | None:
@@ -280,16 +193,21 @@ def _choose_roundest(examples: Iterator[WorkedExample]) -> WorkedExample | None:
 
 
 def _iter_examples(
-    asked: _Asked, mistake: Mistake, overrides: StepOverrides
+    asked: Asked, mistake: Mistake, overrides: StepOverrides, base: Pipeline
 ) -> Iterator[WorkedExample]:
     finishes = "finish" in overrides and asked.finished
-    faulty = CORRECT.override(overrides)
-    for numbers in _list_numbers(asked) if overrides else ():
-        if numbers.heads > 1 or not mistake.needs_several_heads:
-            inputs = _make_inputs(asked, numbers, finishes=finishes)
-            yield from _compare(inputs, faulty, STAGES if "use" not in overrides else LATE_STAGES)
-    for dropping, numbers in product(mistake.droppings, DROPPED_NUMBERS):
-        inputs = replace(_make_inputs(asked, numbers, finishes=False), may_attend=None)
+    faulty = base.override(overrides)
+    stages = ROTARY_STAGES if asked.variant.rotary else STAGES
+    for numbers in list_numbers(asked) if overrides else ():
+        if numbers.heads > 1 or mistake.needs is not Capability.HEADS:
+            inputs = make_inputs(asked, numbers, finishes=finishes)
+            yield from _compare(inputs, faulty, stages if "use" not in overrides else LATE_STAGES)
+
+
+def _iter_dropping_examples(asked: Asked, dropping: Dropping) -> Iterator[WorkedExample]:
+    for numbers in DROPPED_NUMBERS:
+        inputs = make_inputs(asked, numbers, finishes=False)
+        inputs = replace(inputs, may_attend=inputs.may_attend if asked.causal else None)
         right = on_weights if asked.dropout else never
         yield from _compare_dropping(inputs, right, dropping)
 
@@ -366,9 +284,12 @@ def _count_other_zeros(example: WorkedExample) -> int:
 def _show(
     inputs: AttentionInputs, stage: _Stage, right: PipelineState, one: Tensor, other: Tensor
 ) -> WorkedExample:
-    heads = f"{inputs.heads} heads, " if inputs.heads > 1 else ""
+    several = f"{count(inputs.heads, 'head')} of width {inputs.head_dim}"
+    width = several if inputs.heads > 1 else f"queries of width {inputs.head_dim}"
+    window = f"window = {inputs.window}, " if inputs.window else ""
+    given = inputs.may_attend is not None and not inputs.causal
     return WorkedExample(
-        sizes=f"{inputs.tokens} tokens, {heads}d_k = {inputs.head_dim}",
+        sizes=f"{count(inputs.tokens, 'token')}, {window}{width}{', a causal mask' * given}",
         given=stage.given,
         result=stage.result,
         before=_format_matrix(stage.take_given(right)),

@@ -29,13 +29,13 @@ def claim(text: str, hint: str = "") -> Property:
 
 def test_a_violation_says_claim_expected_got_where_case_and_hint() -> None:
     bare = Violation(
-        ViolationKind.VALUE, "0.5 ± 1e-07", "0.25; 1 of 2 elements are off", "output[0, 1]"
+        ViolationKind.VALUE, "0.5 ± 1e-07", "0.25; 1 of 2 elements is off", "output[0, 1]"
     )
     told = bare.with_details("Rows sum to one.", SHOWN, "softmax over the keys")
     assert str(told) == (
         "Rows sum to one.\n"
         "  expected  0.5 ± 1e-07 at output[0, 1]\n"
-        "  got       0.25; 1 of 2 elements are off\n"
+        "  got       0.25; 1 of 2 elements is off\n"
         f"  on        {SHOWN}\n"
         "  hint      softmax over the keys"
     )

@@ -5,29 +5,58 @@ any input can be computed and compared. Simpler mistakes come first: where two a
 indistinguishable, the first is reported.
 """
 
+from properties.contract import Capability
 from properties.mistakes.catalogue.dropout import DROPOUT
 from properties.mistakes.catalogue.gradients import GRADIENTS
 from properties.mistakes.catalogue.heads import HEADS
 from properties.mistakes.catalogue.layers import LAYERS
 from properties.mistakes.catalogue.mask import MASK
-from properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require_several_heads
-from properties.mistakes.catalogue.numbers import NUMBERS
+from properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require
+from properties.mistakes.catalogue.numbers import LIMIT_UNASKED, NUMBERS, POSITIONS_UNASKED
 from properties.mistakes.catalogue.output import OUTPUT, TRIVIAL
+from properties.mistakes.catalogue.padding import PADDING
+from properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
 from properties.mistakes.catalogue.scale import SCALE
+from properties.mistakes.catalogue.sharing import SHARING
 from properties.mistakes.catalogue.softmax import SOFTMAX
 from properties.mistakes.catalogue.sources import SOURCES
+from properties.mistakes.catalogue.windows import WINDOWS
 
-DETERMINISTIC = (*TRIVIAL, *SCALE, *SOFTMAX, *MASK, *LAYERS, *require_several_heads(HEADS), *OUTPUT)
+DETERMINISTIC = (
+    *TRIVIAL, *SCALE, *SOFTMAX, *MASK, *LAYERS, *require(Capability.HEADS, HEADS), *OUTPUT,
+)  # fmt: skip
 
-ALL = (*DETERMINISTIC, *SOURCES, *NUMBERS, *GRADIENTS, *DROPOUT)
+OF_SOME_CONTRACTS = (
+    *require(Capability.CROSS, SOURCES),
+    *require(Capability.WINDOW, WINDOWS),
+    *require(Capability.GROUPED, SHARING),
+    *require(Capability.PADDING, PADDING),
+)
+"""mistakes in what few contracts ask for"""
+
+ALL = (
+    *DETERMINISTIC,
+    *OF_SOME_CONTRACTS,
+    *ROTARY,
+    *ALIBI,
+    *LIMITED,
+    *NUMBERS,
+    *GRADIENTS,
+    *DROPOUT,
+)
 
 __all__ = [
+    "ALIBI",
     "ALL",
     "DETERMINISTIC",
     "DROPOUT",
     "GRADIENTS",
+    "LIMITED",
+    "LIMIT_UNASKED",
     "NUMBERS",
-    "SOURCES",
+    "OF_SOME_CONTRACTS",
+    "POSITIONS_UNASKED",
+    "ROTARY",
     "CodeMatcher",
     "Mistake",
 ]

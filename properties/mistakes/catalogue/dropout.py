@@ -30,7 +30,10 @@ NOT_ASKED_FOR = define_mistake(
     "dropout_not_asked_for",
     "Weights are dropped in training, which nobody asked for.",
     "dropout | kernel",
-).dropping_by(in_training(change_result("use", lambda weights, _: dropout.drop(weights, 0.5))))
+).dropping_by(
+    in_training(change_result("use", lambda weights, _: dropout.drop(weights, 0.5))),
+    in_training(change_result("use", lambda weights, _: dropout.drop(weights, 0.1))),
+)
 NOT_RESCALED = define_mistake(
     "dropout_not_rescaled",
     "The weights that dropout keeps are not scaled up by 1/(1 − p).",
@@ -55,7 +58,10 @@ OTHER_RATE = define_mistake(
     "dropout_of_another_rate",
     "Dropout has a fixed rate of its own, whatever the argument says.",
     "dropout:\\d | dropout",
-).dropping_by(in_training(change_result("use", dropout.at_rate(0.5, instead=0.1))))
+).dropping_by(
+    in_training(change_result("use", dropout.at_rate(0.5, instead=0.1))),
+    in_training(change_result("use", dropout.at_rate(0.2, instead=0.5))),
+)
 RENORMALISED = define_mistake(
     "dropout_renormalised",
     "After dropping, each row is made to sum to one again instead of being scaled by 1/(1 − p).",
@@ -77,7 +83,10 @@ WHOLE_ROWS = define_mistake(
     "Dropout takes all weights of a query, or of a whole head, away at once; it is to draw for "
     "each weight.",
     "projection:[dD]rop | dropout:^F | dropout",
-).dropping_by(in_training(change_result("use", dropout.drop_together(3))))
+).dropping_by(
+    in_training(change_result("use", dropout.drop_together(3))),
+    in_training(change_result("use", dropout.drop_together(2, 3))),
+)
 WHOLE_KEYS = define_mistake(
     "dropout_of_whole_keys",
     "Dropout takes a key away from all queries at once; it is to draw for each weight.",

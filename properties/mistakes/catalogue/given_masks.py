@@ -1,6 +1,15 @@
 """Which masks a caller may pass, and what comes back besides the output."""
 
-from properties.families import batch, contract, list_properties, masking, purity, training, weights
+from properties.families import (
+    batch,
+    contract,
+    list_properties,
+    masking,
+    padding,
+    purity,
+    training,
+    weights,
+)
 from properties.families.gradients import the_gradients_of_the_returned_weights_are_right
 from properties.mistakes.catalogue.expected_failures import COPIES, HISTORY
 from properties.mistakes.catalogue.mistake import define_mistake
@@ -44,7 +53,13 @@ GIVEN_MASKS = (
             "zero, lets attend.",
             "",
         ),
-        (Symptom("^value:", (masking.any_number_but_zero_lets_attend,)),),
+        (Symptom("^(value|finite):", (masking.any_number_but_zero_lets_attend,)),),
+        wrappers=(
+            calls.invert_bool_masks,
+            calls.invert_number_masks,
+            calls.let_positive_attend,
+            calls.let_one_attend,
+        ),
     ),
     StructuralMistake(
         define_mistake(
@@ -76,6 +91,14 @@ GIVEN_MASKS = (
             "",
         ),
         (Symptom("^(value|finite):", (masking.a_query_that_sees_nothing_spoils_no_other,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "padded_sequence_spoils_others",
+            "A sequence that is all padding changes what other sequences of the batch get.",
+            "",
+        ),
+        (Symptom("^(value|finite):", (padding.a_sequence_of_padding_spoils_no_other,)),),
     ),
 )
 RESULTS = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
 from properties.mistakes.steps import gradients
 from properties.mistakes.steps.numbers import change_after, change_returned
@@ -60,6 +61,6 @@ GRADIENTS: Sequence[Mistake] = (
         "later_heads_detached",
         "No gradient flows through the later heads: only the first ones are trained.",
         CUT,
-        needs_several_heads=True,
+        needs=Capability.HEADS,
     ).simulated_by(gradients.cut_heads(1)),
 )

@@ -8,8 +8,8 @@ from properties.mistakes.steps import layers, output, scores
 HEADS: Sequence[Mistake] = (
     define_mistake(
         "split_without_transpose",
-        "The heads are split by a view alone, which scrambles heads and tokens: "
-        "view (batch, tokens, heads, head_dim), then transpose.",
+        "The heads are split by a view alone, which scrambles heads and tokens: their axes have to "
+        "change places.",
         "reshape",
     ).simulated_by(split=layers.straight_view),
     define_mistake(

@@ -122,6 +122,11 @@ LAYERS: Sequence[Mistake] = (
         "norm | scores",
     ).simulated_by({"match": scores.cosines}, {"match": scores.cosines, "scale": scores.unscaled}),
     define_rare_mistake(
+        "queries_and_keys_normalised",
+        "Queries and keys go through a norm before they are compared, which nobody asks for.",
+        "norm | scores",
+    ).simulated_by({"match": scores.normalised}, {"match": scores.normalised_by_mean_square}),
+    define_rare_mistake(
         "distances_for_scores",
         "The scores are negative distances instead of products of queries and keys.",
         "scores",

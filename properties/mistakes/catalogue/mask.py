@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import scores
 
@@ -22,14 +23,15 @@ MASK: Sequence[Mistake] = (
         "No token sees itself, and the first sees nothing: the mask begins one diagonal too early.",
         "triangle:diagonal=(0|-1)?$ | triangle | fill",
     ).simulated_by(permit=scores.diagonal_shifted(-1)),
+    define_rare_mistake(
+        "padding_hides_queries", "A padding mask hides queries instead of keys.", "fill | transpose"
+    ).simulated_by(permit=scores.padding_transposed),
     define_mistake(
         "mask_transposed",
         "The mask is transposed: tokens see themselves and the future instead of the past.",
         "triangle | fill",
+        unless=Capability.PADDING,
     ).simulated_by(permit=scores.mask_transposed),
-    define_rare_mistake(
-        "padding_hides_queries", "A padding mask hides queries instead of keys.", "fill | transpose"
-    ).simulated_by(permit=scores.padding_transposed),
     define_mistake(
         "mask_inverted",
         "The mask is inverted: it hides what should be visible and shows what should be hidden.",
@@ -74,6 +76,11 @@ MASK: Sequence[Mistake] = (
         {"hide": scores.lowered_besides(scores.diagonal_forced(False))},
     ),
     define_rare_mistake(
+        "zero_tokens_hidden",
+        "Tokens that happen to be all zeros are taken for padding, and hidden.",
+        "fill | compare",
+    ).simulated_by(permit=scores.zero_tokens_hidden),
+    define_rare_mistake(
         "mask_cut_from_the_end",
         "The mask is cut to the number of tokens from its last rows instead of its first.",
         "index | triangle",
@@ -82,6 +89,7 @@ MASK: Sequence[Mistake] = (
         "window",
         "Tokens further back than a few are forgotten; all of the past is to be seen.",
         "compare:\\d | triangle:\\d | index",
+        needs=Capability.ANY_DISTANCE,
     ).simulated_by(
         *({"permit": scores.window_of(width)} for width in (2, 3, 4, 5, 6, 7, 8, 9, 16))
     ),
@@ -158,7 +166,7 @@ MASK: Sequence[Mistake] = (
     ).simulated_by(hide=scores.zero_scores_hidden),
     define_mistake(
         "masked_after_softmax",
-        "The mask is applied after the softmax: the rest of each row no longer sums to one.",
+        "The mask takes effect only after the softmax: the rest of each row no longer sums to one.",
         "softmax | fill",
     ).simulated_by(hide=scores.unmasked, use=scores.hidden_zeroed),
     define_rare_mistake(

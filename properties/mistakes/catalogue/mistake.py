@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from properties.contract import Capability, Contract
 from properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
 
 
@@ -26,15 +27,30 @@ class Mistake:
 
     name: str
     sentence: str
+    """in which {width} stands for what the scores are scaled by the root of"""
     code_matchers: tuple[CodeMatcher, ...]
     variants: tuple[StepOverrides, ...] = field(default=(), repr=False)
     """the faulty steps of each variant, the usual variant first"""
     rare: bool = False
     """too unlikely to be considered in combination with another mistake"""
-    needs_several_heads: bool = False
-    """possible only where the statement asks for several heads"""
+    needs: Capability | None = None
+    """what a statement must ask for: without, the mistake is impossible, or is what is asked for"""
+    unless: Capability | None = None
+    """what makes it another mistake if a statement asks for it"""
     droppings: tuple[Dropping, ...] = field(default=(), repr=False)
     """of a mistake in dropout: the ways in which dropout may then act"""
+
+    def describe(self, contract: Contract) -> str:
+        """Return the sentence in the words of an exercise."""
+        several = contract.has(Capability.HEADS)
+        width = "a head's width" if several else "the queries' width"
+        return self.sentence.replace("{width}", width)
+
+    def applies_to(self, contract: Contract) -> bool:
+        """Whether it can be made under a contract."""
+        if self.unless is not None and contract.has(self.unless):
+            return False
+        return self.needs is None or contract.has(self.needs)
 
     def simulated_by(
         self, *variants: StepOverrides, **overrides: Callable[[PipelineState], object]
@@ -54,10 +70,11 @@ class Mistake:
 def define_mistake(
     name: str,
     sentence: str,
-    code_matchers: str,
+    code_matchers: str = "",
     *,
     rare: bool = False,
-    needs_several_heads: bool = False,
+    needs: Capability | None = None,
+    unless: Capability | None = None,
 ) -> Mistake:
     """Return a mistake without faulty steps.
 
@@ -66,7 +83,7 @@ def define_mistake(
     squeeze` it is the squeeze, if there is one alone. Without matchers no line is named.
     """
     matchers = tuple(_parse_matcher(text) for text in code_matchers.split(" | ") if text)
-    return Mistake(name, sentence, matchers, (), rare, needs_several_heads)
+    return Mistake(name, sentence, matchers, (), rare, needs, unless)
 
 
 define_rare_mistake = partial(define_mistake, rare=True)
@@ -78,6 +95,6 @@ def _parse_matcher(text: str) -> CodeMatcher:
     return CodeMatcher(kind, detail, last="last" in how, only="only" in how)
 
 
-def require_several_heads(group: Sequence[Mistake]) -> tuple[Mistake, ...]:
-    """Return the same mistakes, restricted to several heads."""
-    return tuple(replace(each, needs_several_heads=True) for each in group)
+def require(capability: Capability, group: Sequence[Mistake]) -> tuple[Mistake, ...]:
+    """Return the same mistakes, restricted to contracts that have a capability."""
+    return tuple(replace(each, needs=capability) for each in group)

@@ -18,6 +18,48 @@ DECIMALS = range(7)
 HALVES = (torch.float16, torch.bfloat16)
 DTYPES = (torch.float64, torch.float32)
 
+LIMIT_UNASKED: Sequence[Mistake] = (
+    define_rare_mistake(
+        "scores_softcapped",
+        "The scores are squeezed by a tanh before the softmax.",
+        "relu:tanh | clamp | scores",
+    ).simulated_by(
+        *change_after_each("match", "scale", changes=[numbers.softcapped_at(c) for c in LIMITS])
+    ),
+)
+"""no mistake where a limit of scores is asked for"""
+
+POSITIONS_UNASKED: Sequence[Mistake] = (
+    define_rare_mistake(
+        "far_keys_penalised",
+        "The distance of a key is subtracted from its score: nothing asks for positions.",
+        "range | scores",
+    ).simulated_by(
+        *(
+            {"scale": numbers.far_keys_penalised(slope, dtype)}
+            for slope in (None, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
+            for dtype in DTYPES
+        )
+    ),
+    define_rare_mistake(
+        "positions_added",
+        "Sines and cosines of the positions are added to the input: nothing asks for positions.",
+        "sine | range | projection",
+    ).simulated_by(*({"see": numbers.positions_added(dtype)} for dtype in DTYPES)),
+    define_rare_mistake(
+        "rotated_by_position",
+        "Queries and keys are rotated by their positions: nothing asks for positions.",
+        "sine | range | projection",
+    ).simulated_by(
+        *(
+            {"assign": numbers.rotated(dtype, interleaved=interleaved)}
+            for interleaved in (False, True)
+            for dtype in DTYPES
+        )
+    ),
+)
+"""no mistakes where positions are asked for, as far as their sentences go"""
+
 NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(
         "weights_rounded",
@@ -70,13 +112,6 @@ NUMBERS: Sequence[Mistake] = (
         *change_after_each("match", "scale", changes=[numbers.clamped_to(c) for c in LIMITS])
     ),
     define_rare_mistake(
-        "scores_softcapped",
-        "The scores are squeezed by a tanh before the softmax.",
-        "relu:tanh | clamp | scores",
-    ).simulated_by(
-        *change_after_each("match", "scale", changes=[numbers.softcapped_at(c) for c in LIMITS])
-    ),
-    define_rare_mistake(
         "scores_made_positive",
         "Negative scores are set to zero before the softmax.",
         "relu | clamp | scores",
@@ -108,33 +143,8 @@ NUMBERS: Sequence[Mistake] = (
         "Only the keys with the largest scores count: every visible key should.",
         "topk | compare | softmax",
     ).simulated_by(*({"normalise": numbers.of_the_best(count)} for count in range(2, 17))),
-    define_rare_mistake(
-        "far_keys_penalised",
-        "The distance of a key is subtracted from its score: nothing asks for positions.",
-        "range | scores",
-    ).simulated_by(
-        *(
-            {"scale": numbers.far_keys_penalised(slope, dtype)}
-            for slope in (None, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
-            for dtype in DTYPES
-        )
-    ),
-    define_rare_mistake(
-        "positions_added",
-        "Sines and cosines of the positions are added to the input: nothing asks for positions.",
-        "sine | range | projection",
-    ).simulated_by(*({"see": numbers.positions_added(dtype)} for dtype in DTYPES)),
-    define_rare_mistake(
-        "rotated_by_position",
-        "Queries and keys are rotated by their positions: nothing asks for positions.",
-        "sine | range | projection",
-    ).simulated_by(
-        *(
-            {"assign": numbers.rotated(dtype, interleaved=interleaved)}
-            for interleaved in (False, True)
-            for dtype in DTYPES
-        )
-    ),
+    *LIMIT_UNASKED,
+    *POSITIONS_UNASKED,
     define_rare_mistake(
         "tokens_reversed",
         "The rows of the output are in reverse order.",

@@ -4,8 +4,10 @@ from properties.families import (
     contract,
     device,
     dropout,
+    gradients,
     history,
     list_properties,
+    masking,
     purity,
     training,
 )
@@ -99,6 +101,39 @@ PROTOCOL = (
         ),
         (Symptom("^value:", (training.gradients_add_up_over_calls,)),),
         explains=TRAINING,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "gradients_changed",
+            "The numbers are right, and their gradients are not: something, such as detach(), a "
+            "hook or a custom backward, cuts or changes them on the way back.",
+            "",
+        ),
+        (
+            Symptom(
+                "^value: (?!a gradient)",
+                (
+                    gradients.the_gradient_of_the_input_is_right,
+                    gradients.the_gradients_of_the_weights_are_right,
+                ),
+            ),
+        ),
+        explains=(
+            *list_properties(gradients),
+            *TRAINING,
+            *HALVES,
+            masking.derivatives_reach_only_the_past,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "random_numbers_on_the_way_back",
+            "Random numbers are drawn on the way back, too: what is computed again there drops "
+            "other weights.",
+            "",
+        ),
+        (Symptom("crashed: its backward changes the state of the random numbers", TRAINING),),
+        explains=(*TRAINING, dropout.every_call_drops_anew),
     ),
     StructuralMistake(
         define_mistake(

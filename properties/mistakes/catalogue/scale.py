@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import scores
 
@@ -14,51 +15,50 @@ SCALE: Sequence[Mistake] = (
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim**0.5)),
     define_mistake(
         "no_scale",
-        "The scores are not divided by √d_k, the root of the width of one head.",
+        "The scores are not divided by the root of {width}.",
         "scale | kernel:scale | scores",
     ).simulated_by(scale=scores.unscaled),
     define_mistake(
         "scale_without_root",
-        "The scores are divided by the width of a head itself, or twice by its root, "
-        "instead of once by its root √d_k.",
+        "The scores are divided by {width} itself, or twice by its root, instead of once by its "
+        "root.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim)),
     define_mistake(
         "scale_multiplied",
-        "The scores are multiplied by √d_k instead of divided by it.",
+        "The scores are multiplied by the root of {width} instead of divided by it.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim**-0.5)),
     define_mistake(
         "scale_by_d_out",
         "The scores are divided by the root of the width of all heads together, not of one head.",
         "scale | kernel:scale | divide | scores",
-        needs_several_heads=True,
+        needs=Capability.HEADS,
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.d_out**0.5)),
     define_mistake(
         "scale_by_d_in",
-        "The scores are divided by the root of the input's width, not of a head's.",
+        "The scores are divided by the root of the input's width, not by that of {width}.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.d_in**0.5)),
     define_mistake(
         "scale_by_tokens",
-        "The scores are divided by the root of the number of tokens, not of a head's width.",
+        "The scores are divided by the root of the number of tokens, not by that of {width}.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.tokens**0.5)),
     define_mistake(
         "scale_by_heads",
-        "The scores are divided by the root of the number of heads, not of a head's width.",
+        "The scores are divided by the root of the number of heads, not by that of {width}.",
         "scale | kernel:scale | divide | scores",
-        needs_several_heads=True,
+        needs=Capability.HEADS,
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.heads**0.5)),
     define_rare_mistake(
         "scale_by_context_length",
-        "The scores are divided by the root of context_length, not of a head's width.",
+        "The scores are divided by the root of the longest length, not by that of {width}.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.context_length**0.5)),
     define_rare_mistake(
         "scale_by_other_width_without_root",
-        "The scores are divided by another size, and that without its root; "
-        "√d_k is the root of the width of one head.",
+        "The scores are divided by another size than {width}, and that without its root.",
         "scale | scores",
     ).simulated_by(
         {"scale": scores.divided_by(lambda s: s.inputs.d_out)},
@@ -68,12 +68,13 @@ SCALE: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "scale_rounded",
-        "√d_k is rounded to a whole number before the scores are divided by it.",
+        "The root of {width} is rounded to a whole number before the scores are divided by it.",
         "scale | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: math.isqrt(s.inputs.head_dim))),
     define_rare_mistake(
         "scale_of_the_example",
-        "The scores are divided by a fixed number, which fits one example, instead of √d_k.",
+        "The scores are divided by a fixed number, which fits one example, instead of the root of "
+        "{width}.",
         "scale | scores",
     ).simulated_by(
         {"scale": scores.divided_by(lambda s: 2**0.5)},
@@ -83,7 +84,8 @@ SCALE: Sequence[Mistake] = (
     ),
     define_mistake(
         "scaled_after_softmax",
-        "The division by √d_k comes after the softmax: the weights no longer sum to one.",
+        "The division by the root of {width} comes after the softmax: the weights no longer sum to "
+        "one.",
         "scale | softmax",
     ).simulated_by(scale=scores.unscaled, use=scores.weights_scaled),
 )

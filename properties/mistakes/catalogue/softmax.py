@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import scores
 
@@ -15,7 +16,7 @@ SOFTMAX: Sequence[Mistake] = (
         "softmax_over_heads",
         "The softmax runs over the heads; the keys have the last dimension.",
         "softmax:dim=(1|-3)$ | softmax",
-        needs_several_heads=True,
+        needs=Capability.HEADS,
     ).simulated_by(normalise=scores.softmax_over(1)),
     define_mistake(
         "softmax_over_batch",

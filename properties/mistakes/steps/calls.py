@@ -72,6 +72,27 @@ def open_mask_last(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | 
     return result
 
 
+def invert_bool_masks(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    inverted = mask is not None and mask.dtype is torch.bool
+    return attend(x, ~mask if mask is not None and inverted else mask)
+
+
+def invert_number_masks(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    return attend(x, mask if mask is None or mask.dtype is torch.bool else mask == 0)
+
+
+def let_positive_attend(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    return attend(x, None if mask is None else mask > 0)
+
+
+def let_one_attend(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return attend(x, None if mask is None else mask == 1)
+
+
 def view_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
     return attend(x.view(-1).view(x.shape), mask)
 

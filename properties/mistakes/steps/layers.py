@@ -12,6 +12,7 @@ from properties.mistakes.pipeline import (
     linear,
     map_qkv,
     projections,
+    split_each,
     split_heads,
 )
 
@@ -121,12 +122,11 @@ def bias_after_scaling(s: PipelineState) -> QKVTensors:
 
 
 def straight_view(s: PipelineState) -> QKVTensors:
-    return map_qkv(lambda t: t.reshape(t.shape[0], s.inputs.heads, t.shape[1], -1), s.projected)
+    return split_each(lambda t, heads: t.reshape(t.shape[0], heads, t.shape[1], -1), s)
 
 
 def every_nth_column(s: PipelineState) -> QKVTensors:
-    heads = s.inputs.heads
-    return map_qkv(lambda t: t.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2), s.projected)
+    return split_each(lambda t, heads: t.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2), s)
 
 
 def split_into(count: Callable[[PipelineState], int]) -> Callable[[PipelineState], QKVTensors]:
@@ -139,9 +139,9 @@ def heads_behind_tokens(s: PipelineState) -> QKVTensors:
 
 
 def overlapping_slices(s: PipelineState) -> QKVTensors:
-    heads, width = range(s.inputs.heads), s.inputs.head_dim
-    return map_qkv(
-        lambda t: torch.stack([t[..., i : i + width] for i in heads], dim=1), s.projected
+    width = s.inputs.head_dim
+    return split_each(
+        lambda t, heads: torch.stack([t[..., i : i + width] for i in range(heads)], dim=1), s
     )
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from properties.mistakes.pipeline import PipelineState, filled_with_minus_infinity
 from properties.mistakes.steps.layers import repeat_first_head, repeat_first_sequence
-from reference.masks import causal_mask
+from reference.masks import sliding_window_mask
 
 # ---------------------------------------------------------------------------------------- match
 
@@ -28,6 +28,20 @@ def keys_viewed(s: PipelineState) -> Tensor:
 
 def cosines(s: PipelineState) -> Tensor:
     return F.normalize(s.query, dim=-1) @ F.normalize(s.key, dim=-1).mT
+
+
+def normalised(s: PipelineState) -> Tensor:
+    """Of a layer norm."""
+    return _norm(s.query) @ _norm(s.key).mT
+
+
+def _norm(t: Tensor) -> Tensor:
+    return F.layer_norm(t, t.shape[-1:])
+
+
+def normalised_by_mean_square(s: PipelineState) -> Tensor:
+    q, k = s.query, s.key
+    return F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT
 
 
 def distances(s: PipelineState) -> Tensor:
@@ -63,8 +77,12 @@ def divided_by(divisor: Callable[[PipelineState], float]) -> Callable[[PipelineS
 
 
 def _past(s: PipelineState, by: int = 0) -> Tensor:
-    """Return a mask that shows the keys up to the place of each query, and `by` more."""
-    return torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool).tril(by)
+    """Return a mask that shows the keys up to the place of each query, and `by` more.
+
+    Where there is a window, it begins where it should.
+    """
+    past = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool).tril(by)
+    return past.triu(1 - s.inputs.window) if s.inputs.window else past
 
 
 def no_mask(s: PipelineState) -> Tensor | None:
@@ -97,7 +115,8 @@ def rows_from_the_end(s: PipelineState) -> Tensor | None:
     if not s.inputs.causal:
         return s.inputs.may_attend
     size = s.inputs.context_length
-    return causal_mask(size)[size - s.inputs.tokens :, : s.inputs.tokens]
+    mask = sliding_window_mask(size, s.inputs.window or size)
+    return mask[size - s.inputs.tokens :, : s.inputs.tokens]
 
 
 def causal_of_any_size(s: PipelineState) -> Tensor | None:
@@ -153,6 +172,11 @@ def mask_of_first_sequence(s: PipelineState) -> Tensor | None:
 def future_too(s: PipelineState) -> Tensor | None:
     past = _past(s)
     return past if s.inputs.may_attend is None else past & s.inputs.may_attend
+
+
+def zero_tokens_hidden(s: PipelineState) -> Tensor:
+    filled = (s.seen[1] != 0).any(-1)[:, None, None, :]
+    return filled if s.inputs.may_attend is None else filled & s.inputs.may_attend
 
 
 def future_beside_mask(s: PipelineState) -> Tensor | None:

@@ -9,23 +9,41 @@ import pytest
 import torch
 from torch import Tensor
 
-from properties.mistakes.catalogue import ALL, DETERMINISTIC, DROPOUT, SOURCES, Mistake
+from properties.mistakes.catalogue import (
+    ALIBI,
+    ALL,
+    DETERMINISTIC,
+    DROPOUT,
+    LIMITED,
+    OF_SOME_CONTRACTS,
+    ROTARY,
+    Mistake,
+)
+from properties.mistakes.evaluation import MemoisedEvaluator
 from properties.mistakes.pipeline import (
     CORRECT,
     STEP_NAMES,
     WITHOUT_ATTENTION,
     AttentionInputs,
-    MemoisedEvaluator,
     Pipeline,
 )
-from reference import Parameters, causal_mask, multi_head_attention
+from reference import (
+    PLAIN,
+    Parameters,
+    Variant,
+    causal_mask,
+    multi_head_attention,
+    sliding_window_mask,
+)
 
 ALIKE = {
     frozenset({"one_head", "heads_scored_together"}): "one wide head adds up the heads' scores",
     frozenset({"values_returned", "own_value_only"}): "the weights of a query sum to one",
 }
 """Mistakes that no output tells apart without the weights, and why."""
-WITHOUT_LINE = {"batch_and_heads_confused", "bias_missing"}
+ASKED_APART = {frozenset({"distances_not_used", "scores_not_limited"})}
+"""mistakes that are the same, and never tried on the same submission"""
+WITHOUT_LINE = {"batch_and_heads_confused", "bias_missing"} | {m.name for m in (*ROTARY, *ALIBI)}
 """mistakes that can stand in several lines, none of which can be told from the others"""
 
 
@@ -43,20 +61,32 @@ def given(
     spread: float = 1.5,
     scale: float | None = None,
     plain: bool = False,
+    kv_heads: int = 0,
 ) -> AttentionInputs:
     """Sizes that differ from each other, and scores that are sharp.
 
     There are biases and an output layer, unless it is to be plain.
     """
     d = heads * head_dim
-    layers = {f"W_{name}": numbers(i, d, d_in) / d_in**0.5 for i, name in enumerate("qkv")}
+    d_kv = (kv_heads or heads) * head_dim
+    rows = {"q": d, "k": d_kv, "v": d_kv, "o": d}
+    layers = {f"W_{name}": numbers(i, rows[name], d_in) for i, name in enumerate("qkv")}
+    layers = {name: weight / d_in**0.5 for name, weight in layers.items()}
     layers |= {"W_q": layers["W_q"] * spread, "W_k": layers["W_k"] * spread}
-    more = {f"b_{name}": numbers(10 + i, d) for i, name in enumerate("qkvo")}
+    more = {f"b_{name}": numbers(10 + i, rows[name]) for i, name in enumerate("qkvo")}
     more["W_o"] = numbers(5, d, d) / d**0.5
     drawn = numbers(30, 2, heads, tokens, tokens) < 0.4
     drawn[..., 0] = True
     padding = torch.tensor([[True] * tokens, [True] * (tokens - 2) + [False] * 2])[:, None, None]
-    masks = {"causal": causal_mask(tokens), "drawn": drawn, "padding": padding, "none": None}
+    places = torch.arange(tokens)
+    both_sides = torch.stack([(places > 0) & (places < 3), (places > 1) & (places != 4)])
+    masks = {
+        "causal": causal_mask(tokens),
+        "drawn": drawn,
+        "padding": padding,
+        "both sides": both_sides[:, None, None],
+        "none": None,
+    }
     x = numbers(20, 2, tokens, d_in)
     x[0, 2] = 0
     return AttentionInputs(
@@ -77,6 +107,7 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given(plain=True), CORRECT),
     (given("drawn"), CORRECT),
     (given("padding", heads=2, head_dim=3, d_in=6, tokens=6), CORRECT),
+    (replace(given("both sides", tokens=7), wanted=("output",)), CORRECT),
     (given("none", heads=1), CORRECT),
     (given("none", scale=1.0), CORRECT),
     (given(spread=30.0, tokens=9), CORRECT),
@@ -86,8 +117,17 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (replace(given("none"), others=(numbers(40, 2, 8, 7),)), CORRECT),
     (replace(given("none"), others=(numbers(41, 2, 5, 7), numbers(42, 2, 5, 7))), CORRECT),
     (replace(given("none"), others=(numbers(43, 2, 2, 7),)), CORRECT),
+    (replace(given(tokens=9), may_attend=sliding_window_mask(9, 3), window=3), CORRECT),
+    (replace(given(tokens=4), may_attend=sliding_window_mask(4, 2), window=2), CORRECT),
+    (given(heads=6, kv_heads=2), CORRECT),
+    (given(heads=4, kv_heads=2, plain=True), CORRECT),
+    (replace(given(head_dim=6), variant=Variant(rotary=True)), CORRECT),
+    (replace(given(), variant=Variant(alibi=True)), CORRECT),
+    (replace(given(tokens=9), variant=Variant(softcap=1.5)), CORRECT),
 )
-"""Together they show every mistake: masks, large scores, and other tokens to attend to."""
+"""Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
+that heads share, positions."""
+ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *ALIBI, *LIMITED)
 
 
 @cache
@@ -103,7 +143,7 @@ def answers(change: int | None) -> tuple[tuple[Tensor, ...] | None, ...]:
     return tuple(None if steps is None else steps.answer for steps in followed)
 
 
-WAYS = [(each, change) for each in (*DETERMINISTIC, *SOURCES) for change in each.variants]
+WAYS = [(each, change) for each in ENTRIES for change in each.variants]
 
 
 def same(one: tuple[Tensor, ...] | None, other: tuple[Tensor, ...] | None) -> bool:
@@ -127,6 +167,7 @@ def test_right_pipeline_is_multi_head_attention() -> None:
                 one.scale,
                 keys_from=one.sources[1],
                 values_from=one.sources[2],
+                variant=one.variant,
             )
             assert steps is not None
             torch.testing.assert_close(steps.output, exact.output, rtol=1e-11, atol=1e-12)
@@ -156,7 +197,7 @@ def test_mistake_is_described_for_students(each: Mistake) -> None:
     assert each.code_matchers or each.name in WITHOUT_LINE
 
 
-@pytest.mark.parametrize("each", [*DETERMINISTIC, *SOURCES], ids=lambda each: each.name)
+@pytest.mark.parametrize("each", ENTRIES, ids=lambda each: each.name)
 def test_mistake_changes_steps(each: Mistake) -> None:
     assert each.variants
     assert all(change and set(change) <= set(STEP_NAMES) for change in each.variants)
@@ -188,9 +229,15 @@ def alike(inputs: Sequence[int]) -> set[frozenset[str]]:
 
 
 def test_no_two_mistakes_are_the_same() -> None:
-    assert alike(range(len(INPUTS))) == set()
+    assert alike(range(len(INPUTS))) == ASKED_APART
 
 
 def test_few_mistakes_look_the_same_without_weights() -> None:
-    alone = [k for k, (one, _) in enumerate(INPUTS) if one.wanted == ("output",)]
-    assert alike(alone) == set(ALIKE)
+    # Positions and limits tell heads apart that otherwise are alike; one wide head cannot share.
+    plain = [
+        k
+        for k, (one, _) in enumerate(INPUTS)
+        if one.wanted == ("output",) and one.variant == PLAIN and one.kv_heads == one.heads
+    ]
+    elsewhere = {each.name for each in (*ROTARY, *ALIBI, *LIMITED)}
+    assert {pair for pair in alike(plain) if not pair & elsewhere} == set(ALIKE)

@@ -13,10 +13,10 @@ from properties.contract import Capability, Contract, Returns
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue import DETERMINISTIC, Mistake
 from properties.mistakes.diagnosis import MIN_ANSWERS, DiagnosedMistake, diagnose
+from properties.mistakes.evaluation import MemoisedEvaluator
 from properties.mistakes.pipeline import (
     CORRECT,
     AttentionInputs,
-    MemoisedEvaluator,
     Pipeline,
     StepOverrides,
 )

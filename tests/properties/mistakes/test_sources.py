@@ -12,7 +12,7 @@ from properties.cases.case_tensors import make_other_tokens, make_parameters, ma
 from properties.contract import Capability, Contract
 from properties.harness.harness import Harness
 from properties.harness.module_adapter import construct
-from properties.mistakes.catalogue import SOURCES, Mistake
+from properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
 from properties.mistakes.diagnosis import diagnose
 from properties.mistakes.faulty_attention import Computation, make_namespace, restate
 from properties.mistakes.pipeline import CORRECT, StepOverrides
@@ -26,6 +26,7 @@ APART = replace(
     call=("query", "key", "value"),
 )
 CASE = Case(batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, seed=3)
+SOURCES = [each for each in OF_SOME_CONTRACTS if each.needs is Capability.CROSS]
 LENGTHS_DIFFER = ("keys_cut_to_number_of_queries", "keys_of_both_inputs")
 """their effect is no other matrix of the same shape"""
 

@@ -8,6 +8,7 @@ import torch
 from exercises import BY_SLUG
 from properties.mistakes.catalogue import ALL, Mistake
 from properties.mistakes.pipeline import CORRECT
+from properties.mistakes.steps.scores import nan_replaced
 from properties.mistakes.worked_example import HEADS_APART, Shown, WorkedExample, work_example
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract
@@ -30,15 +31,16 @@ COMMON = [
     "output_projection_missing",
     "dropout_in_evaluation",
     "dropout_not_rescaled",
-    "dropout_before_softmax",
-    "dropout_not_on_weights",
 ]
 MAX_WIDTH = 30
 """three matrices of so many characters stand side by side in a terminal"""
 
 
 def example_of(name: str, slug: str = "multi_head_attention") -> WorkedExample:
-    found = work_example(BY_SLUG[slug].contract, MISTAKES[name])
+    """The example of a mistake that is made in its first way."""
+    mistake = MISTAKES[name]
+    ways = [[CORRECT.override(mistake.variants[0])]] if mistake.variants else ()
+    found = work_example(BY_SLUG[slug].contract, mistake, ways)
     assert found is not None
     return found
 
@@ -59,8 +61,9 @@ def test_a_common_mistake_has_an_example_that_begins_with_round_numbers(name: st
 
 @pytest.mark.parametrize("mistake", ALL, ids=lambda mistake: mistake.name)
 def test_every_example_fits_and_differs_visibly(mistake: Mistake) -> None:
+    ways = [[CORRECT.override(mistake.variants[0])]] if mistake.variants else ()
     for slug in ("multi_head_attention", "simplified_attention", "masked_multi_head"):
-        found = work_example(BY_SLUG[slug].contract, mistake)
+        found = work_example(BY_SLUG[slug].contract, mistake, ways)
         if found is not None:
             matrices = found.before, found.right, found.wrong
             assert found.right != found.wrong
@@ -84,9 +87,44 @@ def test_dropping_keeps_the_same_weights_on_both_sides() -> None:
     assert found.sizes.endswith("dropout 0.5, in training")
 
 
-def test_where_nothing_is_to_be_dropped_nothing_is() -> None:
-    found = example_of("dropout_not_asked_for", "self_attention_v2")
-    assert found.right == found.before != found.wrong and "dropout" not in found.sizes
+@pytest.mark.parametrize(
+    "name",
+    ["dropout_not_on_weights", "dropout_before_softmax", "dropout_of_another_rate", "bias_missing"],
+)
+def test_where_ways_that_look_unlike_are_not_told_apart_nothing_is_shown(name: str) -> None:
+    """It might not be what the code computes."""
+    assert work_example(CONTRACT, MISTAKES[name]) is None
+    both = [[CORRECT.override(each)] for each in MISTAKES[name].variants[1:3]]
+    assert work_example(CONTRACT, MISTAKES[name], both) is None
+
+
+def test_a_nan_that_is_worked_around_is_not_shown() -> None:
+    hidden = MISTAKES["own_token_hidden"]
+    [variant] = hidden.variants
+    plain = work_example(CONTRACT, hidden, [[CORRECT.override(variant)]])
+    around = CORRECT.override({**variant, "use": nan_replaced})
+    without = work_example(CONTRACT, hidden, [[around]])
+    assert plain is not None and without is not None
+    assert any("nan" in row for row in plain.wrong)
+    assert not any("nan" in row for row in without.wrong)
+
+
+def test_a_workaround_where_nothing_is_nan_changes_nothing() -> None:
+    scale = MISTAKES["no_scale"]
+    [variant] = scale.variants
+    ways = [[CORRECT.override(variant)], [CORRECT.override({**variant, "use": nan_replaced})]]
+    assert work_example(CONTRACT, scale, ways) == example_of("no_scale")
+
+
+def test_what_a_causal_mask_hides_is_hidden_where_weights_are_dropped_too() -> None:
+    right = numbers(example_of("dropout_not_rescaled").right)
+    assert right[0][1] == 0
+    assert any(row[1] for row in right[1:]) or any(row[0] for row in right[1:])
+
+
+def test_a_mask_that_is_given_is_named() -> None:
+    assert example_of("no_scale", "masked_multi_head").sizes.endswith(", a causal mask")
+    assert not example_of("no_scale").sizes.endswith("mask")
 
 
 def test_the_way_that_was_found_is_shown() -> None:

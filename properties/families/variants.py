@@ -1,0 +1,208 @@
+"""What models of today have besides the plain equation: windows, positions, limits, shared keys.
+
+Whether the output is right is asked of every exercise (`properties/families/values.py`). Here is
+what must hold of a window, of positions, of limited scores and of heads that share keys whatever
+else is wrong.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from properties import comparison
+from properties.case import Case, InputContent
+from properties.cases.case_transforms import at_least, compose, with_values
+from properties.contract import Capability
+from properties.families.comparisons import assert_right_with
+from properties.families.contract import FORM, assert_refused, it_can_be_constructed
+from properties.families.parameter_transforms import (
+    make_identity_projection,
+    replace_parameters,
+    zero_parameters,
+)
+from properties.families.values import MOST, it_equals_the_equation
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
+from properties.property import PropertyFamily, PropertyGroup
+from reference import Parameters
+
+masking = PropertyFamily(PropertyGroup.MASK, FORM)
+values = PropertyFamily(PropertyGroup.VALUES, FORM)
+heads = PropertyFamily(PropertyGroup.HEADS, FORM)
+scale = PropertyFamily(PropertyGroup.SCALE, FORM)
+precision = PropertyFamily(PropertyGroup.PRECISION, FORM)
+form = PropertyFamily(PropertyGroup.CONTRACT)
+C = Capability
+WINDOW_HINT = "the window counts the token itself: which distances does it let through?"
+UNEVEN = ((6, 4), (4, 3), (2, 4))
+"""numbers of heads, and numbers of key heads that they cannot share evenly"""
+LARGE_SCORES = 1e4
+LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 2, "heads": 8, "head_dim": 2}
+"""more tokens than bfloat16 can count: 257 is 256 there, and both 259 and 261 are 260"""
+SCORES_IN_HALF = (0, 12)
+"""products with a key at no distance; where all are 0, what the distance subtracts counts alone"""
+
+
+def _shorten_window(case: Case) -> Case | None:
+    """Return a case with tokens beyond its window."""
+    tokens = max(case.tokens, 4)
+    window = min(case.window or 2, tokens - 2)
+    longest = max(case.context_length, tokens)
+    return replace(case, tokens=tokens, context_length=longest, window=window)
+
+
+@masking(
+    C.WINDOW, C.CAUSAL, C.TOKENS, on=_shorten_window, limit=6, hint=WINDOW_HINT, essential=True
+)
+def what_lies_before_the_window_is_invisible(context: CaseContext) -> None:
+    """Changing a token leaves every output unchanged whose window begins after it."""
+    tokens, window = context.case.tokens, context.case.window
+    for first in range(1, tokens - window + 1):
+        changed = context.x.clone()
+        changed[:, :first] = 3 - 2 * changed[:, :first]
+        output, rows = context.run(changed)[0], slice(first + window - 1, None)
+        what = f"output after a change of token {first - 1} and all earlier ones"
+        context.assert_unchanged(
+            output[:, rows], context.output[:, rows], context.tolerance[:, rows], what
+        )
+
+
+def _lengthen_window(case: Case) -> Case:
+    """Return a case whose window is longer than its tokens by one: far longer ones are common."""
+    tokens = max(case.tokens, 3)
+    longest = max(case.context_length, tokens)
+    return replace(case, tokens=tokens, context_length=longest, window=tokens + 1)
+
+
+@masking(
+    C.WINDOW,
+    C.CAUSAL,
+    C.TOKENS,
+    on=_lengthen_window,
+    limit=3,
+    hint="a window may be longer than the sequence, and then hides no earlier token",
+)
+def a_window_longer_than_the_sequence_hides_nothing(context: CaseContext) -> None:
+    """With a window longer than the sequence every token sees itself and all earlier ones."""
+    context.assert_matches_oracle(context.answer, context.expected)
+
+
+@values(
+    C.POSITIONS,
+    C.CAUSAL,
+    C.TOKENS,
+    on=compose(
+        at_least(tokens=4), with_values(sharpness=2, content=InputContent.NORMAL, window=MOST)
+    ),
+    limit=3,
+    hint="where a token stands has to show in the scores, another way each time",
+    essential=True,
+)
+def where_earlier_tokens_stand_counts(context: CaseContext) -> None:
+    """Reordering the earlier tokens changes the last output: positions count."""
+    last = context.case.tokens - 1
+    order = torch.cat([torch.arange(last).roll(1), torch.tensor([last])])
+    moved = context.x[:, order]
+    tolerance = context.tolerance[:, last] + context.compute_expected(moved).tolerances[0][:, last]
+    difference = context.run(moved)[0][:, last] - context.output[:, last]
+    comparison.assert_differs(difference, tolerance, "earlier tokens in another order count")
+
+
+@precision(
+    C.STATED,
+    C.POSITIONS,
+    C.TOKENS,
+    C.WIDTHS,
+    sizes=(LONG_IN_HALF,),
+    on=compose(at_least(tokens=3, d_in=2), with_values(dtype="bfloat16")),
+    after=(it_equals_the_equation,),
+    dtypes=("bfloat16",),
+    hint="bfloat16 counts to 256: the next whole number after it is 258",
+)
+def bfloat16_tells_positions_apart(context: CaseContext) -> None:
+    """Given bfloat16, positions beyond 256 are told apart, too."""
+    x = torch.zeros_like(context.x)
+    x[..., 0] = 1
+    x[..., context.case.tokens - 3, 1] = 1
+    for score in SCORES_IN_HALF:
+        parameters = _make_single_key(context, score)
+        expected = context.compute_expected(x, parameters)
+        context.assert_matches_oracle(context.run(x, parameters), expected)
+
+
+def _make_single_key(context: CaseContext, score: float) -> Parameters:
+    """Return parameters by which all tokens ask for those whose second number is 1."""
+    case = context.case
+    W_q, W_k, W_v = torch.zeros(3, case.d_out, case.d_in, dtype=torch.float64)
+    W_q[:: case.head_dim, 0] = score
+    W_k[:: case.head_dim, 1] = W_v[:, 1] = 1
+    plain = zero_parameters(context, "b_q", "b_k", "b_v") | make_identity_projection(context)
+    return replace_parameters(context, **plain, W_q=W_q, W_k=W_k, W_v=W_v)
+
+
+@scale(
+    C.SOFTCAP,
+    C.PROJECTED,
+    C.TOKENS,
+    after=(it_equals_the_equation,),
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="the limit holds for every score, however large queries and keys are",
+)
+def no_score_exceeds_its_limit(context: CaseContext) -> None:
+    """However large queries are, no score is larger than the limit."""
+    queries = {
+        name: tensor * LARGE_SCORES
+        for name, tensor in context.parameters.items()
+        if name in ("W_q", "b_q")
+    }
+    assert_right_with(context, replace_parameters(context, **queries))
+
+
+def _share_among_two(case: Case) -> Case:
+    """Return a case with several groups of two heads."""
+    return replace(case, heads=max(4, 2 * (case.heads // 2)), group=2, tokens=max(2, case.tokens))
+
+
+@heads(
+    C.GROUPED,
+    C.PROJECTED,
+    C.MODULE,
+    on=_share_among_two,
+    limit=3,
+    hint="neighbouring heads share: with groups of two, heads 0 and 1 the first",
+)
+def neighbouring_heads_share_keys_and_values(context: CaseContext) -> None:
+    """Other keys and values of one group change the outputs of its heads, and of no others."""
+    d, group = context.case.head_dim, context.case.group
+    identity = make_identity_projection(context)
+    base = replace_parameters(context, **identity)
+    expected = context.compute_expected(parameters=base)
+    before = context.run(parameters=base)[0]
+    for number in {0, context.case.kv_heads - 1}:
+        changed = {name: getattr(base, name).clone() for name in ("W_k", "W_v")}
+        for tensor in changed.values():
+            tensor[number * d : (number + 1) * d] *= -2
+        after = context.run(parameters=replace_parameters(context, **identity, **changed))[0]
+        own = range(number * group * d, (number + 1) * group * d)
+        others = [column for column in range(context.case.d_out) if column not in own]
+        tolerance = expected.tolerances[0][..., others]
+        what = f"output of heads that do not use number {number} of keys and values"
+        context.assert_unchanged(after[..., others], before[..., others], tolerance, what)
+
+
+@form(
+    C.GROUPED,
+    C.DIVISIBLE,
+    after=(it_can_be_constructed,),
+    limit=1,
+    on=with_values(heads=4, group=2),
+    hint="the constructor refuses what cannot be shared evenly",
+)
+def heads_that_cannot_share_evenly_are_refused(context: LiveContext) -> None:
+    """A number of key heads that does not divide the number of heads is refused."""
+    names = {argument.quantity: argument.name for argument in context.contract.arguments}
+    for count, shared in UNEVEN:
+        arguments = context.contract.build_arguments(replace(context.case, heads=count, group=1))
+        arguments[names["kv_heads"]] = shared
+        assert_refused(context, arguments, f"{count} heads cannot share {shared} evenly")

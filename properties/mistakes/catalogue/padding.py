@@ -1,0 +1,58 @@
+"""Mistakes about padding: which keys it hides, of which sequence, and what it is itself."""
+
+from collections.abc import Sequence
+
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.steps import padding, scores
+
+TIMES_MASK = "only times:(?i)mask|tok|pad|keep"
+LAST_ZERO = "last fill:^-?0"
+COUNTED = "only sum"
+
+PADDING: Sequence[Mistake] = (
+    define_mistake(
+        "padding_zeroed",
+        "Padding is set to zero instead of hidden: the softmax still gives it weight.",
+        TIMES_MASK,
+    ).simulated_by(
+        {"see": padding.tokens_zeroed, "permit": scores.no_mask},
+        {"split": padding.projections_zeroed, "permit": scores.no_mask},
+        {"split": padding.keys_and_values_zeroed, "permit": scores.no_mask},
+    ),
+    define_mistake(
+        "padding_does_not_attend",
+        "The mask acts on the rows of padding, not on its columns alone; padding is to attend as "
+        "any token does.",
+        f"{LAST_ZERO} | only fill | {TIMES_MASK}",
+    ).simulated_by({"permit": padding.hidden_from_queries_too}, {"merge": padding.contexts_zeroed}),
+    define_mistake(
+        "padding_taken_for_last",
+        "Padding is taken to be the last tokens: the mask is counted, but it says which they are.",
+        COUNTED,
+    ).simulated_by(permit=padding.taken_for_last),
+    define_rare_mistake(
+        "padding_taken_for_first",
+        "Padding is taken to be the first tokens: the mask is counted, but it says which they are.",
+        COUNTED,
+    ).simulated_by(permit=padding.taken_for_first),
+    define_rare_mistake(
+        "padding_cut_by_the_longest",
+        "All sequences see as many of the first tokens as the longest of them has.",
+        COUNTED,
+    ).simulated_by(permit=padding.as_long_as_the_longest),
+    define_rare_mistake(
+        "padding_hidden_if_in_all_sequences",
+        "Only what is padding in all sequences of the batch is hidden; each has a mask of its own.",
+        "only fill",
+    ).simulated_by(permit=padding.seen_in_any_sequence),
+    define_rare_mistake(
+        "padding_of_any_sequence_hidden",
+        "What is padding in one sequence is hidden in all of them; each has a mask of its own.",
+        "only fill",
+    ).simulated_by(permit=padding.seen_in_all_sequences),
+    define_mistake(
+        "outputs_of_padding_zeroed",
+        "The outputs of padding are set to zero; they are to be computed like those of any token.",
+        f"{TIMES_MASK} | {LAST_ZERO}",
+    ).simulated_by(finish=padding.outputs_zeroed),
+)

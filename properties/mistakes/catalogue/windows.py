@@ -1,0 +1,58 @@
+"""Mistakes about a window: how far back tokens see."""
+
+from collections.abc import Sequence
+
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.steps import windows
+
+LINE = "only compare:(?i)win | only triangle:(?i)win"
+
+WINDOWS: Sequence[Mistake] = (
+    define_mistake(
+        "no_window",
+        "The window hides nothing: every token sees itself and all tokens before it.",
+        LINE,
+    ).simulated_by(permit=windows.everything_before),
+    define_mistake(
+        "window_too_short",
+        "The window is one token too short: the token itself is one of those that it sees.",
+        LINE,
+    ).simulated_by(permit=windows.of_length(-1)),
+    define_mistake(
+        "window_too_long",
+        "The window is one token too long: the token itself is one of those that it sees.",
+        LINE,
+    ).simulated_by(permit=windows.of_length(1)),
+    define_mistake(
+        "window_to_both_sides",
+        "The window reaches as far into the future as into the past; later tokens are to be "
+        "hidden.",
+        LINE,
+    ).simulated_by(permit=windows.to_both_sides),
+    define_rare_mistake(
+        "window_centred",
+        "The window lies around each token, half of it in the future; it is to end at the token.",
+        LINE,
+    ).simulated_by(permit=windows.centred),
+    define_mistake(
+        "window_inverted",
+        "What lies in the window is hidden, and what lies before it is seen.",
+        LINE,
+    ).simulated_by(permit=windows.beyond_the_window),
+    define_rare_mistake(
+        "window_does_not_slide",
+        "The sequence is cut into blocks of the window's length: a token sees none of the block "
+        "before its own.",
+        LINE,
+    ).simulated_by(permit=windows.own_block),
+    define_rare_mistake(
+        "window_at_the_beginning",
+        "The window lies at the beginning of the sequence, for every token alike.",
+        LINE,
+    ).simulated_by(permit=windows.only_the_beginning),
+    define_rare_mistake(
+        "window_at_the_end",
+        "The window lies at the end of the sequence, for every token alike.",
+        LINE,
+    ).simulated_by(permit=windows.only_the_end),
+)

@@ -1,0 +1,151 @@
+"""The inputs on which mistakes are shown: a few small tokens with round numbers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from properties.case import Case
+from properties.contract import Capability, Contract
+from properties.mistakes.pipeline import AttentionInputs
+from properties.oracle import get_scale
+from properties.variant import get_variant
+from reference import Parameters, Variant, sliding_window_mask
+
+HEAD_DIM = 4
+"""the width of a head, which has a whole root"""
+WINDOW = 2
+"""how many tokens each sees where there is a window: of three tokens one is hidden"""
+Matrix = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a contract asks for, as far as an example depends on it."""
+
+    projected: bool
+    heads: bool
+    causal: bool
+    masked: bool
+    finished: bool
+    """by an output layer"""
+    dropout: bool
+    crossed: bool
+    scale: float
+    variant: Variant
+    window: int
+
+
+def read_contract(contract: Contract) -> Asked:
+    """Return what a contract asks for, as far as an example depends on it."""
+    case = contract.fit(Case(head_dim=HEAD_DIM))
+    return Asked(
+        projected=contract.has(Capability.PROJECTED),
+        heads=contract.has(Capability.HEADS),
+        causal=contract.has(Capability.CAUSAL),
+        masked=contract.has(Capability.CAUSAL) or contract.has(Capability.MASK),
+        finished=contract.has(Capability.OUTPUT_PROJECTION),
+        dropout=contract.has(Capability.DROPOUT),
+        crossed=contract.has(Capability.CROSS),
+        scale=get_scale(contract, Case(head_dim=HEAD_DIM)),
+        variant=get_variant(contract, case),
+        window=WINDOW if contract.has(Capability.WINDOW) else 0,
+    )
+
+
+def _tensor(rows: Matrix) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Queries, keys and values of a few tokens, a row for each; None: the tokens themselves."""
+
+    x: Matrix
+    q: Matrix | None = None
+    k: Matrix | None = None
+    v: Matrix | None = None
+    heads: int = 1
+    bias: tuple[float, ...] | None = None
+    y: Matrix | None = None
+    """the tokens that are attended to, if they are others"""
+
+
+TWO, THREE = ((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+"""tokens that choose a column of each weight matrix, so that projections can be any numbers"""
+VALUES = ((1, 0, 2, 0), (0, 3, 0, 1), (4, 0, 0, 2))
+QUERIES = ((1, 1, 1, 1), (2, 0, 0, 2), (0, 2, 0, 2))
+KEYS = ((2, 0, 2, 0), (0, 2, 0, 0), (2, 2, 2, 2))
+LOW_QUERIES, LOW_KEYS = ((2, 2, 2, 2), (2, 2, 2, 2)), ((-3, -3, -3, -3), (-2, -2, -2, -2))
+"""whose scores are far below zero, where a fill that is not small enough shows"""
+OWN = ((20, 0, 0, 0), (0, 20, 0, 0))
+"""queries and keys by which every token attends to itself alone"""
+NUMBERED = ((1, 2, 3, 4), (5, 6, 7, 8))
+TURNED = ((2, 0, 0, 0), (2, 0, 0, 0))
+"""of which only the pair that turns fastest is not zero"""
+
+
+def list_numbers(asked: Asked) -> Iterator[Numbers]:
+    """Yield the numbers on which a mistake is tried, the simplest first."""
+    if not asked.projected:
+        yield Numbers(QUERIES[:2])
+        yield Numbers(QUERIES)
+        return
+    if asked.variant.rotary:
+        yield Numbers(TWO, TURNED, TURNED, TURNED)
+    yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2])
+    if asked.window:  # the last query is close to the first key, which is to be hidden
+        yield Numbers(THREE, QUERIES, KEYS[::-1], VALUES)
+    yield Numbers(THREE, QUERIES, KEYS, VALUES)
+    for times in (1, 10, 100, 1000):
+        low = tuple(tuple(times * number for number in row) for row in LOW_KEYS)
+        yield Numbers(TWO, LOW_QUERIES, low, VALUES[:2])
+    yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], bias=(1, 0, 2, 0))
+    square = ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0))
+    yield Numbers(QUERIES[:2], square, square[::-1], square)
+    yield Numbers(TWO, OWN, OWN, NUMBERED)
+    if asked.crossed:
+        yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], y=((3, 1), (1, 2)))
+    if asked.heads:
+        two_heads = tuple((*a, *b) for a, b in zip(QUERIES[:2], KEYS[:2], strict=True))
+        other = tuple((*a, *b) for a, b in zip(KEYS[:2], VALUES[:2], strict=True))
+        numbered = (tuple(range(1, 9)), tuple(range(9, 17)))
+        yield Numbers(TWO, two_heads, other, numbered, heads=2)
+        own = tuple(row * 2 for row in OWN)
+        yield Numbers(TWO, own, own, numbered, heads=2)
+
+
+DROPPED_NUMBERS = (
+    Numbers(TWO, ((0, 0, 0, 0),) * 2, KEYS[:2], NUMBERED),
+    Numbers(TWO, QUERIES[:2], ((2, 0, 2, 0), (1, 1, 0, 4)), NUMBERED),
+)
+"""on which dropout is tried: of equal weights, then of scores none of which is zero"""
+
+
+def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionInputs:
+    """Return the inputs of a pipeline, with an output layer if its last step is of interest."""
+    tokens = len(numbers.x)
+    return AttentionInputs(
+        x=_tensor(numbers.x)[None],
+        parameters=_make_parameters(numbers, finishes=finishes),
+        heads=numbers.heads,
+        may_attend=sliding_window_mask(tokens, asked.window or tokens) if asked.masked else None,
+        scale=asked.scale,
+        context_length=tokens,
+        causal=asked.causal,
+        variant=asked.variant,
+        window=asked.window,
+        others=() if numbers.y is None else (_tensor(numbers.y)[None],),
+    )
+
+
+def _make_parameters(numbers: Numbers, *, finishes: bool) -> Parameters:
+    eye = torch.eye(len(numbers.x[0]), dtype=torch.float64)
+    w_q, w_k, w_v = (eye if t is None else _tensor(t).mT for t in (numbers.q, numbers.k, numbers.v))
+    bias = None if numbers.bias is None else _tensor([numbers.bias])[0]
+    made = Parameters(W_q=w_q, W_k=w_k, W_v=w_v, b_q=bias, b_k=bias, b_v=bias)
+    width = w_v.shape[0]
+    shift = 2 * torch.eye(width, dtype=torch.float64).roll(1, 0)
+    ones = torch.ones(width, dtype=torch.float64)
+    return replace(made, W_o=shift, b_o=ones) if finishes else made

@@ -1,0 +1,98 @@
+"""Faulty steps about padding: tokens that only fill up a sequence.
+
+A mask of padding is the same for all queries and heads: batch 1 1 keys. Other masks, and none, are
+left as they are.
+"""
+
+import torch
+from torch import Tensor
+
+from properties.mistakes.pipeline import (
+    PipelineState,
+    QKVTensors,
+    concatenated_heads,
+    head_blocks,
+    output_layer,
+    tokens,
+)
+
+
+def _get_padding_mask(s: PipelineState) -> Tensor | None:
+    """Return the mask, batch 1 1 keys, if it is one of padding."""
+    mask = s.inputs.may_attend
+    return mask if mask is not None and mask.dim() == 4 and mask.shape[1:3] == (1, 1) else None
+
+
+def tokens_zeroed(s: PipelineState) -> QKVTensors:
+    """Zero padding before it is projected."""
+    mask = _get_padding_mask(s)
+    return tokens(s) if mask is None else _zero(tokens(s), mask[:, 0].mT)
+
+
+def projections_zeroed(s: PipelineState) -> QKVTensors:
+    """Zero the queries, keys and values of padding."""
+    mask = _get_padding_mask(s)
+    return head_blocks(s) if mask is None else _zero(head_blocks(s), mask.mT)
+
+
+def keys_and_values_zeroed(s: PipelineState) -> QKVTensors:
+    """Zero the keys and values of padding."""
+    query, *_ = head_blocks(s)
+    return (query, *projections_zeroed(s)[1:])
+
+
+def _zero(parts: QKVTensors, is_token: Tensor) -> QKVTensors:
+    query, key, value = parts
+    return query * is_token, key * is_token, value * is_token
+
+
+def hidden_from_queries_too(s: PipelineState) -> Tensor | None:
+    """Let only tokens attend, and only to tokens."""
+    mask = _get_padding_mask(s)
+    return s.inputs.may_attend if mask is None else mask & mask.mT
+
+
+def taken_for_last(s: PipelineState) -> Tensor | None:
+    """Show as many keys from the first on as there are tokens, whichever these are."""
+    mask = _get_padding_mask(s)
+    if mask is None:
+        return s.inputs.may_attend
+    return torch.arange(mask.shape[-1]) < mask.sum(dim=-1, keepdim=True)
+
+
+def taken_for_first(s: PipelineState) -> Tensor | None:
+    """Show as many keys up to the last as there are tokens, whichever these are."""
+    mask, from_the_end = _get_padding_mask(s), taken_for_last(s)
+    return from_the_end if mask is None or from_the_end is None else from_the_end.flip(-1)
+
+
+def as_long_as_the_longest(s: PipelineState) -> Tensor | None:
+    """Show as many keys in every sequence as the one with most tokens has."""
+    mask, own = _get_padding_mask(s), taken_for_last(s)
+    return own if mask is None or own is None else own.any(dim=0, keepdim=True)
+
+
+def seen_in_any_sequence(s: PipelineState) -> Tensor | None:
+    """Hide what is padding in all sequences."""
+    mask = _get_padding_mask(s)
+    return s.inputs.may_attend if mask is None else mask.any(dim=0, keepdim=True)
+
+
+def seen_in_all_sequences(s: PipelineState) -> Tensor | None:
+    """Hide what is padding in any sequence."""
+    mask = _get_padding_mask(s)
+    return s.inputs.may_attend if mask is None else mask.all(dim=0, keepdim=True)
+
+
+def outputs_zeroed(s: PipelineState) -> Tensor:
+    """Zero what padding gives, after the output layer."""
+    mask = _get_padding_mask(s)
+    output = output_layer(s)
+    return output if mask is None else output * mask[:, 0].mT
+
+
+def contexts_zeroed(s: PipelineState) -> Tensor:
+    """Zero what padding gives, before the output layer."""
+    mask = _get_padding_mask(s)
+    context = concatenated_heads(s)
+    return context if mask is None else context * mask[:, 0].mT

@@ -1,0 +1,215 @@
+"""Faulty steps: turning by positions, lowering by distances, limiting scores."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from properties.mistakes.pipeline import (
+    PipelineState,
+    QKVTensors,
+    merge_heads,
+    split_heads,
+)
+
+Angles = Callable[[PipelineState, Tensor], Tensor]
+"""how far each pair of some queries or keys turns at each token"""
+Turn = Callable[[Tensor, Tensor], Tensor]
+"""turns pairs of columns by angles, of shape (…, tokens, pairs)"""
+Slopes = Callable[[PipelineState, Tensor], Tensor]
+"""by how much the scores of each head fall with every token, from the numbers 1, 2, … of heads"""
+
+# ------------------------------------------------------------------------------------- turning
+
+
+def turn_halves(t: Tensor, angle: Tensor) -> Tensor:
+    """Turn column i with column i + d/2, as is asked for."""
+    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+def turn_neighbours(t: Tensor, angle: Tensor) -> Tensor:
+    """Turn column 2i with column 2i + 1."""
+    a, b, cos, sin = t[..., 0::2], t[..., 1::2], angle.cos(), angle.sin()
+    return torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
+
+
+def turn_halves_by_doubled_angles(t: Tensor, angle: Tensor) -> Tensor:
+    """Swap halves, but lay out sines and cosines for neighbours (θ0 θ0 θ1 θ1)."""
+    (a, b), spread = t.chunk(2, dim=-1), angle.repeat_interleave(2, dim=-1)
+    return t * spread.cos() + torch.cat([-b, a], dim=-1) * spread.sin()
+
+
+def turn_neighbours_by_repeated_angles(t: Tensor, angle: Tensor) -> Tensor:
+    """Swap neighbours, but lay out sines and cosines for halves (θ0 θ1 θ0 θ1)."""
+    spread = torch.cat([angle, angle], dim=-1)
+    swapped = torch.stack([-t[..., 1::2], t[..., 0::2]], dim=-1).flatten(-2)
+    return t * spread.cos() + swapped * spread.sin()
+
+
+def without_negative_sine(t: Tensor, angle: Tensor) -> Tensor:
+    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
+    return torch.cat([a * cos + b * sin, b * cos + a * sin], dim=-1)
+
+
+def without_swap(t: Tensor, angle: Tensor) -> Tensor:
+    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
+    return torch.cat([a * cos - a * sin, b * cos + b * sin], dim=-1)
+
+
+def second_of_turned_first(t: Tensor, angle: Tensor) -> Tensor:
+    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
+    turned = a * cos - b * sin
+    return torch.cat([turned, b * cos + turned * sin], dim=-1)
+
+
+def angles_of(
+    exponent: Callable[[PipelineState, Tensor], Tensor], base: float | None = None
+) -> Angles:
+    """Let pair i turn by base^-exponent radians a token; None for the base that is asked for."""
+
+    def compute(s: PipelineState, t: Tensor) -> Tensor:
+        pair = torch.arange(t.shape[-1] // 2, dtype=t.dtype, device=t.device)
+        position = torch.arange(t.shape[-2], dtype=t.dtype, device=t.device)
+        return position[:, None] * (base or s.inputs.variant.base) ** -exponent(s, pair)
+
+    return compute
+
+
+def right_exponent(s: PipelineState, pair: Tensor) -> Tensor:
+    return 2 * pair / s.inputs.head_dim
+
+
+right_angles = angles_of(right_exponent)
+
+
+def placed(
+    query: float = 1,
+    key: float = 1,
+    value: float = 0,
+    *,
+    turn: Turn = turn_halves,
+    angles: Angles = right_angles,
+) -> Callable[[PipelineState], QKVTensors]:
+    """Turn queries, keys and values by these multiples of the angles.
+
+    Raises RuntimeError for an odd width.
+    """
+
+    def place(s: PipelineState) -> QKVTensors:
+        q, k, v = (
+            turn(t, times * angles(s, t)) if times else t
+            for t, times in zip(s.roles, (query, key, value), strict=True)
+        )
+        return q, k, v
+
+    return place
+
+
+def placed_apart(query: float, key: float) -> Callable[[PipelineState], QKVTensors]:
+    """Count queries from one position and keys from another."""
+
+    def later(by: float, s: PipelineState, t: Tensor) -> Tensor:
+        angles = right_angles(s, t)
+        return angles + by * right_angles(s, t.new_zeros(2, t.shape[-1]))[1]
+
+    def place(s: PipelineState) -> QKVTensors:
+        q, k, v = s.roles
+        return turn_halves(q, later(query, s, q)), turn_halves(k, later(key, s, k)), v
+
+    return place
+
+
+def placed_before_split(turn: Turn) -> Callable[[PipelineState], QKVTensors]:
+    """Turn the whole width of queries and keys, by the angles of a head that is so wide."""
+    angles = angles_of(lambda s, pair: 2 * pair / s.inputs.d_out)
+
+    def place(s: PipelineState) -> QKVTensors:
+        wide = [merge_heads(t) for t in s.roles[:2]]
+        q, k = (split_heads(turn(t, angles(s, t)), s.inputs.heads) for t in wide)
+        return q, k, s.roles[2]
+
+    return place
+
+
+# ------------------------------------------------------------------------------------ lowering
+
+
+def _count_back(s: PipelineState) -> Tensor:
+    """Return how far each key lies before each query; 0 where it lies behind, as is asked for."""
+    queries, keys = s.raw_scores.shape[-2:]
+    position = torch.arange(keys, dtype=s.raw_scores.dtype, device=s.raw_scores.device)
+    return (position[keys - queries :, None] - position).clamp_min(0)
+
+
+def right_slopes(s: PipelineState, head: Tensor) -> Tensor:
+    return 2 ** (-8 * head / s.inputs.heads)
+
+
+def slopes_of_two_sequences(s: PipelineState, head: Tensor) -> Tensor:
+    """Return the slopes of the paper's authors: of a power of two, then every other of the next."""
+    heads = s.inputs.heads
+    power = 1 << (heads.bit_length() - 1)
+    own, more = head[:power], head[: heads - power]
+    return torch.cat([2 ** (-8 * own / power), 2 ** (-8 * (2 * more - 1) / (2 * power))])
+
+
+def _penalise(s: PipelineState, slopes: Slopes, distance: Tensor) -> Tensor:
+    head = torch.arange(1, s.inputs.heads + 1, dtype=distance.dtype, device=distance.device)
+    return slopes(s, head)[:, None, None] * distance
+
+
+def lowered_by(
+    slopes: Slopes = right_slopes, distance: Callable[[Tensor], Tensor] = lambda d: d
+) -> Callable[[PipelineState], Tensor]:
+    """Lower each score by the slope of its head times a function of the distance."""
+    return lambda s: s.scaled - _penalise(s, slopes, distance(_count_back(s)))
+
+
+def lowered_before_scaling(s: PipelineState) -> Tensor:
+    return (s.raw_scores - _penalise(s, right_slopes, _count_back(s))) * s.inputs.scale
+
+
+def multiplied_by_distance(s: PipelineState) -> Tensor:
+    return s.scaled * -_penalise(s, right_slopes, _count_back(s))
+
+
+def weights_lowered(s: PipelineState) -> Tensor:
+    """Subtract from the weights what is to be subtracted from the scores."""
+    lowered = s.weights - _penalise(s, right_slopes, _count_back(s))
+    return lowered if s.visible is None else lowered.masked_fill(~s.visible, 0.0)
+
+
+def unadjusted(s: PipelineState) -> Tensor:
+    return s.scaled
+
+
+# ------------------------------------------------------------------------------------ limiting
+
+
+def limited(limit: Callable[[Tensor, float], Tensor]) -> Callable[[PipelineState], Tensor]:
+    """Limit scores by a function of them and of the limit that is asked for."""
+    return lambda s: limit(s.scaled, s.inputs.variant.softcap)
+
+
+def softcap(t: Tensor, limit: float) -> Tensor:
+    return limit * torch.tanh(t / limit)
+
+
+def limited_before_scaling(s: PipelineState) -> Tensor:
+    return softcap(s.raw_scores, s.inputs.variant.softcap) * s.inputs.scale
+
+
+def limited_after_masking(s: PipelineState) -> Tensor:
+    """Fill with what the limit makes of −∞."""
+    limit = s.inputs.variant.softcap
+    return s.scores if s.visible is None else s.scores.masked_fill(~s.visible, -limit)
+
+
+def weights_limited(s: PipelineState) -> Tensor:
+    return softcap(s.weights, s.inputs.variant.softcap)
+
+
+def queries_and_keys_limited(s: PipelineState) -> Tensor:
+    limit = s.inputs.variant.softcap
+    return softcap(s.query, limit) @ softcap(s.key, limit).mT

@@ -1,0 +1,52 @@
+"""Faulty steps that give keys and values to the heads that share them."""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from properties.mistakes.pipeline import PipelineState, QKVTensors, merge_heads
+from reference.variant import share_heads
+
+Share = Callable[[Tensor, int], Tensor]
+"""what every one of so many heads uses, of the heads of keys or of values"""
+
+
+def in_turn(t: Tensor, heads: int) -> Tensor:
+    """Give head h number h modulo the number of keys, as `repeat` does."""
+    return t.repeat(1, heads // t.shape[1], 1, 1)
+
+
+def one_for_all(number: int) -> Share:
+    return lambda t, heads: t[:, number, None].expand(-1, heads, -1, -1)
+
+
+def mean_for_all(t: Tensor, heads: int) -> Tensor:
+    return t.mean(dim=1, keepdim=True).expand(-1, heads, -1, -1)
+
+
+def shared(
+    key: Share = share_heads, value: Share = share_heads
+) -> Callable[[PipelineState], QKVTensors]:
+    """Share keys and values by these functions, where there are fewer of them than heads."""
+
+    def share(s: PipelineState) -> QKVTensors:
+        q, k, v = s.placed
+        heads = q.shape[1]
+        return s.placed if k.shape[1] == heads else (q, key(k, heads), value(v, heads))
+
+    return share
+
+
+def queries_averaged(s: PipelineState) -> QKVTensors:
+    """Let the heads of a group ask their mean query."""
+    q, k, v = s.placed
+    grouped = q.unflatten(1, (k.shape[1], -1))
+    averaged = grouped.mean(dim=2, keepdim=True).expand_as(grouped).flatten(1, 2)
+    heads = q.shape[1]
+    return averaged, share_heads(k, heads), share_heads(v, heads)
+
+
+def groups_merged_in_turn(s: PipelineState) -> Tensor:
+    """Lay the first heads of all groups side by side, then the second ones, and so on."""
+    grouped = s.head_contexts.unflatten(1, (s.inputs.kv_heads, -1))
+    return merge_heads(grouped.transpose(1, 2).flatten(1, 2))

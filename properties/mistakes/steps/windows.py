@@ -1,0 +1,42 @@
+"""Faulty steps that decide which tokens a window shows."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from properties.mistakes.pipeline import PipelineState
+
+Permit = Callable[[PipelineState], Tensor | None]
+Shows = Callable[[Tensor, Tensor, int], Tensor]
+"""whether the query at i sees the key at j, of i, of j and of the window"""
+
+
+def shown(shows: Shows) -> Permit:
+    """Show what this says of the places of queries and keys, where there is a window."""
+
+    def permit(s: PipelineState) -> Tensor | None:
+        if not s.inputs.window:
+            return s.inputs.may_attend
+        queries, keys = torch.arange(s.inputs.tokens), torch.arange(s.inputs.keys)
+        return shows(queries[:, None], keys, s.inputs.window)
+
+    return permit
+
+
+def of_length(more: int) -> Permit:
+    """Let the window be so many tokens longer than asked for."""
+    return shown(lambda i, j, window: (j <= i) & (i - j < window + more))
+
+
+everything_before = shown(lambda i, j, window: j <= i)
+to_both_sides = shown(lambda i, j, window: (i - j).abs() < window)
+centred = shown(lambda i, j, window: (i - j).abs() <= window // 2)
+beyond_the_window = shown(lambda i, j, window: i - j >= window)
+own_block = shown(lambda i, j, window: (j <= i) & (i // window == j // window))
+only_the_beginning = shown(lambda i, j, window: (j <= i) & (j < window))
+
+
+def only_the_end(s: PipelineState) -> Tensor | None:
+    """Show the last tokens of the sequence, whichever token looks."""
+    return shown(lambda i, j, window: (j <= i) & (j >= s.inputs.tokens - window))(s)

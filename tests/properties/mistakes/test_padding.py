@@ -1,0 +1,66 @@
+"""Mistakes about padding are named where they can be made, and only there."""
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.contract import Capability
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
+from properties.mistakes.diagnosis import diagnose
+from properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from properties.mistakes.pipeline import CORRECT, StepOverrides
+
+CONTRACT = BY_SLUG["padding_mask"].contract
+OWN = [each for each in OF_SOME_CONTRACTS if each.needs is Capability.PADDING]
+BY_NAME = {each.name: each for each in DETERMINISTIC}
+COMMON = (
+    "no_mask",
+    "padding_hides_queries",
+    "mask_inverted",
+    "mask_on_first_head",
+    "mask_on_first_sequence",
+    "mask_of_first_sequence",
+    "causal_though_not_asked",
+    "filled_with_zero",
+    "filled_with_small_number",
+    "masked_after_softmax",
+    "no_scale",
+)
+
+
+def name_mistakes(overrides: StepOverrides) -> list[str]:
+    restated = restate(CONTRACT)
+    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
+    return [found.mistake.name for found in diagnose(Harness(make_subject(namespace), restated))]
+
+
+@pytest.mark.parametrize("each", OWN, ids=lambda each: each.name)
+def test_each_is_named(each: Mistake) -> None:
+    assert [name_mistakes(way) for way in each.variants] == [[each.name]] * len(each.variants)
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_mistakes_of_any_mask_are_named_too(name: str) -> None:
+    assert name_mistakes(BY_NAME[name].variants[0]) == [name]
+
+
+def test_a_right_answer_has_none() -> None:
+    assert name_mistakes({}) == []
+
+
+def test_a_mask_of_keys_cannot_be_transposed() -> None:
+    transposed = BY_NAME["mask_transposed"]
+    assert not transposed.applies_to(CONTRACT)
+    assert all(
+        transposed.applies_to(BY_SLUG[slug].contract)
+        for slug in ("multi_head_attention", "masked_multi_head")
+    )
+
+
+def test_they_are_not_tried_elsewhere() -> None:
+    for exercise in BY_SLUG.values():
+        assert all(
+            each.applies_to(exercise.contract) is exercise.contract.has(Capability.PADDING)
+            for each in OWN
+        )

@@ -1,0 +1,112 @@
+"""Mistakes in positions and limits are named where these are asked for, and only there."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.contract import Contract
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue import (
+    ALIBI,
+    LIMIT_UNASKED,
+    LIMITED,
+    POSITIONS_UNASKED,
+    ROTARY,
+    Mistake,
+)
+from properties.mistakes.diagnosis import diagnose
+from properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
+from properties.mistakes.steps.positions import placed, right_angles, turn_halves
+from properties.mistakes.steps.scores import unscaled
+from properties.mistakes.worked_example import work_example
+
+OWN = {"rope": ROTARY, "alibi": ALIBI, "softcap": LIMITED}
+EACH = [(slug, mistake) for slug, mistakes in OWN.items() for mistake in mistakes]
+IDS = [f"{slug}-{mistake.name}" for slug, mistake in EACH]
+
+
+def name_mistakes(overrides: StepOverrides, contract: Contract) -> list[str]:
+    restated = restate(contract)
+    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
+    harness = Harness(make_subject(namespace), restated)
+    return [found.mistake.name for found in diagnose(harness)]
+
+
+@pytest.mark.parametrize(("slug", "each"), EACH, ids=IDS)
+def test_each_is_named(slug: str, each: Mistake) -> None:
+    contract = BY_SLUG[slug].contract
+    named = [name_mistakes(way, contract) for way in each.variants]
+    assert named == [[each.name]] * len(named)
+
+
+@pytest.mark.parametrize("slug", OWN)
+def test_what_is_right_is_not_named(slug: str) -> None:
+    assert name_mistakes({}, BY_SLUG[slug].contract) == []
+
+
+@pytest.mark.parametrize("slug", ["rope", "alibi"])
+def test_who_uses_positions_that_are_asked_for_is_not_told_that_nothing_asks(slug: str) -> None:
+    contract = BY_SLUG[slug].contract
+    for mistake in POSITIONS_UNASKED:
+        for way in mistake.variants:
+            assert mistake.name not in name_mistakes(way, contract)
+
+
+def test_a_limit_that_is_asked_for_is_none_that_is_not() -> None:
+    for way in LIMIT_UNASKED[0].variants[::5]:
+        assert LIMIT_UNASKED[0].name not in name_mistakes(way, BY_SLUG["softcap"].contract)
+
+
+def test_without_positions_none_of_their_mistakes_is_tried() -> None:
+    plain = BY_SLUG["multi_head_attention"].contract
+    assert name_mistakes({"place": placed(1, 0)}, plain) == []
+    assert name_mistakes({"place": placed(1, 1)}, plain) == ["rotated_by_position"]
+
+
+# ------------------------------------------------------------------------- angles in float32
+
+
+def turned_in_float32(s: PipelineState) -> QKVTensors:
+    def turn(t: Tensor) -> Tensor:
+        return turn_halves(t, right_angles(s, t.float()))
+
+    query, key, value = s.roles
+    return turn(query), turn(key), value
+
+
+def test_mistakes_are_named_where_angles_are_in_float32() -> None:
+    contract = BY_SLUG["rope"].contract
+    assert name_mistakes({"place": turned_in_float32}, contract) == []
+    unscaled_too: StepOverrides = {"place": turned_in_float32, "scale": unscaled}
+    assert name_mistakes(unscaled_too, contract) == ["no_scale"]
+
+
+def test_without_positions_answers_have_to_be_explained_exactly() -> None:
+    def nearly_unscaled(s: PipelineState) -> Tensor:
+        return s.raw_scores * (1 + 1e-6)
+
+    contract = BY_SLUG["softcap"].contract
+    assert name_mistakes({"scale": nearly_unscaled}, contract) == []
+    assert name_mistakes({"scale": nearly_unscaled}, BY_SLUG["rope"].contract) == ["no_scale"]
+
+
+# ------------------------------------------------------------------------------- small examples
+
+
+@pytest.mark.parametrize(("slug", "each"), EACH, ids=IDS)
+def test_examples_are_of_what_is_asked_for(slug: str, each: Mistake) -> None:
+    found = work_example(BY_SLUG[slug].contract, each)
+    if found is not None:
+        assert found.right != found.wrong
+
+
+def test_the_numbers_of_an_example_are_those_of_the_limit() -> None:
+    found = work_example(BY_SLUG["softcap"].contract, LIMITED[0])
+    assert found is not None and found.result == "scores"
+    numbers = [[[float(n) for n in row] for row in m] for m in (found.before, found.right)]
+    products, scores = (torch.tensor(rows) for rows in numbers)
+    cap = 2.0
+    torch.testing.assert_close(scores, cap * torch.tanh(products / 2 / cap), atol=0.005, rtol=0)

@@ -1,0 +1,130 @@
+"""Mistakes in a window, and in keys that heads share, are named where they can be made."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.case import Case
+from properties.contract import Capability, Contract
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
+from properties.mistakes.diagnosis import diagnose
+from properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from properties.mistakes.pipeline import CORRECT, StepOverrides
+from properties.mistakes.worked_example import work_example
+
+PLAIN = BY_SLUG["multi_head_attention"].contract
+CONTRACTS = {
+    Capability.WINDOW: BY_SLUG["sliding_window"].contract,
+    Capability.GROUPED: BY_SLUG["grouped_query"].contract,
+}
+OWN = [each for each in OF_SOME_CONTRACTS if each.needs in CONTRACTS]
+BY_NAME = {each.name: each for each in (*DETERMINISTIC, *OF_SOME_CONTRACTS)}
+COMMON = (
+    "no_scale",
+    "no_mask",
+    "next_token_visible",
+    "own_token_hidden",
+    "mask_transposed",
+    "mask_inverted",
+    "filled_with_zero",
+    "masked_after_softmax",
+    "split_without_transpose",
+    "split_channel_major",
+    "heads_interleaved",
+    "merge_without_transpose",
+)
+
+
+def make_harness(overrides: StepOverrides, contract: Contract) -> Harness:
+    restated = restate(contract)
+    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
+    return Harness(make_subject(namespace), restated)
+
+
+def name_mistakes(overrides: StepOverrides, contract: Contract) -> list[str]:
+    return [found.mistake.name for found in diagnose(make_harness(overrides, contract))]
+
+
+def contract_of(each: Mistake) -> Contract:
+    assert each.needs is not None
+    return CONTRACTS[each.needs]
+
+
+@pytest.mark.parametrize("each", OWN, ids=lambda each: each.name)
+def test_each_is_named(each: Mistake) -> None:
+    named = [name_mistakes(way, contract_of(each)) for way in each.variants]
+    assert named == [[each.name]] * len(each.variants)
+
+
+@pytest.mark.parametrize("contract", CONTRACTS.values(), ids=lambda contract: contract.name)
+def test_right_attention_is_not_named(contract: Contract) -> None:
+    assert name_mistakes({}, contract) == []
+
+
+@pytest.mark.parametrize("name", COMMON)
+@pytest.mark.parametrize("contract", CONTRACTS.values(), ids=lambda contract: contract.name)
+def test_common_mistakes_keep_their_names(contract: Contract, name: str) -> None:
+    assert name_mistakes(BY_NAME[name].variants[0], contract) == [name]
+
+
+def test_two_mistakes_are_two() -> None:
+    one, other = BY_NAME["window_too_long"], BY_NAME["no_scale"]
+    overrides = {**one.variants[0], **other.variants[0]}
+    found = name_mistakes(overrides, CONTRACTS[Capability.WINDOW])
+    assert set(found) == {"window_too_long", "no_scale"}
+
+
+def test_a_window_is_a_mistake_only_where_none_is_asked_for() -> None:
+    forgetful = BY_NAME["window"]
+    assert forgetful.applies_to(PLAIN)
+    assert not forgetful.applies_to(CONTRACTS[Capability.WINDOW])
+    assert not any(each.applies_to(PLAIN) for each in OWN)
+
+
+def test_shared_keys_are_split_into_fewer_heads() -> None:
+    """A faulty step splits keys and values into their own number of heads, as a right one does."""
+    overrides = BY_NAME["heads_interleaved"].variants[0]
+    restated = restate(CONTRACTS[Capability.GROUPED])
+    module = make_namespace(restated, Computation((CORRECT.override(overrides),)))
+    build = module[restated.name]
+    assert callable(build)
+    case = restated.fit(Case(batch=2, tokens=3, d_in=5, heads=6, group=3, head_dim=2))
+    made = build(**restated.build_arguments(case))
+    assert made(torch.randn(2, 3, 5)).shape == (2, 3, 12)
+
+
+def test_heads_that_cannot_share_evenly_are_refused() -> None:
+    restated = restate(CONTRACTS[Capability.GROUPED])
+    build = make_namespace(restated, Computation((CORRECT,)))[restated.name]
+    assert callable(build)
+    arguments = restated.build_arguments(restated.fit(Case(heads=6, group=3)))
+    for count in (4, 5, 12):
+        with pytest.raises(ValueError, match=f"6 heads cannot share {count} of keys and values"):
+            build(**{**arguments, "kv_heads": count})
+
+
+@pytest.mark.parametrize(
+    "each", [e for e in OWN if e.needs is Capability.WINDOW], ids=lambda each: each.name
+)
+def test_a_mistake_in_a_window_is_shown_on_numbers(each: Mistake) -> None:
+    found = work_example(CONTRACTS[Capability.WINDOW], each)
+    assert found is not None
+    assert "window = 2" in found.sizes
+    assert found.result == "weights"
+
+
+def test_an_example_within_a_window_is_that_of_the_equation() -> None:
+    contract = CONTRACTS[Capability.WINDOW]
+    found = work_example(contract, BY_NAME["no_window"])
+    assert found is not None
+    assert [[cell == "0" for cell in row] for row in found.right] == [
+        [False, True, True],
+        [False, False, True],
+        [True, False, False],
+    ]
+    plain = work_example(replace(PLAIN), BY_NAME["window"])
+    assert plain is not None and "window =" not in plain.sizes
