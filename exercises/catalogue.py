@@ -6,6 +6,7 @@ A test compares the two.
 """
 
 import sys
+from collections.abc import Iterator
 
 from exercises import ALL
 
@@ -21,11 +22,25 @@ in `exercises/`, and what is written is the name that a submission defines.
 |---|---|---|
 """
 
+MAP = """
+## What builds on what
+
+```mermaid
+flowchart LR
+"""
+
 
 def render_page() -> str:
     """Return the text of the page."""
     rows = [f"| `{each.slug}` | `{each.contract.name}` | {each.title} |\n" for each in ALL]
-    return HEAD.format(count=len(ALL)) + "".join(rows)
+    return HEAD.format(count=len(ALL)) + "".join(rows) + MAP + "".join(_iter_arrows()) + "```\n"
+
+
+def _iter_arrows() -> Iterator[str]:
+    """Yield a line for every step from an exercise to one that builds on it."""
+    for each in ALL:
+        for before in each.builds_on:
+            yield f"    {before} --> {each.slug}\n"
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ class Exercise:
     title: str
     contract: Contract
     folder: Path
+    builds_on: tuple[str, ...] = ()
+    """the slugs of the exercises that come before it"""
     aliases: tuple[str, ...] = ()
     """prefixes of other names that answers to this exercise may have"""
     points: Mapping[PropertyGroup, float] = field(default_factory=dict)

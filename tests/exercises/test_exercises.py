@@ -69,6 +69,14 @@ def test_every_folder_is_listed_and_named_like_its_exercise() -> None:
 # -------------------------------------------------------------------------- statements
 
 
+def test_what_an_exercise_builds_on_comes_before_it() -> None:
+    order = [each.slug for each in ALL]
+    for number, each in enumerate(ALL):
+        assert set(each.builds_on) <= set(order[:number])
+    first = {each.slug for each in ALL if not each.builds_on}
+    assert first == {"linear_layer", "simplified_attention"}
+
+
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_statement_has_a_title_and_draws_the_shapes(slug: str) -> None:
     lines = BY_SLUG[slug].statement.splitlines()

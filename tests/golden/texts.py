@@ -129,12 +129,12 @@ def _iter_legend(to: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def find_reworded(exercise: Exercise, kinds: Iterable[MistakeKind]) -> set[str]:
     """Who stands for the kinds whose claim or mistake is worded otherwise by now, or is gone."""
     claims = {claim.claim for claim in exercise.properties}
-    mistakes = {each.sentence for each in MISTAKES}
-    mistakes |= {each.mistake.sentence for each in STRUCTURAL}
+    named = (*MISTAKES, *(each.mistake for each in STRUCTURAL))
+    mistakes = {each.describe(exercise.contract) for each in named}
     gone = set()
     for kind in kinds:
-        named = [PLACE.sub("", said).split(" Or: ") for said in find_rows(kind.text, "mistake")]
-        known = {sentence for each in named for sentence in each} <= mistakes
+        told = [PLACE.sub("", said).split(" Or: ") for said in find_rows(kind.text, "mistake")]
+        known = {sentence for each in told for sentence in each} <= mistakes
         if not (known and set(find_rows(kind.text, "claim")) <= claims):
             gone.add(kind.names[0])
     return gone

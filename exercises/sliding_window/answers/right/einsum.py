@@ -1,0 +1,31 @@
+"""Style: einsum, a band between two triangles."""
+
+import torch
+from torch import nn
+
+
+class SlidingWindowAttention(nn.Module):
+    """Every token sees itself and the window - 1 tokens before it."""
+
+    def __init__(self, d_in, d_out, window, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        assert d_out % num_heads == 0, "num_heads must divide d_out"
+        self.window = window
+        self.num_heads = num_heads
+        self.head_dim = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        # b: batch, i: queries, j: keys, h: heads, d: width of a head
+        query = self.W_query(x).unflatten(-1, (self.num_heads, -1))
+        key = self.W_key(x).unflatten(-1, (self.num_heads, -1))
+        value = self.W_value(x).unflatten(-1, (self.num_heads, -1))
+        ones = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
+        band = ones.tril().triu(1 - self.window)
+        scores = torch.einsum("bihd,bjhd->bhij", query, key) * self.head_dim**-0.5
+        weights = self.dropout(scores.masked_fill(~band, -torch.inf).softmax(dim=-1))
+        return self.out_proj(torch.einsum("bhij,bjhd->bihd", weights, value).flatten(-2))

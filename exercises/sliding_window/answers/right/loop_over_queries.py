@@ -1,0 +1,32 @@
+"""Style: one token after the other, each with a slice of the keys and no mask."""
+
+import torch
+from torch import nn
+
+
+class SlidingWindowAttention(nn.Module):
+    """Every token sees itself and the window - 1 tokens before it."""
+
+    def __init__(self, d_in, d_out, window, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        assert d_out % num_heads == 0, "num_heads must divide d_out"
+        self.window = window
+        self.num_heads = num_heads
+        self.head_dim = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.dropout = nn.Dropout(dropout)
+
+    def split(self, tokens):
+        return tokens.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = (self.split(layer(x)) for layer in (self.W_query, self.W_key, self.W_value))
+        contexts = []
+        for i in range(x.shape[1]):
+            seen = slice(max(0, i + 1 - self.window), i + 1)
+            scores = q[:, :, i : i + 1] @ k[:, :, seen].mT / self.head_dim**0.5
+            contexts.append(self.dropout(scores.softmax(dim=-1)) @ v[:, :, seen])
+        return self.out_proj(torch.cat(contexts, dim=2).transpose(1, 2).flatten(2))

@@ -1,0 +1,29 @@
+"""Style: limited after a mask, and masked again."""
+
+import torch
+from torch import nn
+
+
+class SoftcapAttention(nn.Module):
+    def __init__(self, d_in, d_out, softcap, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        assert d_out % num_heads == 0, "num_heads must divide d_out"
+        self.softcap = softcap
+        self.num_heads = num_heads
+        self.head_dim = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.dropout = nn.Dropout(dropout)
+
+    def split(self, tokens):
+        return tokens.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = self.split(self.W_query(x)), self.split(self.W_key(x)), self.split(self.W_value(x))
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        scores = (q @ k.mT / self.head_dim**0.5).masked_fill(future, 0.0)
+        scores = torch.tanh(scores / self.softcap) * self.softcap
+        weights = self.dropout(scores.masked_fill(future, float("-inf")).softmax(-1))
+        return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
