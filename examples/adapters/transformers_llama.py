@@ -1,17 +1,19 @@
-"""LlamaAttention of transformers 5.23 without its rotation: all angles are 0, and keys not shared."""
+"""LlamaAttention of transformers 5.23, with its rotary positions, and keys that heads share."""
 
 import torch
 from transformers import LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaAttention
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
 
 class Llama(LlamaAttention):
-    def __init__(self, hidden_size, heads, attention_dropout=0.0):
+    def __init__(self, hidden_size, heads, key_value_heads, attention_dropout=0.0):
         sizes = {"hidden_size": hidden_size, "head_dim": hidden_size // heads}
-        sizes |= {"num_attention_heads": heads, "num_key_value_heads": heads}
+        sizes |= {"num_attention_heads": heads, "num_key_value_heads": key_value_heads}
         rates = {"attention_dropout": attention_dropout, "attn_implementation": "sdpa"}
-        super().__init__(LlamaConfig(**sizes, **rates), layer_idx=0)
+        config = LlamaConfig(**sizes, **rates)
+        super().__init__(config, layer_idx=0)
+        self.rotary = LlamaRotaryEmbedding(config)
 
     def forward(self, x):
-        still = x.new_ones(1, x.shape[1], self.head_dim)
-        return super().forward(x, (still, torch.zeros_like(still)), None)
+        positions = torch.arange(x.shape[1], device=x.device)[None]
+        return super().forward(x, self.rotary(x, positions), None)

@@ -1,17 +1,22 @@
-"""MistralAttention of transformers 5.23 without its rotation: all angles are 0, and keys not shared."""
+"""MistralAttention of transformers 5.23, with positions, shared keys and the mask of its window."""
 
 import torch
 from transformers import MistralConfig
-from transformers.models.mistral.modeling_mistral import MistralAttention
+from transformers.masking_utils import create_sliding_window_causal_mask
+from transformers.models.mistral.modeling_mistral import MistralAttention, MistralRotaryEmbedding
 
 
 class Mistral(MistralAttention):
-    def __init__(self, hidden_size, heads, attention_dropout=0.0):
-        sizes = {"hidden_size": hidden_size, "head_dim": hidden_size // heads, "sliding_window": None}
-        sizes |= {"num_attention_heads": heads, "num_key_value_heads": heads}
-        rates = {"attention_dropout": attention_dropout, "attn_implementation": "sdpa"}
-        super().__init__(MistralConfig(**sizes, **rates), layer_idx=0)
+    def __init__(self, hidden_size, heads, key_value_heads, window, attention_dropout=0.0):
+        sizes = {"hidden_size": hidden_size, "head_dim": hidden_size // heads}
+        sizes |= {"num_attention_heads": heads, "num_key_value_heads": key_value_heads}
+        rates = {"attention_dropout": attention_dropout, "attn_implementation": "eager"}
+        config = MistralConfig(**sizes, **rates, sliding_window=window)
+        super().__init__(config, layer_idx=0)
+        self.rotary = MistralRotaryEmbedding(config)
 
     def forward(self, x):
-        still = x.new_ones(1, x.shape[1], self.head_dim)
-        return super().forward(x, (still, torch.zeros_like(still)), None)
+        positions = torch.arange(x.shape[1], device=x.device)[None]
+        given = {"attention_mask": None, "past_key_values": None, "position_ids": positions}
+        mask = create_sliding_window_causal_mask(self.config, x, **given)
+        return super().forward(x, self.rotary(x, positions), mask)

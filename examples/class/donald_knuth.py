@@ -1,4 +1,3 @@
-import torch
 import attention_helpers
 from torch import nn
 

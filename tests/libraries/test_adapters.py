@@ -17,7 +17,6 @@ from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what libraries say when they are imported
 FOLDER = Path(__file__).parents[2] / "examples" / "adapters"
 PAGE = (FOLDER.parents[1] / "docs" / "libraries.md").read_text(encoding="utf-8")
-HEAD_SIZES = "head_dim=even"
 WEIGHTS = "the_returned_weights_are_trained_through"
 
 
@@ -76,13 +75,10 @@ ADAPTERS = (
         "transformers.models.bart.modeling_bart",
         findings=frozenset({WEIGHTS}),
     ),
-    Adapter("transformers_llama", "Llama", "transformers.models.llama.modeling_llama", HEAD_SIZES),
-    Adapter(
-        "transformers_mistral",
-        "Mistral",
-        "transformers.models.mistral.modeling_mistral",
-        HEAD_SIZES,
-    ),
+    Adapter("transformers_llama", "Llama", "transformers.models.llama.modeling_llama"),
+    Adapter("transformers_mistral", "Mistral", "transformers.models.mistral.modeling_mistral"),
+    Adapter("transformers_neox", "NeoX", "transformers.models.gpt_neox.modeling_gpt_neox"),
+    Adapter("transformers_gemma2", "Gemma2", "transformers.models.gemma2.modeling_gemma2"),
 )
 SAMPLE = tuple(adapter for adapter in ADAPTERS if adapter.contract != "multihead_attention")
 """torch's own attention is judged by tests/library in every run"""
