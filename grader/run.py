@@ -90,6 +90,7 @@ def make_settings(
     jobs: int | None = None,
     search: SearchLimit | None = None,
     bindings: Sequence[str] = (),
+    all_examples: bool = False,
 ) -> Settings:
     """Return the settings of a run; the limits override those of an exercise.
 
@@ -111,6 +112,7 @@ def make_settings(
         jobs=jobs,
         search=search,
         roles=parse_roles(bindings),
+        all_examples=all_examples,
     )
 
 

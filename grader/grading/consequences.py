@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grader.report.records import PropertyRecord, shorten
+from grader import fault
+from grader.report.records import NoteRecord, PropertyRecord, shorten
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.check import find_first_failure
@@ -85,6 +86,8 @@ class Explained:
     """those that fail for no other reason than a mistake with a name"""
     structural: StructuralMistake | None = None
     """a mistake besides those in the equation"""
+    faults: tuple[NoteRecord, ...] = ()
+    """a fault of ours on the way, because of which nothing is explained"""
 
     @property
     def diagnosed(self) -> tuple[DiagnosedMistake, ...]:
@@ -123,8 +126,8 @@ def explain_verdicts(
         structural = find_structural_mistake(
             contract, left, BESIDE_OTHERS if diagnosed else STRUCTURAL
         )
-    except Exception:  # A fault of ours is no reason to lose a grade; tests call what is tried.
-        return Explained()
+    except Exception as error:  # A fault of ours is no reason to lose a grade, and is reported.
+        return Explained(faults=(NoteRecord(fault.ERROR_KIND, fault.describe(error)),))
     if structural is None:
         return Explained(found)
     return Explained(found.union(v.property for v in left), structural)

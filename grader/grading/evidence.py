@@ -25,16 +25,17 @@ from grader.report.records import (
     PropertyRecord,
 )
 from grader.report.records import WeightsEvidence as Weights
+from properties import comparison
 from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.contract import Capability, Contract, Returns
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.diagnosis import DiagnosedMistake
+from properties.mistakes.evaluation import MemoisedEvaluator
 from properties.mistakes.pipeline import (
     CORRECT,
     SHAPE_ERRORS,
-    MemoisedEvaluator,
     Pipeline,
 )
 from properties.mistakes.pipeline_inputs import make_attention_inputs
@@ -48,6 +49,8 @@ MIN_TOKENS = 4
 """how many tokens a figure shows if the case can have so many: two show little"""
 MIN_SHARPNESS = 2
 """standard deviation of the scores, at least: nearly equal weights show little"""
+MAX_MEASURED_TOKENS = 64
+"""longer sequences are cut to so many before a figure is made of a part of them"""
 MAX_WIDTH = 64
 """modules wider than this take too long to construct again for a figure"""
 MIN_DIFFERENCE = 1e-5
@@ -106,6 +109,13 @@ def _collect_evidence(
     return evidence
 
 
+def list_candidates(verdicts: Sequence[Verdict]) -> list[int]:
+    """Return the indices of the verdicts that get evidence if something can be measured."""
+    groups = VALUE_GROUPS, (PropertyGroup.MASK,)
+    found = (_find_first_failure(verdicts, each) for each in groups)
+    return [failure[0] for failure in found if failure is not None]
+
+
 def _find_first_failure(
     verdicts: Sequence[Verdict], groups: Sequence[PropertyGroup]
 ) -> tuple[int, Case] | None:
@@ -134,13 +144,15 @@ def _measure_first(
 def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
     """Return the cases to measure: one with a readable number of tokens, then the one that failed.
 
+    The latter is cut if it is long: to recover the weights takes a call for every few tokens.
     There are none where the modules of the contract are too large.
     """
     tokens = min(max(case.tokens, MIN_TOKENS), MAX_TOKENS)
     longest = max(case.context_length, tokens)
     sharp = max(case.sharpness, MIN_SHARPNESS)
     better = contract.fit(replace(case, tokens=tokens, context_length=longest, sharpness=sharp))
-    return tuple(c for c in dict.fromkeys((better, case)) if max(c.d_in, c.d_out) <= MAX_WIDTH)
+    cut = contract.fit(replace(case, tokens=min(case.tokens, MAX_MEASURED_TOKENS)))
+    return tuple(c for c in dict.fromkeys((better, cut)) if max(c.d_in, c.d_out) <= MAX_WIDTH)
 
 
 # ------------------------------------------------------------------------------------- weights
@@ -243,9 +255,9 @@ def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
 def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
     """Return which outputs moved as each token changed; None if exactly the right ones did.
 
-    None, too, if repeated calls with one input differ, for then nothing can be concluded. There is
-    one call for each token, since sequences that share a batch might influence each other. Raises
-    SubmissionFailed, Violation.
+    None, too, if nothing can be concluded: if repeated calls with one input differ, or what comes
+    out is no number, which neither moves nor stays. There is one call for each token, since
+    sequences that share a batch might influence each other. Raises SubmissionFailed, Violation.
     """
     case = context.case
     if not context.contract.has(Capability.TOKENS) or case.tokens < 2:
@@ -274,13 +286,18 @@ def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
 
 
 def _measure_movement(context: LiveContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which outputs of the submission, and of the oracle, move when a token changes."""
+    """Return which outputs of the submission, and of the oracle, move when a token changes.
+
+    Raises Violation if an output is not finite then.
+    """
     x = context.x.clone()
     x[:, token] = 3 - 2 * x[:, token]
     right, exact = context.expected, context.compute_expected(x)
-    rounding = 512 * PRECISIONS[context.case.dtype].u * base.abs().nan_to_num().max()
+    rounding = 512 * PRECISIONS[context.case.dtype].u * base.abs().max()
     slack = 2 * (right.tolerances[0].float32 + exact.tolerances[0].float32) + rounding
-    got = (context.run(x)[0] - base).abs() > slack
+    output = context.run(x)[0]
+    comparison.assert_finite(output)
+    got = (output - base).abs() > slack
     expected = (exact.outputs[0] - right.outputs[0]).abs() > slack
     return got.any(-1), expected.any(-1)
 

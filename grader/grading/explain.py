@@ -55,7 +55,7 @@ def record_diagnosis(
     pattern = find_code_pattern(mistake, patterns)
     return DiagnosisRecord(
         name=mistake.name,
-        sentence=" Or: ".join([mistake.sentence, *(other.sentence for other in others)]),
+        sentence=" Or: ".join(each.describe(contract) for each in (mistake, *others)),
         cell=parse_position(pattern.cell) if pattern else None,
         line=parse_position(pattern.line) if pattern else None,
         cases_matched=diagnosed.cases_matched,

@@ -5,8 +5,8 @@
 1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
 2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`;
    `search_further` tries generated cases, if that is asked for.
-3. explain: `explain_failures` counts points, names mistakes, tells what follows from them, and
-   takes evidence and excerpts.
+3. explain: `explain_failures` names mistakes, tells what follows from them, searches for smallest
+   examples of what is shown, counts points, and takes evidence and excerpts.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from exercises.exercise import BadContract
 from grader import fault
 from grader.batch.check import check_all, check_all_live
 from grader.grading import evidence, explain, infer, open_mode
-from grader.grading.consequences import explain_verdicts
+from grader.grading.examples import explain_with_examples
 from grader.grading.excerpts import collect_excerpts
 from grader.grading.infer import Inferred, Target
 from grader.grading.live_checker import LiveChecker, search_further
@@ -39,8 +39,9 @@ from grader.grading.recording import (
     record_search,
     record_ungraded,
     record_unreadable,
-    record_warning,
+    record_warnings,
     select_certain_notes,
+    summarise_status,
 )
 from grader.grading.search import (
     SearchCallback,
@@ -332,7 +333,7 @@ def grade_definition(
             record = record_ungraded(submission, settings, began, error, target)
             return replace(record, source=source)
     notes = [
-        *map(record_warning, warnings),
+        *record_warnings(warnings, live.harness.contract, summarise_status(verdicts)),
         *map(record_note, [*target.notes, *select_certain_notes(live.harness, verdicts)]),
     ]
     found = verdicts, notes, explanation
@@ -346,24 +347,25 @@ def explain_failures(
     verdicts: Sequence[Verdict],
     searched: SearchResult | None = None,
 ) -> Explanation:
-    """Return points, diagnosed mistakes and their consequences, evidence and excerpts.
+    """Return points, diagnosed mistakes and their consequences, examples, evidence, excerpts.
 
     Raises SubmissionFailed.
     """
     session, harness = live.session, live.harness
+    found = () if searched is None else tuple(searched.found)
     for _ in session.iter_tries():
         with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
             live.revive()
-        properties = record_properties(
-            target.exercise, verdicts, settings.points, harness, searched
-        )
         mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
-        explained = explain_verdicts(harness.contract, verdicts, mistakes)
+        explained, shown = explain_with_examples(
+            live, verdicts, mistakes, found, all_examples=settings.all_examples
+        )
+        properties = record_properties(target.exercise, shown, settings.points, harness, searched)
+        properties = explained.mark(properties, shown)
         named = (*mistakes, *explained.diagnosed)
         diagnosis = explain.record_diagnoses(session, named, harness.contract)
-        properties = explained.mark(properties, verdicts)
         if session.is_alive:
-            properties = evidence.attach_evidence(properties, verdicts, harness, mistakes)
-        source = collect_excerpts(session, list_locations(verdicts, diagnosis))
+            properties = evidence.attach_evidence(properties, shown, harness, mistakes)
+        source = collect_excerpts(session, list_locations(shown, diagnosis))
     record = None if searched is None else record_search(searched)
-    return Explanation(tuple(properties), tuple(diagnosis), tuple(source), record)
+    return Explanation(tuple(properties), tuple(diagnosis), tuple(source), record, explained.faults)

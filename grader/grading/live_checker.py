@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from grader.grading.infer import Target
 from grader.grading.search import (
@@ -17,7 +17,7 @@ from grader.grading.settings import Settings
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from properties.case import Case
-from properties.check import check_property, find_first_failure
+from properties.check import find_first_failure, shrink_failure
 from properties.harness.harness import Harness
 from properties.property import Property, Verdict
 from properties.violation import Status, SubmissionFailed
@@ -32,7 +32,17 @@ class LiveChecker:
 
     def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
         """Check one property; again if the process was ended from outside meanwhile."""
-        return self._check(prop, lambda: check_property(prop, self.harness, cases))
+        return self._check(prop, lambda: find_first_failure(prop, self.harness, cases))
+
+    def shrink(self, verdict: Verdict) -> Verdict:
+        """Return a failure on the smallest case, or as it was if no process can be started."""
+        for _ in self.session.iter_tries():
+            try:
+                self.revive()
+            except SubmissionFailed:
+                return verdict
+            shrunk = shrink_failure(verdict, self.harness)
+        return shrunk
 
     def check_generated(self, prop: Property, case: Case) -> Verdict:
         """Check one property on one generated case, which may be large.
@@ -44,12 +54,11 @@ class LiveChecker:
             return verdict
         kind = verdict.violation.kind
         smaller = reduce_case(prop, self.harness, verdict.case, kind)
-        again = self.check(prop, [smaller])
+        again = self.shrink(self.check(prop, [smaller]))
         if again.violation is not None:
             return again
         # It fails only after what came before it in this process: reported as it was found.
-        detailed = verdict.violation.with_details(prop.claim, verdict.case_description, prop.hint)
-        return replace(verdict, violation=detailed)
+        return verdict
 
     def _try_plain(self, prop: Property, case: Case) -> Verdict:
         harness = self.harness

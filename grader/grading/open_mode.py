@@ -28,6 +28,8 @@ ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
 """without which an answer is an answer to something else"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
 """what a class may have although the exercise does not ask for it"""
+VARIANTS = frozenset({C.GROUPED, C.WINDOW, C.SOFTCAP, C.POSITIONS})
+"""what an exercise may ask for that is not recognised by behaviour"""
 CASES = 12
 """Fewer than for an exercise: every answer is asked for live."""
 
@@ -64,11 +66,15 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
     fixed = (binding.contract.sizes or {}).keys() - (asked.sizes or {}).keys()
     if not asked.has(C.HEADS):
         fixed -= {"heads"}  # there is one either way
+    if asked.capabilities & VARIANTS:
+        return None  # what is recognised has none of this
     if fixed or not asked.capabilities & ESSENTIAL <= binding.contract.capabilities:
         return None
     contract = adapt_contract(asked, binding.contract)
     said = f"`{asked.name}({', '.join(a.name for a in asked.arguments)})`"
-    found = [f"it is not called as the statement says, {said}, and judged as it is called"]
+    found = [
+        f"it takes or returns other things than the statement says, {said}, and is judged as it is"
+    ]
     found += [*list_assumptions(signature, contract), *binding.remarks]
     notes = (*target.notes, *_make_notes(found))
     return replace(target, notes=notes, contract=contract)

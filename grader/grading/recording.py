@@ -28,6 +28,7 @@ from grader.report.records import (
     shorten,
 )
 from grader.sandbox.grader_side.budget import BudgetExhausted
+from properties.contract import CONSTANT, Contract
 from properties.families.values import it_equals_the_equation
 from properties.harness.case_context import FLOAT32_NOTE
 from properties.harness.harness import Harness
@@ -48,6 +49,8 @@ class Explanation:
     diagnosis: tuple[DiagnosisRecord, ...]
     source: tuple[Excerpt, ...]
     search: SearchRecord | None = None
+    faults: tuple[NoteRecord, ...] = ()
+    """of ours, because of which less is said"""
 
 
 def record_definition(
@@ -70,7 +73,7 @@ def record_definition(
         status=summarise_status(verdicts).value,
         seconds=time.monotonic() - began,
         properties=explanation.properties,
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys((*notes, *explanation.faults))),
         diagnosis=explanation.diagnosis,
         source=explanation.source,
         search=explanation.search,
@@ -143,8 +146,25 @@ def record_search(searched: SearchResult) -> SearchRecord:
     return SearchRecord(searched.cases, names, searched.stopped)
 
 
-def record_warning(warning: Mapping[str, Any]) -> NoteRecord:
-    """Return a warning of the worker as a record holds it."""
+def record_warnings(
+    warnings: Sequence[Mapping[str, Any]], contract: Contract, status: Status
+) -> list[NoteRecord]:
+    """Return the warnings of the worker that may matter as a record holds them.
+
+    That an argument is never used may be why something fails. Where nothing does, and of the
+    longest length, which a right answer need not use, it says nothing.
+    """
+    stated = (argument for each in contract.arguments for argument in (each, *each.fields))
+    unneeded = {each.name for each in stated if each.quantity in ("context_length", CONSTANT)}
+    return [
+        _record_warning(each)
+        for each in warnings
+        if each.get("kind") != "unused_argument"
+        or (status is not Status.PASSED and each.get("argument") not in unneeded)
+    ]
+
+
+def _record_warning(warning: Mapping[str, Any]) -> NoteRecord:
     cell, line = warning.get("cell"), warning.get("line")
     return NoteRecord(
         kind=str(warning.get("kind"))[:40],

@@ -211,7 +211,7 @@ def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKin
     The sizes of a generated case are so large that a random smaller one is rarely a failing one, as
     `properties.check` would need. Each size is halved into the interval where it begins to fail.
     """
-    smaller = CounterexampleSearch(prop, harness, kind)
+    smaller = CounterexampleSearch(prop, harness, kind, frozenset(harness.unsupported))
 
     def fails(changed: Case) -> bool:
         return smaller.fails_untransformed(harness.contract.fit(changed))

@@ -34,6 +34,8 @@ class Settings:
     """what is said of classes that are recognised by what they compute"""
     search: SearchLimit | None = None
     """how long to search for failures on generated cases, after the fixed ones"""
+    all_examples: bool = False
+    """whether what follows from a known mistake gets smallest cases, too, which are not shown"""
 
     def get_limits(self, exercise: Exercise | None) -> Limits:
         """Return the limits of a submission to an exercise."""

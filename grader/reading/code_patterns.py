@@ -36,6 +36,7 @@ _NAMES_BY_KIND = {
     "random": "bernoulli multinomial rand rand_like randint randn randn_like",
     "range": "range",
     "relu": "relu ReLU tanh",
+    "repeat": "expand repeat repeat_interleave tile",
     "reshape": "flatten rearrange reshape unflatten view",
     "round": "ceil floor round trunc",
     "scale": "isqrt pow rsqrt sqrt",

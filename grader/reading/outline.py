@@ -70,6 +70,8 @@ class CodeWarning:
     message: str
     cell: int | None
     line: int
+    argument: str = ""
+    """that is never used"""
 
 
 def list_definitions(source: SubmissionSource) -> list[Definition]:
@@ -262,7 +264,7 @@ def _find_unused_arguments(site: DefinitionSite, function: FunctionNode) -> Iter
     for arg in [*positional[_is_bound(site, function) :], *function.args.kwonlyargs]:
         if arg.arg not in read and not arg.arg.startswith("_"):
             message = f"{_label(site, function)} never uses its argument `{arg.arg}`"
-            yield CodeWarning("unused_argument", message, site.cell, arg.lineno)
+            yield CodeWarning("unused_argument", message, site.cell, arg.lineno, arg.arg)
 
 
 def _is_stub(function: FunctionNode) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from grader import files
+from properties.counting import count
 
 if TYPE_CHECKING:
     from exercises.answers import Answer
@@ -63,4 +64,4 @@ def write(slug: str, folder: Path) -> None:
         files.ensure_writable(folder / kind)
     for answer in answers:
         write_answer(answer, folder / answer.kind)
-    click.echo(f"wrote {len(answers)} answers into {folder}")
+    click.echo(f"wrote {count(len(answers), 'answer')} into {folder}")

@@ -17,6 +17,7 @@ from grader.ui.options import (
     by_hand_option,
     course_option,
     device_option,
+    examples_option,
     exercise_option,
     feedback_option,
     format_option,
@@ -84,6 +85,7 @@ def cli() -> None:
 @search_option
 @feedback_option
 @verbose_option
+@examples_option
 @course_commands.course_options
 @limits_options
 def grade(
@@ -156,6 +158,7 @@ def grade(
 @search_option
 @feedback_option
 @verbose_option
+@examples_option
 @limits_options
 def check(
     path: str,

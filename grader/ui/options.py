@@ -63,6 +63,15 @@ verbose_option = click.option(
     is_flag=True,
     help="Print every check that fails, also those that follow from a known mistake.",
 )
+examples_option = click.option(
+    "--examples",
+    "all_examples",
+    type=click.Choice(["shown", "all"]),
+    default="shown",
+    callback=lambda _, __, wanted: wanted == "all",
+    hidden=True,  # for those who read report.json: what is shown is the same
+    help="Which failures get the smallest example: those that are shown, or all.",
+)
 feedback_option = click.option(
     "--feedback",
     metavar="LEVEL",

@@ -117,7 +117,8 @@ def _make_results(results: list[ExerciseResult], left: int) -> dict[str, Any]:
     """Return the results in Gradescope's format, with a message if files are left."""
     made = gradescope.make_results(results)
     if left:
-        text = f"Time ran out before {left} of your files were judged: hand in fewer."
+        were = "was" if left == 1 else "were"
+        text = f"Time ran out before {left} of your files {were} judged: hand in fewer."
         made["output"] = f"{text}\n{made['output']}"
     return made
 

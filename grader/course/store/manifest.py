@@ -62,6 +62,8 @@ class Manifest:
     """whether torch's own attention was disabled"""
     search: SearchLimit | None = None
     """how long generated cases were tried on every submission; null if none were"""
+    all_examples: bool = False
+    """whether what follows from a known mistake got smallest cases, too"""
     python: str = ""
     platform: str = ""
     attempts: str = "latest"
@@ -113,6 +115,7 @@ class Manifest:
             device=self.device,
             by_hand=self.by_hand,
             search=self.search,
+            all_examples=self.all_examples,
         )
 
     def _find_exercise(self) -> Exercise | None:
@@ -151,6 +154,7 @@ def build_manifest(
         rounding=settings.rounding,
         by_hand=settings.by_hand,
         search=settings.search,
+        all_examples=settings.all_examples,
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         attempts=attempts,

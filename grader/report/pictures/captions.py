@@ -11,6 +11,7 @@ from grader.report.records import (
     LayoutEvidence,
     WeightsEvidence,
 )
+from properties.counting import count, count_share
 
 DISPLAY_TOLERANCE = 0.005
 """numbers nearer than this look equal with two decimals"""
@@ -35,8 +36,8 @@ def describe_weights(evidence: WeightsEvidence) -> str:
     """Describe the most obvious error in a matrix of weights."""
     for describe in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
         if finding := describe(evidence):
-            return f"With {_count_tokens(evidence.length)}, {finding}"
-    return f"With {_count_tokens(evidence.length)}, the weights differ by less than can be seen."
+            return f"With {count(evidence.length, 'token')}, {finding}"
+    return f"With {count(evidence.length, 'token')}, the weights differ by less than can be seen."
 
 
 def _describe_nan(evidence: WeightsEvidence) -> str:
@@ -54,7 +55,7 @@ def _describe_row_sum(evidence: WeightsEvidence) -> str:
     if error < DISPLAY_TOLERANCE:
         return ""
     shown = format_number(total)
-    return f"row {query} of what was got sums to {shown}; the weights of a token sum to 1."
+    return f"row {query} of what was got sums to {shown}, where weights alone would sum to 1."
 
 
 def _sum_rows(matrix: FloatMatrix) -> list[float]:
@@ -101,7 +102,7 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
                 leaks.append((output, token))
             elif right and not moved:
                 stuck.append((output, token))
-    start = f"With {_count_tokens(evidence.length)}, output"
+    start = f"With {count(evidence.length, 'token')}, output"
     if leaks:
         output, token = leaks[0]
         more = f", and {len(leaks) - 1} more like it" if len(leaks) > 1 else ""
@@ -131,8 +132,9 @@ def describe_layout(evidence: LayoutEvidence) -> str:
     head, token = divmod(at, len(evidence.expected[0]))
     row = f"head {head}, token {token}" if evidence.step == "split" else f"token {token}"
     return (
-        f"With {evidence.tokens} tokens and {evidence.heads} heads of {evidence.head_dim} "
-        f"channels, {wrong} of {len(pairs)} numbers are in the wrong place: {row} holds "
+        f"With {count(evidence.tokens, 'token')} and {count(evidence.heads, 'head')} of "
+        f"{count(evidence.head_dim, 'channel')}, {count_share(wrong, len(pairs), 'number')} in the "
+        f"wrong place: {row} holds "
         f"{_describe_origins(evidence, got[at])} instead of "
         f"{_describe_origins(evidence, right[at])}."
     )
@@ -145,9 +147,10 @@ def _get_shape(blocks: Sequence[Sequence[Sequence[Origin]]]) -> tuple[int, int, 
 def _describe_shape(evidence: LayoutEvidence, blocks: Sequence[Sequence[Sequence[Origin]]]) -> str:
     many, rows, columns = _get_shape(blocks)
     if evidence.step == "split":
-        heads = f"{many} head{'s' * (many != 1)}"
-        return f"{heads} of {rows} tokens with {columns} channels"
-    return f"{'' if many == 1 else f'{many} times '}{rows} rows of {columns} columns"
+        each = f"{count(rows, 'token')} with {count(columns, 'channel')}"
+        return f"{count(many, 'head')} of {each}"
+    times = "" if many == 1 else f"{many} times "
+    return f"{times}{count(rows, 'row')} of {count(columns, 'column')}"
 
 
 def _flatten_rows(blocks: Sequence[Sequence[Sequence[Origin]]]) -> list[Sequence[Origin]]:
@@ -190,10 +193,6 @@ def _format_range(columns: list[int]) -> str:
     if columns == list(range(columns[0], columns[0] + len(columns))) and len(columns) > 1:
         return f"{columns[0]}–{columns[-1]}"
     return ", ".join(map(str, columns))
-
-
-def _count_tokens(count: int) -> str:
-    return f"{count} token{'s' * (count != 1)}"
 
 
 def _format_tokens(numbers: list[int]) -> str:

@@ -13,6 +13,7 @@ from grader.report.records import (
     WeightsEvidence,
 )
 from grader.report.render.sanitise import sanitise_line
+from properties.counting import count
 
 WEIGHTS_PROVENANCE = {
     "returned": "as they were returned",
@@ -66,7 +67,8 @@ def _draw_influence(evidence: InfluenceEvidence) -> Picture:
 def _draw_layout(evidence: LayoutEvidence) -> Picture:
     moved = "the projection, before the split" if evidence.step == "split" else "the merged output"
     legend = (
-        f"How {evidence.tokens} tokens, {evidence.heads} heads and {evidence.head_dim} channels in "
+        f"How {count(evidence.tokens, 'token')}, {count(evidence.heads, 'head')} and "
+        f"{count(evidence.head_dim, 'channel')} in "
         "each are laid out by the mistake that was found. 1:4 is the number that belongs to token "
         f"1, column 4 of {moved}. Colours are tokens; framed cells hold a wrong number."
     )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from grader.report.records import PropertyRecord, SubmissionRecord
 from grader.report.render.sanitise import sanitise
+from properties.counting import count
 from properties.violation import Status
 
 BECAUSE = "because this did not hold: "
@@ -29,8 +30,7 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
         verbs = "pass, but give" if passed > 1 else "passes, but gives"
         no_points = (
-            f"{_format_check_count(passed)} {verbs} no points yet: "
-            "an answer that computes nothing can pass such checks, too."
+            f"{count(passed, 'check')} {verbs} no points yet: computing nothing can do that, too."
         )
         return (no_points,)
     return _describe_worthless(properties)
@@ -42,10 +42,10 @@ def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]
     if not held:
         return ()
     groups = ", ".join(dict.fromkeys(p.group for p in held))
-    verbs = "pass, but give" if len(held) > 1 else "passes, but gives"
+    verb = "give" if len(held) > 1 else "gives"
     return (
-        f"{_format_check_count(len(held))} about {sanitise(groups)} {verbs} no points: "
-        "what matters most there does not hold.",
+        f"{count(len(held), 'passing check')} {verb} no points: what matters most in "
+        f"{sanitise(groups)} fails.",
     )
 
 
@@ -53,8 +53,7 @@ def _count_generated(record: SubmissionRecord) -> str:
     """Return the end of a sentence on checks that pass on generated cases, too."""
     if record.search is None or not record.search.cases:
         return ""
-    count = record.search.cases
-    return f", on the fixed cases and {count} generated case{'s' * (count != 1)}"
+    return f", on the fixed cases and {count(record.search.cases, 'generated case')}"
 
 
 def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
@@ -62,13 +61,13 @@ def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
     search = record.search
     if search is None:
         return ()
-    count = len(search.found)
-    found = f"{_format_check_count(count)} of those that pass on the fixed cases"
-    tried = f"{search.cases} generated case{'s' * (search.cases != 1)}"
+    failed = len(search.found)
+    found = f"{count(failed, 'check')} of those that pass on the fixed cases"
+    tried = count(search.cases, "generated case")
     sentences: list[str] = []
-    if count:
-        verb = "fails" if count == 1 else "fail"
-        sentences.append(f"{found} {verb} on generated ones; {tried} were tried.")
+    if failed:
+        verb, were = "fails" if failed == 1 else "fail", "was" if search.cases == 1 else "were"
+        sentences.append(f"{found} {verb} on generated ones; {tried} {were} tried.")
     elif record.status != Status.PASSED and search.cases:
         sentences.append(f"What holds on the fixed cases holds on {tried}, too.")
     if search.stopped:
@@ -77,12 +76,16 @@ def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
 
 
 def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
-    """Return one sentence on all properties that were not tried; the reason if there is one."""
+    """Return one sentence on all properties that were not tried.
+
+    It repeats no claim that failed, and says another reason only if it is the same for all.
+    """
+    untried = [p for p in properties if p.status == Status.NOT_TRIED]
     sentences = describe_untried(properties)
-    if len(sentences) < 2:
+    if len(sentences) < 2 and not any(BECAUSE in p.message for p in untried):
         return sentences
-    count = sum(p.status == Status.NOT_TRIED for p in properties)
-    return (f"{count} checks were not tried, because others failed.",)
+    were = "was" if len(untried) == 1 else "were"
+    return (f"{count(len(untried), 'check')} {were} not tried, because others failed.",)
 
 
 def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
@@ -90,7 +93,7 @@ def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     untried = {p.claim: p for p in properties if p.status == Status.NOT_TRIED}
     counts = Counter(_find_reason(p, untried) for p in properties if p.status == Status.NOT_TRIED)
     return tuple(
-        f"{_format_check_count(n)} {'were' if n > 1 else 'was'} not tried{sanitise(reason)}"
+        f"{count(n, 'check')} {'were' if n > 1 else 'was'} not tried{sanitise(reason)}"
         for reason, n in counts.items()
     )
 
@@ -107,7 +110,3 @@ def _find_reason(prop: PropertyRecord, untried: dict[str, PropertyRecord]) -> st
     if because:
         return f", {because}{cause}"
     return f": {prop.message}" if prop.message else "."
-
-
-def _format_check_count(count: int) -> str:
-    return f"{count} check{'s' * (count != 1)}"

@@ -1,5 +1,6 @@
 """A report as plain text, for a terminal, a log or an e-mail."""
 
+import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from grader.report.render.view import (
     make_view,
     tally_statuses,
 )
+from properties.counting import count
 from properties.violation import Status
 
 STYLES = {"expected": "green", "got     ": "red", "hint    ": "cyan"}
@@ -32,12 +34,12 @@ FILE_COLUMN_WIDTH = 48
 """the maximal width of the file column in the last table; longer names are cut on the left"""
 
 
+COLUMNS = 80
+"""how wide a terminal is that shows a line of the text as one"""
 MAX_LINES = 22
-"""how many lines a folded submission has, unless its first failures need more"""
+"""how many lines of such a terminal a folded submission has, unless its first failures need more"""
 FOLDED_NOTES = 2
 """how many notes stand below failures where the others are folded, unless there is one other"""
-WIDTH = 98
-"""how long a line of the points of groups is"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,26 @@ class StyledLine:
     style: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What of a submission is shown beside its failures."""
+
+    examples: bool = True
+    """whether mistakes are shown on examples"""
+    notes: int = FOLDED_NOTES
+    """how many, unless there is one other"""
+    summary: bool = True
+    """whether there are sentences on all checks"""
+
+
+FOLDINGS = (
+    Folding(),
+    Folding(notes=0),
+    Folding(notes=0, summary=False),
+    Folding(examples=False, notes=0),
+    Folding(examples=False, notes=0, summary=False),
+)
+"""the best first: the first that fits is taken"""
 Lines = Sequence[StyledLine]
 EMPTY = StyledLine("")
 
@@ -112,7 +134,8 @@ def _render_grades(report: Report, views: Sequence[SubmissionView]) -> Iterator[
         yield StyledLine(tally_statuses([view.status for view in views]))
     if report.sandbox is not None:
         yield EMPTY
-        yield StyledLine(f"sandbox: {sanitise_line(report.sandbox.summary)}")
+        level = sanitise_line(report.sandbox.summary).removeprefix("isolation ")
+        yield StyledLine(f"sandbox: {level}")
     if report.seed is not None:
         yield StyledLine(f"cases: {describe_cases(report.seed)}")
 
@@ -132,24 +155,30 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
     """Render one failure that follows from the mistakes, and others as far as there is room.
 
     There is always room for one of the others, and for the one that follows if there are none.
-    The examples of mistakes are shown if they fit.
+    The examples of mistakes are shown if they fit, and so are notes.
     """
-    whole = list(_render_around(view, more, examples=True))
-    fits = len(whole) <= MAX_LINES
-    yield from whole if fits else _render_around(view, more, examples=False)
+    folded = [list(_render_around(view, more, each)) for each in FOLDINGS]
+    yield from next((each for each in folded if _count_rows(each) <= MAX_LINES), folded[-1])
 
 
-def _render_around(view: SubmissionView, more: str, *, examples: bool) -> Iterator[StyledLine]:
-    above = list(_render_above(view, list(_render_points(view.groups)), examples=examples))
-    notes = view.notes if not view.failures else _fold_notes(view.notes, more)
-    below = list(_render_below(view, view.short_summary, notes))
-    room = MAX_LINES - len(above) - len(below)
-    needed = len(list(_render_others(view, 0, more)))
+def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
+    groups = list(_render_points(view.groups))
+    above = list(_render_above(view, groups, examples=folding.examples))
+    notes = view.notes if not view.failures else _fold_notes(view, folding.notes, more)
+    summary = view.short_summary if folding.summary or not view.failures else ()
+    below = list(_render_below(view, summary, notes))
+    room = MAX_LINES - _count_rows(above) - _count_rows(below)
+    needed = _count_rows(_render_others(view, 0, more))
     consequences = list(_render_consequences(view, room - needed, more))
     yield from above
     yield from consequences
-    yield from _render_others(view, room - len(consequences), more)
+    yield from _render_others(view, room - _count_rows(consequences), more)
     yield from below
+
+
+def _count_rows(lines: Iterable[StyledLine]) -> int:
+    """Count the lines of a terminal on which these are shown."""
+    return sum(max(1, math.ceil(cell_len(line.text) / COLUMNS)) for line in lines)
 
 
 def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
@@ -157,7 +186,7 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
     if view.example is None:
         return
     example = list(_render_failure(view.example))
-    shown = not view.others or len(example) + 2 <= room
+    shown = not view.others or _count_rows(example) + 2 <= room
     if shown:
         yield from (EMPTY, *example)
     if folded := view.folded if shown else view.consequences:
@@ -169,9 +198,9 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
     """Render the first other failures that there is room for, at least one; count the rest."""
     heading = list(_render_heading(view))
     blocks = [(EMPTY, *_render_failure(failure)) for failure in view.others]
-    lines = list(accumulate(map(len, blocks), initial=len(heading)))[1:]
+    rows = list(accumulate(map(_count_rows, blocks), initial=_count_rows(heading)))[1:]
     # Unless all of them fit, there is a line more, which counts the rest.
-    fitting = len(lines) if lines and lines[-1] <= room else sum(n < room for n in lines)
+    fitting = len(rows) if rows and rows[-1] <= room else sum(n < room for n in rows)
     shown = max(fitting, 1)
     yield from heading
     yield from chain.from_iterable(blocks[:shown])
@@ -206,13 +235,21 @@ def _render_above(
         yield from (EMPTY, *groups)
 
 
-def _fold_notes(notes: Sequence[MessageView], more: str) -> Sequence[MessageView]:
+def _list_unsaid(view: SubmissionView) -> Sequence[MessageView]:
+    """List the notes but for what is the hint of the first failure already."""
+    hint = view.failures[0].details.rpartition("\nhint ")[2].strip()
+    return [note for note in view.notes if not hint or not note.message.startswith(hint)]
+
+
+def _fold_notes(view: SubmissionView, many: int, more: str) -> Sequence[MessageView]:
     """Return the notes, or the first of them and how many more there are."""
-    count = len(notes) - FOLDED_NOTES
-    if count < 2:
+    notes = _list_unsaid(view)
+    left = len(notes) - many
+    if left < 2:
         return notes
-    counted = MessageView("note", f"and {count} more notes; {more} shows them")
-    return (*notes[:FOLDED_NOTES], counted)
+    also = "and " if many else ""
+    counted = MessageView("note", f"{also}{left} {'more ' * bool(many)}notes; {more} shows them")
+    return (*notes[:many], counted)
 
 
 def _render_below(
@@ -248,7 +285,7 @@ def _render_example(example: ExampleRecord) -> Iterator[StyledLine]:
 
 
 def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
-    rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} checks") for g in groups]
+    rows = [(g.name, g.score, f"{len(g.passed)} of {count(g.total, 'check')}") for g in groups]
     for group, row in zip(groups, align_columns(rows), strict=True):
         yield StyledLine(
             f"  {row}", "" if group.status == Status.PASSED else _choose_colour(group.status)
@@ -267,7 +304,7 @@ def _render_points(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
 def _wrap(items: Sequence[str], style: str) -> Iterator[StyledLine]:
     """List items on as few lines as possible, none of them on two."""
     joined = ", ".join(item.replace(" ", "\0") for item in items)
-    for line in textwrap.wrap(joined, WIDTH, initial_indent="  ", subsequent_indent="    "):
+    for line in textwrap.wrap(joined, COLUMNS, initial_indent="  ", subsequent_indent="    "):
         yield StyledLine(line.replace("\0", " "), style)
 
 

@@ -29,6 +29,7 @@ from grader.report.render.sentences import (
 )
 from grader.report.rounding import format_number, round_points
 from grader.seed import SeedKind
+from properties.counting import count
 from properties.group import PropertyGroup
 from properties.violation import Status, format_location
 
@@ -240,7 +241,7 @@ def tally_statuses(statuses: Sequence[str]) -> str:
     counts = Counter(format_status(status) for status in statuses)
     order = sorted(counts, key=lambda status: (status != Status.PASSED, -counts[status], status))
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
-    total = f"{len(statuses)} submission{'s' * (len(statuses) != 1)}"
+    total = count(len(statuses), "submission")
     return f"{total}: {listed}" if listed else total
 
 
@@ -263,11 +264,12 @@ def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None
     found, it = "One mistake was found", "it explains"
     if count > 1:
         found, it = f"{'Two' if count == 2 else count} mistakes were found", "they explain"
-    share = f"all {tried}" if matched == tried else f"{matched} of {tried}"
+    share = f"all {tried}" if matched == tried != 1 else f"{matched} of {tried}"
+    inputs = "input" if tried == 1 else "inputs"
     sentences = tuple(sanitise(m.sentence) + format_location(m.cell, m.line) for m in mistakes)
     # A mistake that is known by the checks that fail was compared with no answers.
     compared = all(m.cases_tried for m in mistakes)
-    rest = f"; {it} the answers to {share} inputs tried:" if compared else ":"
+    rest = f"; {it} the answers to {share} {inputs} tried:" if compared else ":"
     return DiagnosisView(found + rest, sentences, tuple(m.example for m in mistakes))
 
 
@@ -304,7 +306,7 @@ def _view_message(record: NoteRecord | ErrorRecord) -> MessageView:
 def _view_notes(notes: Sequence[NoteRecord]) -> tuple[MessageView, ...]:
     views = [_view_message(note) for note in notes[:MAX_NOTES]]
     if len(notes) > MAX_NOTES:
-        views.append(MessageView("note", f"and {len(notes) - MAX_NOTES} more notes"))
+        views.append(MessageView("note", f"and {count(len(notes) - MAX_NOTES, 'more note')}"))
     return tuple(views)
 
 

@@ -78,9 +78,10 @@ class CallHooks:
                 own = torch.zeros(keep.shape, dtype=x.dtype, device=x.device)
                 own = own.masked_fill(~keep, self.mask["fill"])
         if self.mask["dtype"] is not None:
-            own = (keep if self.mask["polarity"] == "keep" else own).to(
-                getattr(torch, self.mask["dtype"])
-            )
+            dtype = getattr(torch, self.mask["dtype"])
+            if self.mask["polarity"] == "keep" and own.dtype != dtype:
+                own = keep
+            own = own.to(dtype)  # the caller's itself, if it needs no change: writing into it shows
         return self._fit_axes(own, x.shape[0])
 
     def _fit_axes(self, mask: Tensor, batch: int) -> Tensor:

@@ -9,6 +9,7 @@ from grader.report.feedback import Feedback, FeedbackLevel
 from properties.case import Case
 from properties.cases.case_text import format_case
 from properties.contract import Contract
+from properties.counting import count
 from properties.property import Property, Verdict
 from properties.violation import SubmissionFailed
 
@@ -60,7 +61,7 @@ def describe_refusals(refusals: Sequence[SubmissionFailed], tried: int) -> str:
     """Return how many cases are refused, and why."""
     reasons = Counter(str(refusal) for refusal in refusals).most_common()
     shown = [f"{count}: {reason}" for reason, count in reasons[:MAX_REASONS]]
-    more = [f"{len(reasons) - MAX_REASONS} other reasons"] * (len(reasons) > MAX_REASONS)
+    more = [count(len(reasons) - MAX_REASONS, "other reason")] * (len(reasons) > MAX_REASONS)
     which = "\n            ".join([*shown, *more]) if len(reasons) > 1 else ""
-    counted = f"{len(refusals)} of {tried} cases; the properties are tried on the others"
+    counted = f"{len(refusals)} of {count(tried, 'case')}; the properties are tried on the others"
     return f"{counted}\n            {which}" if which else counted

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grader.grading import devices
+from properties.counting import count
 
 if TYPE_CHECKING:
     from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant, VariantOutcome
@@ -190,7 +191,8 @@ class SuitePlugin:
             tried = {"bank": bank, "search": search, "both": f"{bank} and {search}"}[self.source]
             lines.append(f"headcheck: {suite.title}, on {tried}")
             if suite.hidden:
-                lines.append(f"headcheck: {suite.hidden} checks are not shown, and not run here")
+                hidden = f"{count(suite.hidden, 'check')} {'is' if suite.hidden == 1 else 'are'}"
+                lines.append(f"headcheck: {hidden} not shown, and not run here")
         return lines
 
     @pytest.hookimpl(tryfirst=True)  # so that -k, -m and --lf apply to these, too

@@ -1,6 +1,8 @@
 """What a recording predicts; a property follows from answers at the edge of their tolerances."""
 
 import hashlib
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -84,3 +86,22 @@ def test_queries_of_batch_properties_are_never_stacked() -> None:
 def test_large_weights_are_not_recorded() -> None:
     exercise = BY_SLUG["gpt2_size"]
     assert record_queries(exercise.contract, exercise.plan_cases()).queries == ()
+
+
+@pytest.mark.parametrize(
+    ("slug", "changes"),
+    [("sliding_window", ({"window": 2}, {"window": 9})), ("softcap", ({"softcap": 2.0}, {}))],
+)
+def test_what_is_asked_for_besides_tensors_tells_cases_apart(
+    slug: str, changes: tuple[dict[str, Any], ...]
+) -> None:
+    contract = BY_SLUG[slug].contract
+    recorder = Recorder(contract)
+    base = Case(batch=2, tokens=5, context_length=5, d_in=3, heads=2, head_dim=2, softcap=9.0)
+    one, other = (recorder.get_context(contract.fit(replace(base, **change))) for change in changes)
+    assert torch.equal(one.x, other.x)
+    first, second = (context.compute_expected().outputs[0] for context in (one, other))
+    assert not torch.allclose(first, second)
+    for context in (one, other):
+        alone = Recorder(contract).get_context(context.case).compute_expected()
+        assert torch.equal(context.compute_expected().outputs[0], alone.outputs[0])

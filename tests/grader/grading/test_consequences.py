@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,12 @@ from properties.mistakes.faulty_attention import (
 from properties.mistakes.pipeline import CORRECT
 from properties.property import Property, Verdict
 from properties.violation import Status, Violation, ViolationKind
+from tests.grader.report.records import count_rows
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
 MAX_SHOWN, MAX_FOR_TWO = 25, 27
-"""how many lines one cause may fill, and one with something beside it"""
+"""how many lines of 80 columns one cause may fill, and one with something beside it"""
 SAMPLE = 24
 """in ordinary runs, one of so many wrong answers that announce a name is looked at"""
 
@@ -119,7 +121,20 @@ def test_a_fault_of_ours_costs_no_grade(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delattr(consequences, "find_consequences")
     verdicts = [fail(it_equals_the_equation, CASE)]
     known = [DiagnosedMistake(BY_NAME["no_scale"], 9, 9)]
-    assert explain_verdicts(MULTI_HEAD.contract, verdicts, known) == Explained()
+    explained = explain_verdicts(MULTI_HEAD.contract, verdicts, known)
+    [told] = explained.faults
+    assert replace(explained, faults=()) == Explained()
+    assert told.kind == "fault" and "NameError" in told.message and "report it" in told.message
+
+
+def test_a_fault_of_ours_is_a_note_beside_the_grade(
+    server: ServerHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(consequences, "find_consequences")
+    record = grade(server, MULTI_HEAD, change_solution(ONE["no_mask"]))
+    assert [each.name for each in record.diagnosis] == ["no_mask"] and record.score > 0
+    assert [note.kind for note in record.notes] == ["fault"]
+    assert not any(p.follows for p in list_failed(record))
 
 
 # ------------------------------------------------------------------ single mistakes
@@ -223,7 +238,7 @@ def test_one_cause_is_one_message(server: ServerHandle, answer: str) -> None:
     shown = render(record)
     left = list_left(record) if record.diagnosis else set()
     assert left <= LEFT.get(answer, set()), shown
-    assert len(shown.splitlines()) <= (MAX_FOR_TWO if left else MAX_SHOWN), shown
+    assert count_rows(shown) <= (MAX_FOR_TWO if left else MAX_SHOWN), shown
     whole = render(record, "")
     assert all(p.claim in whole for p in list_failed(record))
 
@@ -291,7 +306,7 @@ def test_a_second_fault_stays_visible(server: ServerHandle, mistake: str, claim:
         assert "Two mistakes were found:" in shown and others[0].sentence in shown
         return
     assert claim in list_left(record) & {p.name for p in list_failed(alone)}
-    assert " not explained by it:\n" in shown and len(shown.splitlines()) <= MAX_FOR_TWO, shown
+    assert " not explained by it:\n" in shown and count_rows(shown) <= MAX_FOR_TWO, shown
     [first, *_] = [p.claim for p in list_failed(record) if not p.follows]
     assert shown.index(first) > shown.index("not explained by it")
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from exercises import BY_SLUG
 from exercises.answers import find_answer
 from grader.grading.evidence import (
+    MAX_MEASURED_TOKENS,
     MAX_TOKENS,
     MAX_WIDTH,
     MIN_TOKENS,
@@ -199,6 +200,27 @@ def test_nondeterministic_answer_gives_no_evidence() -> None:
     )
 
 
+def test_what_is_no_number_neither_moves_nor_stays() -> None:
+    """It is not said of NaN that it "did not move"."""
+
+    class Fussy(nn.Module):
+        def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
+            super().__init__()
+            self.W_query, self.W_key, self.W_value = (
+                nn.Linear(d_in, d_out, bias=qkv_bias) for _ in range(3)
+            )
+            self.first: Tensor | None = None
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.first = x if self.first is None else self.first
+            value: Tensor = self.W_value(x)
+            return value if torch.equal(x, self.first) else value * torch.nan
+
+    found = of("self_attention_v2", {"SelfAttention_v2": Fussy})
+    with pytest.raises(Violation, match="a finite number"):
+        measure_influence(context_of(found))
+
+
 def test_single_token_moves_no_output() -> None:
     context = context_of(harness("causal_attention", "no_mask"), replace(CASE, tokens=1))
     assert measure_influence(context) is None
@@ -213,6 +235,14 @@ def test_a_picture_has_as_many_tokens_as_can_be_looked_at() -> None:
         case = contract.fit(replace(CASE, tokens=tokens, context_length=tokens))
         first, *_ = choose_cases(contract, case)
         assert first.tokens == shown <= first.context_length
+
+
+def test_a_long_sequence_is_cut() -> None:
+    contract = BY_SLUG["causal_attention"].contract
+    for tokens in (MAX_MEASURED_TOKENS, MAX_MEASURED_TOKENS + 1, 1025):
+        case = contract.fit(replace(CASE, tokens=tokens, context_length=tokens))
+        *_, last = choose_cases(contract, case)
+        assert (last.tokens, last.context_length) == (MAX_MEASURED_TOKENS, tokens)
 
 
 def test_large_module_is_not_rebuilt() -> None:

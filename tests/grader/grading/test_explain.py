@@ -81,7 +81,11 @@ def test_a_mistake_has_an_example_with_round_numbers() -> None:
     no_scale = next(each for each in ALL if each.name == "no_scale")
     made = record_diagnosis(DiagnosedMistake(no_scale, 7, 7), MARKS, CONTRACT).example
     assert made is not None
-    assert (made.given, made.result, made.sizes) == ("q·k", "scores", "2 tokens, d_k = 4")
+    assert (made.given, made.result, made.sizes) == (
+        "q·k",
+        "scores",
+        "2 tokens, queries of width 4",
+    )
     assert (made.right, made.wrong) == ((("2", "1"), ("2", "0")), made.before)
 
 

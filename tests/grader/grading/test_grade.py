@@ -134,7 +134,7 @@ def test_unsupported_constructor_arguments_are_reported(grade_notebook: "GradeNo
     [record] = grade_notebook(odd, slug="causal_attention").values()
     assert record.status == "crashed" and record.score == 0
     assert "TypeError: `__init__` of `CausalAttention` needs" in first_message(record)
-    assert "hint      compare the names and the order of the arguments" in first_message(record)
+    assert "hint      compare arguments, their order and the results" in first_message(record)
 
 
 SOMETIMES = """

@@ -174,7 +174,9 @@ def test_by_an_exercise_only_claims_about_what_it_lacks_fail(grade: Grade) -> No
     assert 0 < record.score < record.max_score
     assert {p.group for p in record.properties if p.status == "passed"} >= {"values"}
     assert record.diagnosis == ()
-    assert told(record)[0].startswith("it is not called as the statement says, `CausalAttention(")
+    assert told(record)[0].startswith(
+        "it takes or returns other things than the statement says, `Causal"
+    )
     others = [name for name in broken(record) if not needs_what_it_lacks(name)]
     assert others == ["its_arguments_may_be_given_by_position"]
 

@@ -6,10 +6,15 @@ import pytest
 
 from exercises import BY_SLUG
 from exercises.answers import find_answer
-from grader.report.records import SubmissionRecord, build_report, from_json, to_json
+from grader.report.records import (
+    DiagnosisRecord,
+    SubmissionRecord,
+    build_report,
+    from_json,
+    to_json,
+)
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
-from properties.mistakes.diagnosis import DiagnosedMistake
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeNotebook
@@ -71,11 +76,11 @@ def test_a_definition_that_cannot_be_loaded_is_shown(grade_notebook: "GradeNoteb
 def test_no_picture_if_the_process_is_gone(
     grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(session: Session, *rest: object) -> tuple[DiagnosedMistake, ...]:
+    def gone(session: Session, *rest: object) -> list[DiagnosisRecord]:
         session.close()
-        return ()
+        return []
 
-    monkeypatch.setattr("grader.grading.explain.diagnose_failures", gone)
+    monkeypatch.setattr("grader.grading.explain.record_diagnoses", gone)
     record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert record.status == "failed"
     assert drawn(record) == [] and record.source == ()
@@ -84,13 +89,14 @@ def test_no_picture_if_the_process_is_gone(
 def test_no_picture_if_the_process_ends_meanwhile(
     grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(session: Session, *rest: object) -> tuple[DiagnosedMistake, ...]:
+    def ended(session: Session, *rest: object) -> list[DiagnosisRecord]:
         assert session.child is not None
         session.child.close()
         monkeypatch.setattr(Session, "is_alive", True)
-        return ()
+        return []
 
-    monkeypatch.setattr("grader.grading.explain.diagnose_failures", ended)
+    monkeypatch.setattr("grader.grading.explain.diagnose_failures", lambda *given: ())
+    monkeypatch.setattr("grader.grading.explain.record_diagnoses", ended)
     record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert drawn(record) == []
 

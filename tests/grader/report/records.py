@@ -3,6 +3,8 @@
 from dataclasses import replace
 from html.parser import HTMLParser
 
+from rich.cells import cell_len
+
 from grader.report.records import (
     Counterexample,
     ErrorRecord,
@@ -12,6 +14,7 @@ from grader.report.records import (
     SubmissionRecord,
 )
 from grader.report.render import html
+from grader.report.render.text import COLUMNS
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 SHAPE, FUTURE, EQUATION = (
@@ -79,6 +82,11 @@ def make_unjudged(
 ) -> SubmissionRecord:
     record = SubmissionRecord("b.ipynb", "b", None, None, 0.0, 0.0, "not_tried", 0.1)
     return replace(record, error=ErrorRecord("syntax", message, 4, 3), **more)  # type: ignore[arg-type]
+
+
+def count_rows(shown: str) -> int:
+    """How many lines of a terminal of 80 columns a text fills."""
+    return sum(max(1, -(-cell_len(line) // COLUMNS)) for line in shown.splitlines())
 
 
 def make_report(*submissions: SubmissionRecord) -> Report:

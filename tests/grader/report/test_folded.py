@@ -19,6 +19,7 @@ from tests.grader.report.records import (
     FUTURE,
     SHAPE,
     Outline,
+    count_rows,
     make_crashed,
     make_failed,
     make_property,
@@ -160,16 +161,51 @@ def test_there_is_always_one() -> None:
 
 def test_notes_below_failures_are_counted_and_those_of_a_right_answer_are_not() -> None:
     notes = tuple(NoteRecord("prints", f"note {n}") for n in range(5))
-    shown = render(make_submission(*fail_many(3), notes=notes))
+    shown = render(make_submission(*fail_many(2), notes=notes))
     assert "note 1\n" in shown and "note 2\n" not in shown
     assert "  note  and 3 more notes; --all shows them\n" in shown
     assert render(make_submission(make_property(SHAPE), notes=notes)).count("note  note") == 5
 
 
+def test_a_note_that_is_the_hint_of_the_failure_is_not_repeated() -> None:
+    """Unless all is shown."""
+    hint = NoteRecord("import", "√d_k?", None, 3)
+    record = make_submission(*fail_many(1), notes=(hint,))
+    assert "note" not in render(record)
+    assert "  note  √d_k? (line 3)\n" in render(record, "")
+
+
+def test_lines_that_a_terminal_wraps_count_as_several() -> None:
+    long = [make_failed(f"Claim {n}. {'It is long. ' * 20}") for n in range(4)]
+    shown = render(make_submission(*long))
+    assert shown.count("expected") == 2 and "2 more checks fail; --all" in shown
+    assert count_rows(shown) <= text.MAX_LINES < len(render(make_submission(*long), "").split("\n"))
+
+
+def test_what_is_beside_a_failure_gives_way_to_it() -> None:
+    """First the notes, then the sentences on all checks, or the example of a mistake, or both."""
+    notes = tuple(NoteRecord("prints", f"note {n}") for n in range(3))
+    by = (replace(MISTAKE, example=EXAMPLE),)
+    for words, examples, listed, summary in (
+        (0, True, True, True),
+        (15, True, False, True),
+        (20, True, False, False),
+        (35, False, False, True),
+        (60, False, False, False),
+    ):
+        failed = make_failed(EQUATION, got="1.5 " + "it is long. " * words)
+        record = replace(explain(follow(failed), make_untried("a", EQUATION), by=by), notes=notes)
+        shown = render(record)
+        assert ("For example" in shown) is examples
+        assert ("note 0" in shown) is listed and ("3 notes; --all" in shown) is not listed
+        assert ("not tried" in shown) is summary
+
+
 def test_reasons_for_not_trying_are_one_sentence() -> None:
     failed, untried = make_failed(EQUATION), make_untried("a", EQUATION)
     one = make_submission(failed, untried)
-    assert f"1 check was not tried, because this did not hold: {EQUATION}\n" in render(one)
+    assert "  1 check was not tried, because others failed.\n" in render(one)
+    assert f"1 check was not tried, because this did not hold: {EQUATION}\n" in render(one, "")
     two = make_submission(failed, untried, make_failed(FUTURE), make_untried("b", FUTURE))
     assert "  2 checks were not tried, because others failed.\n" in render(two)
     assert render(two, "").count("was not tried, because this did not hold") == 2
@@ -185,7 +221,7 @@ def test_crashes_of_one_kind_are_folded_as_before() -> None:
 def test_many_groups_are_few_lines() -> None:
     claims = [make_failed(f"{n}", f"group {n}") for n in range(13)]
     rows = render(make_submission(*claims)).split("\n\n")[1].splitlines()
-    assert len(rows) <= 3 and all(len(row) <= text.WIDTH for row in rows)
+    assert len(rows) <= 3 and all(len(row) <= text.COLUMNS for row in rows)
     assert not any(row.rstrip(",").endswith(("/", "0 /", "group")) for row in rows)
 
 

@@ -162,9 +162,9 @@ def test_failed_submission_is_reported_in_order_and_once() -> None:
         == f"""\
 class/alan.py  causal_attention (CausalAttention)  4 / 12  failed
 
-  contract  2 / 2  1 of 1 checks
+  contract  2 / 2  1 of 1 check
   values    2 / 4  1 of 2 checks
-  mask      0 / 2  0 of 1 checks
+  mask      0 / 2  0 of 1 check
   weights   0 / 4  0 of 2 checks
 
   {EQUATION}

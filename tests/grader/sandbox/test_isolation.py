@@ -85,7 +85,7 @@ def test_report_contains_the_isolation_level() -> None:
     report = build_report([], determine_isolation_level({}))
     assert json.loads(to_json(report))["sandbox"]["rung"] == "A"
     for form in ("text", "html"):
-        assert "isolation level A: confined by namespaces" in run.render_report(report, form)
+        assert "level A: confined by namespaces" in run.render_report(report, form)
     trusted = build_report([], make_unconfined_level("macOS"))
     for form in ("text", "html"):
         assert "NOT confined" in run.render_report(trusted, form)
@@ -244,7 +244,7 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         "headcheck: submissions cannot be confined here (isolation level D; "
     )
     assert said[1].returncode == 0, said[1].stderr
-    assert "isolation level D: submissions were NOT confined" in said[1].stdout
+    assert "level D: submissions were NOT confined" in said[1].stdout
 
 
 # ------------------------------------------------------------------------------- doctor

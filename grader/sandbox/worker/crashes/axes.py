@@ -98,7 +98,8 @@ def explain_subscript_sizes(scene: Scene, match: re.Match[str]) -> Finding | Non
 
 def explain_permuted(scene: Scene, match: re.Match[str]) -> Finding | None:
     """Explain that not all axes, or too many, are given an order."""
-    return conclude("permuted_count", f"{match['asked']} are given, and there are {match['axes']}")
+    asked, axes = count(int(match["asked"]), "axes"), count(int(match["axes"]), "axes")
+    return conclude("permuted_count", f"{asked} in the order, and {axes} in the tensor")
 
 
 PATTERNS = (

@@ -1,0 +1,108 @@
+"""Explain failures, and search for smallest cases only for those that are shown.
+
+Theory of operation
+    A search for the smallest case on which a property fails costs more than the verdict, and most
+    failures of a submission follow from one mistake and are folded away. So what follows is found
+    out on the cases on which properties failed first: these are the same for a whole class, and
+    what a mistake does to them is tried once (`consequences`). Then smallest cases are searched for
+    what is left, which is tried again on these, since a smaller case may be one that can be tried,
+    or shows a mistake more plainly. Of what follows, only the failures that stand beside the named
+    mistake get smallest cases, too: the first one, and those that figures are drawn of.
+
+    A submission that answers one question in two ways fails by chance, so its cases stay as they
+    are.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from grader.batch.check import has_side_effects
+from grader.grading.consequences import Explained, explain_verdicts
+from grader.grading.evidence import list_candidates
+from grader.grading.live_checker import LiveChecker
+from properties.families.purity import evaluation_is_repeatable
+from properties.group import PropertyGroup
+from properties.mistakes.diagnosis import DiagnosedMistake
+from properties.property import Property, Verdict
+
+GROUPS = tuple(PropertyGroup)
+"""in the order in which they are shown"""
+
+
+@dataclass(eq=False)
+class ExampleSearch:
+    """Smallest cases for the failures of one submission, searched for when they are needed."""
+
+    live: LiveChecker
+    verdicts: list[Verdict]
+    finished: set[Property]
+    """those for which there is nothing more to search"""
+
+    def explain(self, mistakes: Sequence[DiagnosedMistake]) -> Explained:
+        """Return what follows from mistakes; all that does not gets a smallest case first."""
+        contract = self.live.harness.contract
+        while True:
+            explained = explain_verdicts(contract, self.verdicts, mistakes)
+            left = [v.property for v in self.verdicts if v.property not in explained.properties]
+            if not self.shrink(left):
+                return explained
+
+    def shrink(self, wanted: Collection[Property]) -> bool:
+        """Search for smallest cases of these; return whether any was yet to be searched for.
+
+        Those that are shown first come first: all searches together try a limited number of cases.
+        """
+        todo = [
+            verdict
+            for verdict in self.verdicts
+            if verdict.violation is not None
+            and verdict.property in wanted
+            and verdict.property not in self.finished
+        ]
+        found = {v.property: self._shrink(v) for v in sorted(todo, key=_get_rank)}
+        self.verdicts = [found.get(verdict.property, verdict) for verdict in self.verdicts]
+        self.finished |= set(found)
+        return bool(todo)
+
+    def _shrink(self, verdict: Verdict) -> Verdict:
+        if not all(map(_repeats_itself, self.verdicts)):
+            return verdict
+        if any(map(has_side_effects, self.verdicts)):  # then it was checked alone, too
+            self.live.harness.forget()
+        return self.live.shrink(verdict)
+
+
+def explain_with_examples(
+    live: LiveChecker,
+    verdicts: Sequence[Verdict],
+    mistakes: Sequence[DiagnosedMistake],
+    searched: Iterable[Property] = (),
+    *,
+    all_examples: bool = False,
+) -> tuple[Explained, list[Verdict]]:
+    """Return what follows from mistakes, and the verdicts with smallest cases where these show.
+
+    Those of what was `searched` are as small as they get.
+    """
+    search = ExampleSearch(live, list(verdicts), set(searched))
+    if all_examples:
+        search.shrink([verdict.property for verdict in verdicts])
+    explained = search.explain(mistakes)
+    search.shrink(set(_list_shown(verdicts, explained)))
+    return explained, search.verdicts
+
+
+def _list_shown(verdicts: Sequence[Verdict], explained: Explained) -> Iterator[Property]:
+    """Yield what is shown although it follows: the first, and what figures are drawn of."""
+    following = [v for v in verdicts if v.property in explained.properties]
+    yield from (v.property for v in sorted(following, key=_get_rank)[:1])
+    yield from (verdicts[i].property for i in list_candidates(verdicts))
+
+
+def _repeats_itself(verdict: Verdict) -> bool:
+    """Whether a verdict says nothing against it; what fails by chance has no smallest case."""
+    return verdict.property is not evaluation_is_repeatable or verdict.violation is None
+
+
+def _get_rank(verdict: Verdict) -> int:
+    return GROUPS.index(verdict.property.group)
