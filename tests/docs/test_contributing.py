@@ -251,7 +251,7 @@ def change(checkout: Checkout, path: str, old: str, new: str) -> None:
 
 def test_a_hint_is_worded_in_one_place(checkout: Checkout) -> None:
     new = "a new tensor takes its dtype from x"
-    change(checkout, FAMILY, "build new tensors with x.dtype", new)
+    change(checkout, FAMILY, "look for casts, and at the dtypes of new tensors", new)
     checkout.run("python", "-m", "tests.golden", "--reworded")
     kept = (checkout.folder / "tests" / "golden" / "linear_layer.txt").read_text(encoding="utf-8")
     assert kept.count(f"hint      {new}\n") == 1
