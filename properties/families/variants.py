@@ -33,7 +33,7 @@ scale = PropertyFamily(PropertyGroup.SCALE, FORM)
 precision = PropertyFamily(PropertyGroup.PRECISION, FORM)
 form = PropertyFamily(PropertyGroup.CONTRACT)
 C = Capability
-WINDOW_HINT = "the window counts the token itself: which distances does it let through?"
+WINDOW_HINT = "a window counts the token itself: which distances are within?"
 UNEVEN = ((6, 4), (4, 3), (2, 4))
 """numbers of heads, and numbers of key heads that they cannot share evenly"""
 LARGE_SCORES = 1e4
@@ -80,7 +80,7 @@ def _lengthen_window(case: Case) -> Case:
     C.TOKENS,
     on=_lengthen_window,
     limit=3,
-    hint="a window may be longer than the sequence, and then hides no earlier token",
+    hint="a window longer than the sequence hides no earlier token",
 )
 def a_window_longer_than_the_sequence_hides_nothing(context: CaseContext) -> None:
     """With a window longer than the sequence every token sees itself and all earlier ones."""
@@ -95,7 +95,7 @@ def a_window_longer_than_the_sequence_hides_nothing(context: CaseContext) -> Non
         at_least(tokens=4), with_values(sharpness=2, content=InputContent.NORMAL, window=MOST)
     ),
     limit=3,
-    hint="where a token stands has to show in the scores, another way each time",
+    hint="where a token stands has to show in its scores, each time anew",
     essential=True,
 )
 def where_earlier_tokens_stand_counts(context: CaseContext) -> None:
@@ -147,7 +147,7 @@ def _make_single_key(context: CaseContext, score: float) -> Parameters:
     after=(it_equals_the_equation,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
-    hint="the limit holds for every score, however large queries and keys are",
+    hint="every score is limited, however large queries and keys are",
 )
 def no_score_exceeds_its_limit(context: CaseContext) -> None:
     """However large queries are, no score is larger than the limit."""
@@ -170,7 +170,7 @@ def _share_among_two(case: Case) -> Case:
     C.MODULE,
     on=_share_among_two,
     limit=3,
-    hint="neighbouring heads share: with groups of two, heads 0 and 1 the first",
+    hint="neighbouring heads share: in groups of two, 0 and 1 the first",
 )
 def neighbouring_heads_share_keys_and_values(context: CaseContext) -> None:
     """Other keys and values of one group change the outputs of its heads, and of no others."""

@@ -32,7 +32,8 @@ def assert_allowed(case: Case, contract: Contract) -> None:
     assert contract.has(Capability.HEADS) or case.heads == 1
     assert contract.has(Capability.BIAS_OPTION) or not case.bias
     assert contract.has(Capability.DROPOUT) or case.dropout == 0
-    assert contract.has(Capability.MASK) or case.mask_form is MaskForm.NONE
+    masked = contract.has(Capability.MASK) or contract.has(Capability.PADDING)
+    assert masked or case.mask_form is MaskForm.NONE
     assert contract.has(Capability.CONTEXT) or case.context_length == case.tokens
     assert not contract.square or case.d_in == case.d_out
     for name, size in (contract.sizes or {}).items():

@@ -207,7 +207,7 @@ def one_line_after(ran: Ran) -> str:
 def test_a_refusal_says_what_is_wrong(headcheck: Command) -> None:
     ran = headcheck("author", str(HERE / "wrong" / "no_scale.py"))
     assert (ran.code, ran.err) == (1, "")
-    assert "The scores are not divided by √d_k" in ran.out
+    assert "The scores are not divided by the root of a head's width." in ran.out
     assert ran.out.endswith("refused: the solution is wrong, as said above; nothing was written\n")
     assert list(Path().iterdir()) == []
 

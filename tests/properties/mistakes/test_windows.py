@@ -1,7 +1,5 @@
 """Mistakes in a window, and in keys that heads share, are named where they can be made."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -126,5 +124,6 @@ def test_an_example_within_a_window_is_that_of_the_equation() -> None:
         [False, False, True],
         [True, False, False],
     ]
-    plain = work_example(replace(PLAIN), BY_NAME["window"])
+    two = CORRECT.override(BY_NAME["window"].variants[0])
+    plain = work_example(PLAIN, BY_NAME["window"], [[two]])
     assert plain is not None and "window =" not in plain.sizes

@@ -1,4 +1,4 @@
-"""Style: sines and cosines written twice, and the halves swapped; angles in float32."""
+"""Style: sines and cosines written twice, and the halves swapped; angles in float32. (noted: float32)"""
 
 import torch
 from torch import nn
