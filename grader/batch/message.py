@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from grader.batch.recording import QueryId
-from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors, parse_reply
+from grader.sandbox.grader_side.replies import parse_reply
+from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
 from grader.sandbox.wire import Message, PackedTensors
 from properties.property import Property
 from properties.violation import Status, SubmissionFailed

@@ -29,12 +29,8 @@ from torch import Tensor
 from exercises import Exercise
 from exercises.exercise import BadContract
 from grader.batch.message import PLACEHOLDER_NAME, Transcript
-from grader.sandbox.grader_side.subject import (
-    ChannelSubject,
-    InProcessChannel,
-    NamedTensors,
-    parse_reply,
-)
+from grader.sandbox.grader_side.replies import parse_reply
+from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel, NamedTensors
 from grader.sandbox.wire import Message, PackedTensors, label_by_position
 from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.case import Case

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from grader.reading.code_patterns import CodePattern
 from grader.report.records import DiagnosisRecord, ExampleRecord
+from grader.sandbox.grader_side.replies import parse_position
 from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import parse_position
 from properties.contract import Contract
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue import CodeMatcher, Mistake

@@ -14,14 +14,9 @@ from grader.reading.excerpts import SourceLines
 from grader.reading.submission import NO_SIBLINGS, Siblings
 from grader.reading.token_units import Unit
 from grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget
+from grader.sandbox.grader_side.replies import get_message, is_out_of_memory, parse_reply
 from grader.sandbox.grader_side.servers import NotConfined, TooSlow
-from grader.sandbox.grader_side.subject import (
-    ChannelSubject,
-    NamedTensors,
-    get_message,
-    is_out_of_memory,
-    parse_reply,
-)
+from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
 from grader.sandbox.limits import Limits
 from grader.sandbox.timing import RequestTime
 from grader.sandbox.wire import Message

@@ -7,14 +7,21 @@ the same verdicts.
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-import msgspec
 from torch import Tensor
 
-from grader.sandbox.grader_side.crash_reply import parse_crash
+from grader.sandbox.grader_side.replies import (
+    AlteredReply,
+    ForwardReply,
+    ModesReply,
+    NamesReply,
+    TensorsReply,
+    make_failure,
+    parse_handle,
+    parse_reply,
+)
 from grader.sandbox.wire import Message, label_by_name, label_by_position
-from grader.sandbox.worker.errors import MESSAGE_LIMIT
 from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.subject import (
     CallOptions,
@@ -105,7 +112,7 @@ class ChannelSubject:
         return self.ask("draw", meta).tensors[0][1]
 
     def list_disturbed(self) -> Sequence[str]:
-        return parse_reply(self.ask("disturbed", {}), _NamesReply).names
+        return parse_reply(self.ask("disturbed", {}), NamesReply).names
 
     def get_function(
         self,
@@ -139,7 +146,7 @@ class ChannelModule:
 
     def describe_tensors(self, *, unregistered: bool = False) -> Mapping[str, TensorInfo]:
         reply = self._ask("tensors", unregistered=True) if unregistered else self._ask("tensors")
-        return parse_reply(reply, _TensorsReply).tensors
+        return parse_reply(reply, TensorsReply).tensors
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
         wanted = None if paths is None else list(paths)
@@ -159,7 +166,7 @@ class ChannelModule:
         sent = label_by_position(given)
         reply = self._ask("forward", sent, device=self.device, **_list_options(options))
         tensors = tuple(tensor for _, tensor in reply.tensors)
-        meta = parse_reply(reply, _ForwardReply)
+        meta = parse_reply(reply, ForwardReply)
         count = len(tensors) - len(given)
         outputs, inputs_after = tensors[:count], tensors[count:]
         if count < 0 or not len(outputs) == len(meta.dtypes) == len(meta.devices):
@@ -235,17 +242,17 @@ class ChannelModule:
         return ChannelModule(self.subject, parse_handle(reply), self.device)
 
     def list_replaced(self) -> Sequence[str]:
-        return parse_reply(self._ask("replaced"), _NamesReply).names
+        return parse_reply(self._ask("replaced"), NamesReply).names
 
     def prepare(self, *, trainable: bool, training: bool) -> None:
         self._ask("prepare", trainable=trainable, training=training)
 
     def list_modes(self) -> Sequence[bool]:
-        return parse_reply(self._ask("modes"), _ModesReply).modes
+        return parse_reply(self._ask("modes"), ModesReply).modes
 
     def list_breaches(self, inputs: Sequence[Tensor]) -> Sequence[str]:
         sent = label_by_position(inputs)
-        return parse_reply(self._ask("breaches", sent, device=self.device), _NamesReply).names
+        return parse_reply(self._ask("breaches", sent, device=self.device), NamesReply).names
 
     def move(self, dtype: str | None, device: str | None) -> None:
         self._ask("move", dtype=dtype, device=device)
@@ -273,7 +280,7 @@ def _add_cotangent(
 
 def _make_call_result(reply: Message) -> CallResult:
     outputs = tuple(tensor for _, tensor in reply.tensors)
-    altered = parse_reply(reply, _AlteredReply).altered
+    altered = parse_reply(reply, AlteredReply).altered
     return CallResult(outputs, f"{len(outputs)} tensors", altered=altered)
 
 
@@ -291,95 +298,3 @@ def _parse_pass(
             if asked.rate and f"weight {number} {path}" in found
         },
     )
-
-
-@dataclass(frozen=True)
-class _HandleReply:
-    handle: int
-
-
-@dataclass(frozen=True)
-class _NamesReply:
-    names: list[str]
-
-
-@dataclass(frozen=True)
-class _ModesReply:
-    modes: list[bool]
-
-
-@dataclass(frozen=True)
-class _AlteredReply:
-    altered: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _TensorsReply:
-    tensors: dict[str, TensorInfo]
-
-
-@dataclass(frozen=True)
-class _ForwardReply:
-    form: str
-    dtypes: tuple[str, ...]
-    devices: tuple[str, ...]
-    printed: int
-    random_state_moved: bool
-    training_after: bool
-    earlier_result_changed: bool
-    config_changed: bool
-    called: tuple[str, ...]
-    altered: tuple[str, ...]
-    unmoved: tuple[str, ...]
-
-
-MAX_POSITION = 100_000
-"""no cell and no line has a number this large"""
-ReplyForm = TypeVar("ReplyForm")
-
-
-def parse_reply(reply: Message, form: type[ReplyForm]) -> ReplyForm:
-    """Convert the metadata of a reply. Raises SubmissionFailed if it has another form.
-
-    A submission shares a process with the worker that answers for it, and may answer in its place.
-    """
-    try:
-        return msgspec.convert(dict(reply.meta), form)
-    except msgspec.ValidationError as error:
-        text = f"answered what was not asked: {error}"
-        raise SubmissionFailed(Status.CRASHED, text) from None
-
-
-def parse_handle(reply: Message) -> int:
-    """Return the handle of a new object."""
-    return parse_reply(reply, _HandleReply).handle
-
-
-def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
-    """Convert what the submission raised into a SubmissionFailed."""
-    status = Status.OUT_OF_MEMORY if is_out_of_memory(meta) else Status.CRASHED
-    return SubmissionFailed(
-        status,
-        get_message(meta),
-        parse_position(meta.get("cell")),
-        parse_position(meta.get("line")),
-        crash=parse_crash(meta.get("crash")),
-    )
-
-
-def parse_position(number: object) -> int | None:
-    """Return the number of a cell or line if it can be one: a submission may send anything."""
-    return number if isinstance(number, int) and 0 < number < MAX_POSITION else None
-
-
-def get_message(meta: Mapping[str, Any]) -> str:
-    """Return the message of what it raised."""
-    return str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
-
-
-def is_out_of_memory(meta: Mapping[str, Any]) -> bool:
-    """Return whether it raised for lack of memory."""
-    return meta.get("type") in (
-        "MemoryError",
-        "OutOfMemoryError",
-    ) or "can't allocate" in get_message(meta)

@@ -1,0 +1,120 @@
+"""The forms of a worker's replies. A submission may send anything in its place.
+
+What does not have the form that was asked for is the submission's failure, like an exception.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from grader.sandbox.grader_side.crash_reply import parse_crash
+from grader.sandbox.wire import Message
+from grader.sandbox.worker.errors import MESSAGE_LIMIT
+from properties.subject import TensorInfo
+from properties.violation import Status, SubmissionFailed
+
+
+@dataclass(frozen=True)
+class HandleReply:
+    """The number of an object that was made, for later requests."""
+
+    handle: int
+
+
+@dataclass(frozen=True)
+class NamesReply:
+    """Names of what was asked about."""
+
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class ModesReply:
+    """Whether a module and each of its parts are in training."""
+
+    modes: list[bool]
+
+
+@dataclass(frozen=True)
+class AlteredReply:
+    """What a call changed of its inputs; the outputs come as tensors."""
+
+    altered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TensorsReply:
+    """The registered tensors of a module."""
+
+    tensors: dict[str, TensorInfo]
+
+
+@dataclass(frozen=True)
+class ForwardReply:
+    """What was observed in a call; the outputs come as tensors."""
+
+    form: str
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    printed: int
+    random_state_moved: bool
+    training_after: bool
+    earlier_result_changed: bool
+    config_changed: bool
+    called: tuple[str, ...]
+    altered: tuple[str, ...]
+    unmoved: tuple[str, ...]
+
+
+MAX_POSITION = 100_000
+"""no cell and no line has a number this large"""
+ReplyForm = TypeVar("ReplyForm")
+
+
+def parse_reply(reply: Message, form: type[ReplyForm]) -> ReplyForm:
+    """Convert the metadata of a reply. Raises SubmissionFailed if it has another form.
+
+    A submission shares a process with the worker that answers for it, and may answer in its place.
+    """
+    try:
+        return msgspec.convert(dict(reply.meta), form)
+    except msgspec.ValidationError as error:
+        text = f"answered what was not asked: {error}"
+        raise SubmissionFailed(Status.CRASHED, text) from None
+
+
+def parse_handle(reply: Message) -> int:
+    """Return the handle of a new object."""
+    return parse_reply(reply, HandleReply).handle
+
+
+def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
+    """Convert what the submission raised into a SubmissionFailed."""
+    status = Status.OUT_OF_MEMORY if is_out_of_memory(meta) else Status.CRASHED
+    return SubmissionFailed(
+        status,
+        get_message(meta),
+        parse_position(meta.get("cell")),
+        parse_position(meta.get("line")),
+        crash=parse_crash(meta.get("crash")),
+    )
+
+
+def parse_position(number: object) -> int | None:
+    """Return the number of a cell or line if it can be one: a submission may send anything."""
+    return number if isinstance(number, int) and 0 < number < MAX_POSITION else None
+
+
+def get_message(meta: Mapping[str, Any]) -> str:
+    """Return the message of what it raised."""
+    return str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
+
+
+def is_out_of_memory(meta: Mapping[str, Any]) -> bool:
+    """Return whether it raised for lack of memory."""
+    return meta.get("type") in (
+        "MemoryError",
+        "OutOfMemoryError",
+    ) or "can't allocate" in get_message(meta)
