@@ -25,6 +25,7 @@ SERIES = (
     "rope",
     "alibi",
     "softcap",
+    "kv_cache",
     "gpt2_size",
     "causal_self_attention",
     "looped_causal_self_attention",

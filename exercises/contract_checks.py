@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from properties.call_form import USUAL
+from properties.call_form import USUAL, CacheConvention
 from properties.contract import (
     CONSTANT,
     ROTARY,
@@ -113,6 +113,8 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.WINDOW: _takes("window"),
     C.SOFTCAP: _takes("softcap"),
     C.POSITIONS: lambda c: c.positions is not Positions.NONE,
+    C.CACHE: lambda c: c.call_form.cache is not None,
+    C.HANDED_CACHE: lambda c: (k := c.call_form.cache) is not None and k.reset is None,
     C.OWN_KEYS: lambda c: not _takes("kv_heads")(c),
     C.ANY_DISTANCE: lambda c: not _takes("window")(c),
     C.PLACELESS: lambda c: c.positions is Positions.NONE,
@@ -306,6 +308,19 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
     if places is not None and (not places or min(places) < 0):
         text = "are counted from 0, first the output and then the weights"
         yield ("call_form", "places"), None, text
+    if contract.call_form.cache is not None:
+        yield from _check_cache(contract, contract.call_form.cache)
+
+
+def _check_cache(contract: Contract, cache: CacheConvention) -> Iterator[Problem]:
+    keys = ("call_form", "cache")
+    if not contract.has(C.CAUSAL) or contract.entry is Entry.FUNCTION:
+        yield keys, None, "only a causal module continues a sequence"
+    for key, name in (("argument", cache.argument), ("reset", cache.reset)):
+        if name is not None and not _is_name(name):
+            yield (*keys, key), name, f"{name!r} is no name"
+    if cache.place < 1:
+        yield (*keys, "place"), None, "is counted from 0, which is the output"
 
 
 def _check_inputs(contract: Contract) -> Iterator[Problem]:

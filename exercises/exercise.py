@@ -26,6 +26,7 @@ DEFAULT_POINTS: Mapping[PropertyGroup, float] = {
     PropertyGroup.CONTRACT: 5,
     PropertyGroup.VALUES: 40,
     PropertyGroup.MASK: 20,
+    PropertyGroup.CACHE: 20,
     PropertyGroup.WEIGHTS: 10,
     PropertyGroup.SCALE: 10,
     PropertyGroup.HEADS: 15,

@@ -69,6 +69,22 @@ class MaskConvention:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheConvention:
+    """How keys and values of earlier tokens come from one call to the next.
+
+    They are handed over: a call takes None or what an earlier call gave, and gives its own. Or the
+    module keeps them, until it is told to forget them.
+    """
+
+    argument: str = "cache"
+    """the argument that takes the cache, or where the module keeps it, True"""
+    place: int = 1
+    """where the cache is among what is returned, if it is handed over"""
+    reset: str | None = None
+    """the method that forgets the cache, where the module keeps it"""
+
+
+@dataclass(frozen=True, slots=True)
 class CallForm:
     """The inputs of a call in order, and where the results are among what comes back.
 
@@ -83,6 +99,8 @@ class CallForm:
     """where the results are among what is returned; None if they are all of it, in order"""
     one_head: bool = False
     """whether the weights, if they are a result, have no axis for heads"""
+    cache: CacheConvention | None = None
+    """how a sequence is continued, if it can be"""
 
     def to_meta(self, heads: int) -> Mapping[str, object] | None:
         """Return it as data for a request, for so many heads; None for the usual form."""

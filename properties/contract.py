@@ -96,6 +96,8 @@ class Capability(Enum):
     PLACELESS = auto()  # where tokens stand counts for nothing but who is seen
     UNBIASED = auto()  # nothing is added to the scores
     DOT_PRODUCT = auto()  # queries and keys count by their products, whatever their size
+    CACHE = auto()  # a sequence may come in several calls
+    HANDED_CACHE = auto()  # ... each of which is handed what an earlier one gave
     CROSS = auto()  # keys and values may come from other tokens than queries
     STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts
 

@@ -11,6 +11,7 @@ class PropertyGroup(StrEnum):
     PURITY = "purity"
     BATCH = "batch"
     MASK = "mask"
+    CACHE = "cache"
     WEIGHTS = "weights"
     SCALE = "scale"
     HEADS = "heads"

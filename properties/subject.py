@@ -6,7 +6,7 @@ process boundary. Every answer is data to be compared, never an object to be tru
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
@@ -86,6 +86,17 @@ class Pass:
     """whether the gradients are cleared in the end"""
     output: int = 0
     """the number of the output that is taken"""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Tokens that continue a sequence, in one call with a cache."""
+
+    tokens: Tensor
+    after: int | None
+    """the number of the chunk whose cache the call gets; None for an empty one"""
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    """written before the call, by attribute path"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +187,9 @@ class Module(Protocol):
         Each input is a list of arguments, and has a cotangent. A step of gradient descent moves
         each of `parameters()`, which is what an optimizer sees, by `rate` times its gradient.
         """
+
+    def decode(self, chunks: Sequence[Chunk]) -> tuple[CallResult, ...]:
+        """Call it in evaluation mode for chunks of sequences, in order, each with its cache."""
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
         """Call it, write over what it returned, and call it again; return the second answer.

@@ -15,6 +15,7 @@ from properties.families import (
     batch,
     contract,
     cross,
+    decoding,
     device,
     dropout,
     dropped_pairs,
@@ -37,8 +38,8 @@ from properties.families import (
 from properties.property import Property
 
 FAMILIES = (
-    contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, variants,
-    weights, scale, heads, gradients, dropout, dropped_pairs, training, precision, device,
+    contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, decoding,
+    variants, weights, scale, heads, gradients, dropout, dropped_pairs, training, precision, device,
     initialisation,
 )  # fmt: skip
 

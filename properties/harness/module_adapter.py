@@ -20,6 +20,7 @@ from properties.oracle import get_scale
 from properties.subject import (
     CallOptions,
     CallResult,
+    Chunk,
     Module,
     Pass,
     PassResult,
@@ -207,6 +208,11 @@ class ModuleAdapter:
         with self._add_sizes(x):
             result = self.module.refill(earlier, later, reuse, grad)
         return self._add_batch_axis(result)
+
+    def decode(self, chunks: Sequence[Chunk]) -> list[CallResult]:
+        """Call it for chunks of tokens with a batch axis; weights are by attribute path."""
+        sent = [replace(each, tokens=self.build_inputs(each.tokens, None)[0]) for each in chunks]
+        return [self._add_batch_axis(result) for result in self.module.decode(sent)]
 
     def call_within(
         self, way: str, x: Tensor, mask: Tensor | None, parameters: Parameters

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from properties.call_form import USUAL, CallForm
+from properties.call_form import USUAL, CacheConvention, CallForm
 from properties.case import Case
 from properties.contract import Argument, Capability, Contract, Entry, Returns
 from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
@@ -100,10 +100,11 @@ def restate(contract: Contract, name: str = NAME) -> Contract:
 
 
 def _restate_call(contract: Contract) -> CallForm:
-    """Return the usual call, or one with the tokens that are attended to if they may be others."""
+    """Return the usual call, with what it has besides: other tokens, or a cache."""
+    cache = None if contract.call_form.cache is None else CacheConvention()
     if not contract.has(Capability.CROSS):
-        return USUAL
-    return CallForm((*(r for r in contract.call_form.inputs if r != "mask"), "mask"))
+        return replace(USUAL, cache=cache)
+    return CallForm((*(r for r in contract.call_form.inputs if r != "mask"), "mask"), cache=cache)
 
 
 def _restate_arguments(contract: Contract) -> tuple[Argument, ...]:
@@ -152,7 +153,15 @@ class FaultyAttention(nn.Module):
             drawn = torch.empty(shape).uniform_(-1, 1) / self.case.d_in**0.5
             self.register_parameter(name, nn.Parameter(drawn))
 
-    def forward(self, x: Tensor, *rest: Tensor) -> Result:
+    def forward(self, x: Tensor, *rest: Tensor, cache: Tensor | None = None) -> Any:
+        # What it keeps are the tokens themselves, so that all else is computed as without a cache.
+        whole = x if cache is None else torch.cat([cache, x], dim=-2)
+        result = self._attend_to(whole, *rest)
+        if self.contract.call_form.cache is None or not isinstance(result, Tensor):
+            return result
+        return result[..., -x.shape[-2] :, :], whole
+
+    def _attend_to(self, x: Tensor, *rest: Tensor) -> Result:
         given, count = x, sum(role != "mask" for role in self.contract.call_form.inputs)
         others, mask = rest[: count - 1], rest[count - 1] if len(rest) >= count else None
 

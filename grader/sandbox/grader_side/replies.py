@@ -45,6 +45,13 @@ class AlteredReply:
 
 
 @dataclass(frozen=True)
+class DecodeReply:
+    """What came back from each of several calls with a cache; the outputs come as tensors."""
+
+    forms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TensorsReply:
     """The registered tensors of a module."""
 

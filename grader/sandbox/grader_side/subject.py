@@ -13,6 +13,7 @@ from torch import Tensor
 
 from grader.sandbox.grader_side.replies import (
     AlteredReply,
+    DecodeReply,
     ForwardReply,
     ModesReply,
     NamesReply,
@@ -26,6 +27,7 @@ from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.subject import (
     CallOptions,
     CallResult,
+    Chunk,
     Gradients,
     Module,
     Pass,
@@ -179,6 +181,18 @@ class ChannelModule:
         sent = label_by_position([*first, *inputs])
         reply = self._ask("refill", sent, device=self.device, grad=grad, reuse=reuse)
         return _make_call_result(reply)
+
+    def decode(self, chunks: Sequence[Chunk]) -> tuple[CallResult, ...]:
+        sent = {str(number): chunk.tokens for number, chunk in enumerate(chunks)}
+        for number, chunk in enumerate(chunks):
+            sent |= {f"{number} {path}": tensor for path, tensor in chunk.weights.items()}
+        after = [chunk.after for chunk in chunks]
+        reply = self._ask("decode", label_by_name(sent), device=self.device, after=after)
+        forms = parse_reply(reply, DecodeReply)
+        if not len(reply.tensors) == len(forms.forms) == len(chunks):
+            raise SubmissionFailed(Status.CRASHED, "answered fewer calls than were made")
+        outputs = (tensor for _, tensor in reply.tensors)
+        return tuple(CallResult((o,), f) for o, f in zip(outputs, forms.forms, strict=True))
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
         reply = self._ask("overwrite", label_by_position(inputs), device=self.device)

@@ -13,8 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+NO_CACHE = object()
+"""in place of a cache that was not returned"""
 CUT = ("batch heads tokens width", "batch tokens heads width")
 """axes of tokens that are cut into heads"""
+
+
+@dataclass(frozen=True)
+class ContinuedResult:
+    """What a call with a cache returned, and the cache that the next call gets."""
+
+    outputs: Any
+    cache: Any
 
 
 @dataclass(frozen=True)
@@ -27,29 +37,31 @@ class CallHooks:
     mask: Mapping[str, Any]
     places: Sequence[int] | None
     one_head: bool
+    cache: Mapping[str, Any] | None = None
 
     def attach(self, module: nn.Module) -> None:
         """Let a module be called in the usual form."""
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
-        module.register_forward_hook(self.arrange_results)
+        module.register_forward_hook(self.arrange_results, with_kwargs=True)
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that is called in the usual form."""
 
         def call(*given: Tensor, **options: int) -> Any:
-            own, _ = self.convert_inputs(function, given, options)
-            return self.arrange_results(function, given, function(*own))
+            own, named = self.convert_inputs(function, given, options)
+            return self.arrange_results(function, given, named, function(*own, **named))
 
         return call
 
     def convert_inputs(
-        self, called: Callable[..., Any], given: tuple[Tensor, ...], options: dict[str, int]
+        self, called: Callable[..., Any], given: tuple[Tensor, ...], options: dict[str, Any]
     ) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
         """Return the arguments that it takes: tokens, and perhaps a mask, in its order.
 
         Of the tensors given the first `apart` are tokens. With one, a sequence attends to itself,
         and all inputs but the mask are this one. With two the second is what is attended to; with
-        three they are queries, keys and values.
+        three they are queries, keys and values. A `cache` among the options continues a sequence;
+        None begins one.
         """
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
@@ -58,7 +70,16 @@ class CallHooks:
         roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
         if masks or self.mask["required"]:
             roles["mask"] = self._convert_mask(masks[0] if masks else None, *tokens)
-        return tuple(roles[name] for name in self.inputs if name in roles), {}
+        own_inputs = tuple(roles[name] for name in self.inputs if name in roles)
+        return own_inputs, self._pass_cache(called, options["cache"]) if "cache" in options else {}
+
+    def _pass_cache(self, called: Callable[..., Any], cache: Any) -> dict[str, Any]:
+        assert self.cache is not None, "only a module with a cache is called with one"
+        if self.cache["reset"] is None:
+            return {self.cache["argument"]: cache}
+        if cache is None:
+            getattr(called, self.cache["reset"])()
+        return {self.cache["argument"]: True}
 
     def _order_axes(self, tokens: Tensor) -> Tensor:
         return order_axes(tokens, self.axes, self.heads)
@@ -98,14 +119,32 @@ class CallHooks:
         return mask.expand(batch, *mask.shape[1:])
 
     def arrange_results(
-        self, called: Callable[..., Any], given: tuple[Tensor, ...], result: Any
+        self,
+        called: Callable[..., Any],
+        given: tuple[Tensor, ...],
+        named: Mapping[str, Any],
+        result: Any,
     ) -> Any:
         """Return the results that are asked for, in the usual order of axes.
 
-        No places ask for all results that are tensors.
+        No places ask for all results that are tensors. A call with a cache gives a
+        `ContinuedResult`.
         """
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
+        cache = self._take_cache(parts)
+        outputs = self._arrange(parts, given, result)
+        if self.cache is None or self.cache["argument"] not in named:
+            return outputs
+        return ContinuedResult(outputs, cache)
+
+    def _take_cache(self, parts: list[Any]) -> Any:
+        """Take the cache that a module hands over out of what it returned; NO_CACHE for none."""
+        if self.cache is None or self.cache["reset"] is not None:
+            return True
+        return parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else NO_CACHE
+
+    def _arrange(self, parts: list[Any], given: tuple[Tensor, ...], result: Any) -> Any:
         if self.places is not None and not self.places:
             found = [part for part in parts if isinstance(part, Tensor)]
             return tuple(self._restore_found(part, given[0]) for part in found)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.sandbox.wire import label_by_name, label_by_position
-from grader.sandbox.worker import attribute_paths, learning, moving
+from grader.sandbox.worker import attribute_paths, decoding, learning, moving
 from grader.sandbox.worker.batch import Meta, Reply, Tensors
 from grader.sandbox.worker.call_environment import (
     GRADIENT_MODES,
@@ -247,6 +247,12 @@ class ObjectHost:
         with GRADIENT_MODES[meta["grad"]]():
             outputs = call_twice(target, inputs[:half], inputs[half:], meta["reuse"])
         return {}, label_by_position(make_sendable(t) for t in outputs)
+
+    def decode(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object for chunks of sequences, each with the cache of the one before it."""
+        given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
+        forms, outputs = decoding.decode(self.objects[meta["handle"]], meta["after"], given)
+        return {"forms": forms}, label_by_position(make_sendable(t) for t in outputs)
 
     def overwrite_results(self, meta: Meta, tensors: Tensors) -> Reply:
         """Call an object, write over its results, and call it again."""

@@ -114,6 +114,7 @@ class WorkerRuntime(ObjectHost):
             "answer": self.evaluate,
             "refill": self.refill,
             "overwrite": self.overwrite_results,
+            "decode": self.decode,
             "series": self.run_batch,
             "transcript": self.run_transcript,
             "within": self.call_within,

@@ -6,6 +6,7 @@ that mistakes in the equation leave. What it is said to do must be true wherever
 
 from collections.abc import Sequence
 
+from properties.mistakes.catalogue.caches import CACHES
 from properties.mistakes.catalogue.forms import FORMS, NUMBERS_AND_SIZES, STARTS
 from properties.mistakes.catalogue.given_masks import GIVEN_MASKS, RESULTS
 from properties.mistakes.catalogue.protocol import PROTOCOL
@@ -18,5 +19,5 @@ BESIDE_OTHERS: Sequence[StructuralMistake] = (*SIDE_EFFECTS, *REGISTRATION, *STA
 
 STRUCTURAL: Sequence[StructuralMistake] = (
     *SIDE_EFFECTS, *FORMS, *GIVEN_MASKS, *RESULTS, *REGISTRATION, *STATE,
-    *NUMBERS_AND_SIZES, *STARTS, *PROTOCOL,
+    *NUMBERS_AND_SIZES, *STARTS, *PROTOCOL, *CACHES,
 )  # fmt: skip

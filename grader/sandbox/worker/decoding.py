@@ -1,0 +1,56 @@
+"""Call a module for chunks of sequences, each with the cache of the chunk before it.
+
+A cache never leaves this process: it is whatever the module made of it. A module that is handed its
+caches (`properties/call_form.py`) may be given any of the earlier ones, so that a sequence can be
+continued twice; one that keeps its own can only go on, or forget it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.sandbox.worker import attribute_paths
+from grader.sandbox.worker.batch import Tensors
+from grader.sandbox.worker.call_hooks import NO_CACHE, ContinuedResult
+from grader.sandbox.worker.calling import Refused, describe_result, extract_tensors, set_training
+
+
+def decode(
+    target: nn.Module, after: Sequence[int | None], given: Tensors
+) -> tuple[list[str], list[Tensor]]:
+    """Call a module for each chunk, and return what kinds of results came, and the outputs.
+
+    Chunk `n` is the tensor named by its number. A tensor named by a number and a path is written
+    there before the call.
+    """
+    set_training(target, False)
+    caches: list[Any] = []
+    forms, outputs = [], []
+    for number, earlier in enumerate(after):
+        _write_weights(target, f"{number} ", given)
+        cache = None if earlier is None else caches[earlier]
+        with torch.no_grad():
+            result = target(given[str(number)], cache=cache)
+        output = _extract_output(result)
+        caches.append(result.cache)
+        forms.append(describe_result(result.outputs))
+        outputs.append(output.clone())  # a later call may write over it
+    return forms, outputs
+
+
+def _write_weights(target: nn.Module, prefix: str, given: Tensors) -> None:
+    for name, tensor in given.items():
+        if name.startswith(prefix):
+            attribute_paths.put(target, name.removeprefix(prefix), tensor)
+
+
+def _extract_output(result: ContinuedResult) -> Tensor:
+    """Return the output of a call with a cache. Raises Refused if it gave something else."""
+    found = extract_tensors(result.outputs)
+    if result.cache is NO_CACHE:
+        raise Refused(f"no cache comes back from `forward`, but {describe_result(result.outputs)}")
+    if len(found) != 1:
+        raise Refused(f"the output is to be one tensor, not {describe_result(result.outputs)}")
+    return found[0]

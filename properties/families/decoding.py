@@ -1,0 +1,267 @@
+"""A sequence that comes in several calls gets the answers that it gets in one.
+
+A causal output depends on nothing that comes later, so keys and values of earlier tokens can be
+kept and need not be computed again (Pope et al. 2022, "Efficiently Scaling Transformer Inference",
+section 3). Each claim calls the module for chunks of sequences in some order, and compares what
+comes back with its own answer to the whole: whether that is right, other claims ask.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from properties.cases.case_tensors import DTYPES, make_tokens
+from properties.cases.case_transforms import at_least
+from properties.contract import Capability
+from properties.families.comparisons import assert_outputs_unchanged
+from properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from properties.families.values import it_equals_the_equation
+from properties.harness.harness import LiveContext
+from properties.harness.module_adapter import ModuleAdapter
+from properties.harness.steps import build_fresh_module
+from properties.oracle import compute_expected
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import Chunk
+from properties.violation import Violation, ViolationKind
+from reference import Parameters
+
+family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
+C = Capability
+SOME_TOKENS = at_least(tokens=5)
+LONG = {"batch": 2, "tokens": 300, "d_in": 3, "heads": 2, "head_dim": 2}
+"""more tokens than a cache of a round size has room for"""
+LONG_CHUNKS = (255, 1, 1, 43)
+Visible = Bool[Tensor, "tokens tokens"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where a chunk of a sequence lies, and where the one before it began."""
+
+    before: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """What a call with a cache may attend to instead of all tokens up to its own."""
+
+    words: str
+    sees: Callable[[Span, Tensor, Tensor], Visible]
+    """of a chunk: which keys its queries see, by the places of both"""
+
+
+OTHER_WAYS = (
+    OtherWay(
+        "each call attends to its own tokens alone",
+        lambda span, query, key: (key >= span.begin) & (key <= query),
+    ),
+    OtherWay(
+        "the first token of a call sees the first key alone, the second sees two, and so on",
+        lambda span, query, key: key <= query - span.begin,
+    ),
+    OtherWay(
+        "the tokens of a call see those that come after them in it",
+        lambda span, query, key: (key < span.end).expand(len(query), -1),
+    ),
+    OtherWay(
+        "the cache holds the tokens of one call only",
+        lambda span, query, key: (key >= span.before) & (key <= query),
+    ),
+    OtherWay(
+        "a call with a cache does not attend to its own tokens",
+        lambda span, query, key: (key <= query) & ((key < span.begin) | (span.begin == 0)),
+    ),
+)
+
+
+@family_property(
+    C.CACHE,
+    on=SOME_TOKENS,
+    limit=4,
+    hint="a new token attends to all keys so far and to its own",
+    essential=True,
+)
+def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
+    """A sequence whose tokens come one by one, with a cache, gets the output of the whole."""
+    _assert_whole(context, (1,) * context.case.tokens)
+
+
+@family_property(
+    C.CACHE,
+    on=SOME_TOKENS,
+    after=(one_token_at_a_time_gives_the_same_output,),
+    limit=4,
+    hint="the first new token stands behind all that the cache holds",
+)
+def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
+    """A sequence that comes in parts of any length, with a cache, gets the output of the whole."""
+    tokens = context.case.tokens
+    _assert_whole(context, (2, tokens - 2))
+    _assert_whole(context, (1, 2, *(1,) * (tokens - 5), 2))
+
+
+@family_property(
+    C.CACHE,
+    after=(several_tokens_at_a_time_give_the_same_output,),
+    sizes=(LONG,),
+    hint="does the cache have room for as many tokens as come?",
+)
+def a_long_sequence_can_be_continued(context: LiveContext) -> None:
+    """A cache of hundreds of tokens is as right as one of a few."""
+    _assert_whole(context, LONG_CHUNKS)
+
+
+@family_property(
+    C.HANDED_CACHE,
+    on=SOME_TOKENS,
+    after=(one_token_at_a_time_gives_the_same_output,),
+    limit=2,
+    hint="a call returns a new cache, and leaves the one that it was given as it is",
+)
+def a_cache_can_be_continued_twice(context: LiveContext) -> None:
+    """Whoever keeps a cache can go on from it once more, with other tokens."""
+    prompt, first, second = context.x[:, :-2], context.x[:, -2:-1], context.x[:, -1:]
+    other = torch.cat([prompt, _make_other_tokens(context)[:, -1:]], dim=1)
+    chunks = [(prompt, None), (first, 0), (second, 1), (other[:, -1:], 0), (first, 0)]
+    _, one, two, three, four = _decode(context, chunks)
+    begin = prompt.shape[1]
+    _assert_part(context, context.x, torch.cat([one, two], dim=1), begin, "the first time")
+    _assert_part(context, other, three, begin, "the second time")
+    _assert_part(context, context.x[:, :-1], four, begin, "the third time")
+
+
+@family_property(
+    C.CACHE,
+    on=SOME_TOKENS,
+    after=(one_token_at_a_time_gives_the_same_output,),
+    limit=2,
+    hint="is something kept outside of the cache, or in a default?",
+)
+def sequences_keep_their_caches_apart(context: LiveContext) -> None:
+    """Sequences that are continued in turn do not see each other, nor does one that comes after."""
+    # Of another length, and with fewer sequences in the batch if there are several.
+    x, other = context.x, _make_other_tokens(context)[:1, :-2]
+    prompt, token, other_prompt, other_token = x[:, :-1], x[:, -1:], other[:, :-1], other[:, -1:]
+    if context.contract.has(C.HANDED_CACHE):
+        chunks = [(prompt, None), (other_prompt, None), (token, 0), (other_token, 1)]
+        _, _, first, second = _decode(context, chunks)
+    else:  # the module keeps one cache, and forgets it when another sequence begins
+        chunks = [(prompt, None), (token, 0), (other_prompt, None), (other_token, 2)]
+        _, first, _, second = _decode(context, chunks)
+    _assert_part(context, x, first, x.shape[1] - 1, "of the first sequence")
+    _assert_part(context, other, second, other.shape[1] - 1, "of the second sequence")
+
+
+@family_property(
+    C.CACHE,
+    on=SOME_TOKENS,
+    after=(one_token_at_a_time_gives_the_same_output,),
+    limit=2,
+    hint="is something kept outside of the cache, or in a default?",
+)
+def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
+    """A call without a cache sees nothing of what was continued before it."""
+    before, begin = context.run_module(), context.case.tokens - 2
+    _decode(context, [(context.x[:, :begin], None), (context.x[:, begin:], 0)])
+    assert_outputs_unchanged(context, context.run_module(), before, context.expected)
+
+
+@family_property(
+    C.CACHE,
+    C.PROJECTED,
+    on=SOME_TOKENS,
+    after=(
+        several_tokens_at_a_time_give_the_same_output,
+        the_weights_are_registered_and_trainable,
+        it_equals_the_equation,
+    ),
+    limit=2,
+    dtypes=("float64",),
+    hint="what does the cache hold: keys and values, or the tokens?",
+)
+def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
+    """Keys and values of earlier tokens stay as they were computed, whatever the weights become."""
+    # Those of tokens half as large, under weights twice as large, are the same.
+    begin, p = context.case.tokens - 2, context.parameters
+    doubled = replace(p, W_k=2 * p.W_k, W_v=2 * p.W_v)
+    halved = context.x.clone()
+    halved[:, :begin] /= 2
+    adapter = build_fresh_module(context)
+    stored = dict(context.contract.to_stored(doubled, context.case))
+    weights = {path: tensor.to(DTYPES[context.case.dtype]) for path, tensor in stored.items()}
+    outputs = adapter.decode(
+        [Chunk(context.x[:, :begin], None), Chunk(context.x[:, begin:], 0, weights)]
+    )
+    _assert_part(context, halved, outputs[1].outputs[0].double(), begin, "after a change", doubled)
+
+
+def _make_other_tokens(context: LiveContext) -> Tensor:
+    return make_tokens(context.case, context.contract, "x2")
+
+
+def _decode(context: LiveContext, chunks: Sequence[tuple[Tensor, int | None]]) -> list[Tensor]:
+    """Return the outputs of calls for chunks, each with the cache of the one of that number.
+
+    Raises Violation where one has another form than a chunk's output.
+    """
+    adapter: ModuleAdapter = context.adapter
+    adapter.set(context.parameters)
+    results = adapter.decode([Chunk(tokens, after) for tokens, after in chunks])
+    for result, (tokens, _) in zip(results, chunks, strict=True):
+        context.check_form(result, tokens)
+    return [result.outputs[0].double() for result in results]
+
+
+def _assert_whole(context: LiveContext, lengths: Sequence[int]) -> None:
+    """Raise Violation unless chunks of these lengths get the outputs of the whole sequence."""
+    parts = context.x.split(list(lengths), dim=1)
+    chunks = [(part, number - 1 if number else None) for number, part in enumerate(parts)]
+    output = torch.cat(_decode(context, chunks), dim=1)
+    if found := _recognise(context, lengths, output):
+        raise Violation(ViolationKind.VALUE, "the output of the whole sequence", found)
+    context.assert_unchanged(output, context.output, context.tolerance)
+
+
+def _assert_part(
+    context: LiveContext,
+    x: Float[Tensor, "batch tokens d_in"],
+    got: Float[Tensor, "batch rest d_out"],
+    begin: int,
+    which: str,
+    parameters: Parameters | None = None,
+) -> None:
+    """Raise Violation unless these are the outputs of a sequence from a token on."""
+    expected = context.compute_expected(x, parameters)
+    rows = slice(begin, None)
+    whole = context.run_module(x, parameters)[0]
+    what = f"output from token {begin} on, {which}"
+    context.assert_unchanged(got, whole[:, rows], expected.tolerances[0][:, rows], what)
+
+
+def _recognise(context: LiveContext, lengths: Sequence[int], output: Tensor) -> str:
+    """Say which other tokens are attended to if that gives this output; "" if nothing does."""
+    tolerance = context.tolerance.float32
+    if bool(((output - context.expected.outputs[0]).abs() <= tolerance).all()):
+        return ""
+    for way in OTHER_WAYS:
+        visible = torch.cat(list(_list_visible(way, lengths)))
+        other = compute_expected(
+            context.contract, context.case, context.x, context.parameters, visible
+        )
+        if bool(((output - other.outputs[0]).abs() <= other.tolerances[0].float32).all()):
+            return f"what comes out if {way.words}"
+    return ""
+
+
+def _list_visible(way: OtherWay, lengths: Sequence[int]) -> Iterator[Visible]:
+    """Yield which tokens the queries of each chunk see."""
+    keys, begin, before = torch.arange(sum(lengths)), 0, 0
+    for length in lengths:
+        span = Span(before, begin, begin + length)
+        yield way.sees(span, torch.arange(span.begin, span.end)[:, None], keys)
+        before, begin = span.begin, span.end
