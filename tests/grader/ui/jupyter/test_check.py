@@ -74,7 +74,7 @@ def test_wrong_answer_gets_location_and_example() -> None:
     assert [d.name for d in found.record.diagnosis] == ["no_scale"]
     text = str(found)
     assert "expected  " in text
-    assert "      For example, 2 tokens, d_k = 4:\n" in text
+    assert "      For example, 2 tokens, queries of width 4:\n" in text
 
 
 def test_the_result_shows_itself_as_a_fragment_and_as_text() -> None:

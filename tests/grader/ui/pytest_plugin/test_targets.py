@@ -236,7 +236,7 @@ def test_options_that_do_not_go_together(
     ("arguments", "code", "said"),
     [
         (["right:Attention", "--contract", "ours.toml"], 0, "passed"),
-        (["wrong:Attention", "--sizes", "heads=2"], 1, "The scores are multiplied by 1/"),
+        (["wrong:Attention", "--sizes", "heads=2"], 1, "expected  scores scaled by 1/√"),
         (["right:Attention", "--device", "cuda:9"], 2, "skipped"),
         (["gone:Attention"], 2, ""),
     ],
