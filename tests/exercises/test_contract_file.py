@@ -77,6 +77,7 @@ CAPABILITIES = {
     "rope": {*MODERN, "POSITIONS"} - {"PLACELESS", "DOT_PRODUCT"},
     "alibi": {*MODERN, "POSITIONS"} - {"PLACELESS", "UNBIASED"},
     "softcap": {*MODERN, "SOFTCAP"} - {"DOT_PRODUCT"},
+    "kv_cache": {*MODERN, "CACHE", "HANDED_CACHE"} - PLAIN,
     "gpt2_size": HEADS - {"WIDTHS"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},
@@ -308,6 +309,12 @@ def test_a_folder_is_told_from_a_slug(
         ('entry = "class"', 'positions = "rotray"', "line 4: `positions` knows no 'rotray'; did"),
         ('entry = "class"', "rotary_share = 0.0", "line 4: must be from 0 to 1, not 0"),
         ('entry = "class"', "rotary_base = 1.0", "line 4: must be more than 1, not 1"),
+        (
+            "[points]",
+            '[call_form.cache]\nargument = "a cache"\n[points]',
+            "line 23: 'a cache' is no name",
+        ),
+        ("[points]", "[call_form.cache]\nplace = 0\n[points]", "line 23: is counted from 0, whi"),
         ('entry = "class"', "cases = 0", "line 4: must be at least 1, not 0"),
         ('entry = "class"', "cases = true", "line 4: `cases` must be a whole number, not True"),
         ('entry = "class"', "size_rules = 1", "line 4: `size_rules` must be a text in quotes"),
@@ -319,6 +326,12 @@ def test_a_folder_is_told_from_a_slug(
 def test_a_mistake_is_told_with_its_line(old: str, new: str, said: str, tmp_path: Path) -> None:
     assert CONTRACT.count(old) >= 1
     assert read_complaint(tmp_path / "fused", CONTRACT.replace(old, new, 1)).startswith(said)
+
+
+def test_only_what_is_causal_continues_a_sequence(tmp_path: Path) -> None:
+    full = CONTRACT.replace('"causal"', '"full"').replace("[points]", "[call_form.cache]\n[points]")
+    told = read_complaint(tmp_path / "fused", full)
+    assert told == "line 22: only a causal module continues a sequence"
 
 
 def test_a_class_needs_parameters(tmp_path: Path) -> None:

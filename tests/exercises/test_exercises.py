@@ -137,7 +137,10 @@ def test_the_solution_has_the_signature_of_the_contract(slug: str) -> None:
 @pytest.mark.parametrize("slug", [s for s in SLUGS if BY_SLUG[s].contract.entry is Entry.CLASS])
 def test_the_solutions_forward_takes_what_the_contract_passes(slug: str) -> None:
     found = inspect.signature(solved(BY_SLUG[slug]).forward)  # type: ignore[attr-defined]  # a class
-    assert tuple(found.parameters) == ("self", *BY_SLUG[slug].contract.call)
+    contract = BY_SLUG[slug].contract
+    cache = contract.call_form.cache
+    passed = contract.call if cache is None else (*contract.call, cache.argument)
+    assert tuple(found.parameters) == ("self", *passed)
 
 
 @pytest.mark.parametrize("slug", SLUGS)

@@ -52,5 +52,7 @@ def _extract_output(result: ContinuedResult) -> Tensor:
     if result.cache is NO_CACHE:
         raise Refused(f"no cache comes back from `forward`, but {describe_result(result.outputs)}")
     if len(found) != 1:
-        raise Refused(f"the output is to be one tensor, not {describe_result(result.outputs)}")
+        raise Refused(
+            f"an output and a cache are to come back, not {describe_result(result.outputs)}"
+        )
     return found[0]

@@ -15,8 +15,8 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "cache_unused",
-            "A call with a cache attends to its own tokens alone: what the cache holds is not "
-            "used.",
+            "A call with a cache attends to its own tokens alone: keys and values of earlier ones "
+            "are not kept, or not used.",
             "",
         ),
         (Symptom("if each call attends to its own tokens alone", IN_PARTS),),
@@ -24,7 +24,7 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "one_call_cached",
-            "The cache that comes back holds the new keys and values alone: earlier ones are lost.",
+            "Earlier keys and values are lost: a cache holds no more than those of the last call.",
             "",
         ),
         (Symptom("if the cache holds the tokens of one call only", IN_PARTS),),
@@ -49,10 +49,10 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "own_tokens_unseen_with_a_cache",
-            "With a cache the new tokens attend to what it holds, and not to themselves.",
+            "With a cache the new tokens do not attend to themselves.",
             "",
         ),
-        (Symptom("does not attend to its own tokens", IN_PARTS),),
+        (Symptom("does not attend to (itself|its own tokens)", IN_PARTS),),
     ),
     StructuralMistake(
         define_mistake(

@@ -1,0 +1,163 @@
+"""Decoding with a cache: each claim accuses what breaks it, and a module may keep its own cache."""
+
+import sys
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from exercises import BY_SLUG
+from exercises.answers import find_answer
+from grader.sandbox.grader_side.subject import make_subject
+from properties.call_form import CacheConvention
+from properties.case import Case
+from properties.cases.case_set import generate_case_set
+from properties.contract import Capability, Contract
+from properties.families import decoding, list_properties
+from properties.harness.harness import Harness
+from properties.property import Property
+from properties.violation import SubmissionFailed, Violation
+
+EXERCISE = BY_SLUG["kv_cache"]
+HANDED = EXERCISE.contract
+ALL = list_properties(decoding)
+NAMES = {prop.name for prop in ALL}
+KEPT_OF = replace(
+    HANDED,
+    name="KeepsItsCache",
+    call_form=replace(
+        HANDED.call_form, cache=CacheConvention(argument="use_cache", reset="reset_cache")
+    ),
+    capabilities=HANDED.capabilities - {Capability.HANDED_CACHE},
+)
+KEEPING = """
+class KeepsItsCache(CachedAttention):
+    kept = None
+
+    def forward(self, x, use_cache=False):
+        output, kept = super().forward(x, self.kept if use_cache else None)
+        if use_cache:
+            self.kept = kept
+        return output
+
+    def reset_cache(self):
+        self.kept = None
+"""
+
+
+def run(*sources: str) -> dict[str, Any]:
+    module = ModuleType("submission")
+    sys.modules["submission"] = module
+    for source in sources:
+        exec(compile(source, "submission.py", "exec"), vars(module))
+    return vars(module)
+
+
+def list_broken(namespace: dict[str, Any], contract: Contract = HANDED) -> dict[str, str]:
+    """Return the claims about caches that do not hold, with what is said, on a case of each."""
+    harness = Harness(make_subject(namespace), contract)
+    cases = generate_case_set(contract, EXERCISE.cases)
+    asked = (prop for prop in ALL if prop.applies_to(contract))
+    told = {prop.name: tell(prop, harness, prop.select_cases(contract, cases)) for prop in asked}
+    return {name: message for name, message in told.items() if message}
+
+
+def tell(prop: Property, harness: Harness, cases: tuple[Case, ...]) -> str:
+    assert cases
+    try:
+        for case in cases:
+            prop.check(harness.get_context(case))
+    except Violation as violation:
+        return violation.got
+    except SubmissionFailed as failure:
+        return failure.message
+    return ""
+
+
+def solve(*edits: tuple[str, str]) -> dict[str, Any]:
+    """Return the solution's definitions, with what the edits put in its place."""
+    source = EXERCISE.solution
+    for old, new in edits:
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    return run(source)
+
+
+def test_they_belong_to_what_has_a_cache_alone() -> None:
+    assert {p.name for p in EXERCISE.properties} >= NAMES
+    for slug in BY_SLUG.keys() - {"kv_cache"}:
+        assert not NAMES & {p.name for p in BY_SLUG[slug].properties}
+
+
+def test_the_solution_keeps_them() -> None:
+    assert list_broken(solve()) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("cache_grows_in_place", {"a_cache_can_be_continued_twice"}),
+        ("room_for_a_hundred", {"a_long_sequence_can_be_continued"}),
+        ("tokens_are_kept", {"kept_keys_and_values_are_not_computed_again"}),
+        (
+            "cache_kept_in_the_module",
+            {"a_cache_can_be_continued_twice", "sequences_keep_their_caches_apart"},
+        ),
+    ],
+)
+def test_what_goes_wrong_beside_the_numbers_breaks_its_own(name: str, broken: set[str]) -> None:
+    assert list_broken(run(find_answer(EXERCISE, name).source)).keys() == broken
+
+
+def test_what_follows_a_cache_sees_nothing_of_it() -> None:
+    remembers = (
+        "context = (weights",
+        "again, self.used = getattr(self, 'used', False), cache is not None\n"
+        "        context = (1 + (again and cache is None)) * (weights",
+    )
+    assert "a_call_without_a_cache_begins_anew" in list_broken(solve(remembers))
+
+
+def test_a_result_without_a_cache_is_told_of() -> None:
+    told = list_broken(solve((", (keys, values)  #", "  #")))
+    assert set(told.values()) == {"no cache comes back from `forward`, but one Tensor"}
+
+
+def test_an_output_that_is_no_tensor_is_told_of() -> None:
+    pairs = ("return self.out_proj(context),", "return {0: self.out_proj(context)},")
+    told = list_broken(solve(pairs))
+    given = "a tuple of 2 (dict, tuple)"
+    assert set(told.values()) == {f"an output and a cache are to come back, not {given}", given}
+
+
+def test_a_module_may_keep_its_own_cache() -> None:
+    assert list_broken(run(EXERCISE.solution, KEEPING), KEPT_OF) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "broken"),
+    [
+        ("    self.kept = None", "    pass", "sequences_keep_their_caches_apart"),
+        ("self.kept = kept", "pass", "one_token_at_a_time_gives_the_same_output"),
+        ("self.kept if use_cache else None", "self.kept", "a_call_without_a_cache_begins_anew"),
+    ],
+)
+def test_a_module_that_keeps_it_wrongly_is_accused(old: str, new: str, broken: str) -> None:
+    assert KEEPING.count(old) == 1
+    faulty = KEEPING.replace(old, new)
+    assert broken in list_broken(run(EXERCISE.solution, faulty), KEPT_OF)
+
+
+def test_nobody_is_asked_to_go_back_who_keeps_one_cache() -> None:
+    asked = {prop.name for prop in ALL if prop.applies_to(KEPT_OF)}
+    assert NAMES - asked == {"a_cache_can_be_continued_twice"}
+
+
+def test_other_ways_differ_where_tokens_come_in_uneven_parts() -> None:
+    seen = [torch.cat(list(decoding._list_visible(way, (2, 1, 3)))) for way in decoding.OTHER_WAYS]
+    right = torch.ones(6, 6, dtype=torch.bool).tril()
+    for number, visible in enumerate(seen):
+        assert visible.any(dim=1).all(), "a query that sees nothing has no output"
+        assert not any(torch.equal(visible, each) for each in (right, *seen[:number]))
