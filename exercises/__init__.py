@@ -26,6 +26,7 @@ SERIES = (
     "alibi",
     "softcap",
     "kv_cache",
+    "llama_attention",
     "gpt2_size",
     "causal_self_attention",
     "looped_causal_self_attention",

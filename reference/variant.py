@@ -30,6 +30,8 @@ class Variant:
     """how much of each head's dimensions is turned, from the first on"""
     neighbours: bool = False
     """whether coordinates 2i and 2i+1 turn together, and not i and i + half"""
+    positions: tuple[int, ...] | None = None
+    """where the tokens stand; None for one after the other, from 0"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
 
@@ -42,7 +44,9 @@ class Variant:
 
     def make_tables(self, t: Float[Tensor, "*batch tokens head_dim"]) -> tuple[Tensor, Tensor]:
         """Return cosines and sines for all coordinates of such queries or keys."""
-        cos, sin = rotary_tables(t.shape[-2], self.count_turned(t), self.base, t)
+        places = range(t.shape[-2]) if self.positions is None else self.positions
+        tables = rotary_tables(max(places) + 1, self.count_turned(t), self.base, t)
+        cos, sin = (table[list(places)] for table in tables)
         return self.arrange(cos, t, 1.0), self.arrange(sin, t, 0.0)
 
     def count_turned(self, t: Float[Tensor, "*batch head_dim"]) -> int:

@@ -23,11 +23,12 @@ from properties.families.values import it_equals_the_equation
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.harness.steps import build_fresh_module
-from properties.oracle import Expected, compute_expected
+from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import Chunk
+from properties.variant import get_variant
 from properties.violation import SubmissionFailed, Violation, ViolationKind
-from reference import Parameters
+from reference import Parameters, multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
@@ -54,6 +55,8 @@ class OtherWay:
     words: str
     sees: Callable[[Span, Tensor, Tensor], Visible]
     """of a chunk: which keys its queries see, by the places of both"""
+    stands: Callable[[Span, Tensor], Tensor] = lambda _, place: place
+    """of a chunk: the positions of its tokens, from their places in the sequence"""
 
 
 OTHER_WAYS = (
@@ -72,6 +75,11 @@ OTHER_WAYS = (
     OtherWay(
         "the cache holds the tokens of one call only",
         lambda span, query, key: (key >= span.before) & (key <= query),
+    ),
+    OtherWay(
+        "positions are counted from the first token of each call",
+        lambda span, query, key: key <= query,
+        lambda span, place: place - span.begin,
     ),
     OtherWay(
         "a token in a call with a cache does not attend to itself",
@@ -258,7 +266,7 @@ def _recognise(context: LiveContext, lengths: Sequence[int], output: Tensor) -> 
 
     Ways that look alike if tokens come one by one differ where they come in uneven parts.
     """
-    if _is_near(output, context.expected):
+    if _is_near(context, output, context.expected.outputs[0]):
         return ""
     uneven = (2, 1, context.case.tokens - 3)
     answers = {tuple(lengths): output}
@@ -267,26 +275,35 @@ def _recognise(context: LiveContext, lengths: Sequence[int], output: Tensor) -> 
     words = [
         way.words
         for way in OTHER_WAYS
-        if all(_is_near(got, _attend(context, way, cut)) for cut, got in answers.items())
+        if all(_is_near(context, got, _attend(context, way, cut)) for cut, got in answers.items())
     ]
     return f"what comes out if {words[0]}" if words and uneven in answers else ""
 
 
-def _attend(context: LiveContext, way: OtherWay, lengths: Sequence[int]) -> Expected:
-    visible = torch.cat(list(_list_visible(way, lengths)))
-    asked = context.contract, context.case, context.x, context.parameters
-    return compute_expected(*asked, visible)
+def _attend(context: LiveContext, way: OtherWay, lengths: Sequence[int]) -> Tensor:
+    """Return the output if tokens are attended to, and stand, in another way."""
+    spans, places = list(_list_spans(lengths)), torch.arange(sum(lengths))
+    own = [places[span.begin : span.end] for span in spans]
+    seen = [way.sees(s, queries[:, None], places) for s, queries in zip(spans, own, strict=True)]
+    stand = torch.cat([way.stands(s, queries) for s, queries in zip(spans, own, strict=True)])
+    variant = get_variant(context.contract, context.case)
+    return multi_head_attention(
+        context.x,
+        context.parameters,
+        context.case.heads,
+        torch.cat(seen),
+        get_scale(context.contract, context.case),
+        variant=replace(variant, positions=tuple(stand.tolist())),
+    ).output
 
 
-def _is_near(output: Tensor, expected: Expected) -> bool:
-    error = (output - expected.outputs[0]).abs()
-    return bool((error <= expected.tolerances[0].float32).all())
+def _is_near(context: LiveContext, output: Tensor, other: Tensor) -> bool:
+    return bool(((output - other).abs() <= context.tolerance.float32).all())
 
 
-def _list_visible(way: OtherWay, lengths: Sequence[int]) -> Iterator[Visible]:
-    """Yield which tokens the queries of each chunk see."""
-    keys, begin, before = torch.arange(sum(lengths)), 0, 0
+def _list_spans(lengths: Sequence[int]) -> Iterator[Span]:
+    """Yield where chunks of these lengths lie."""
+    begin, before = 0, 0
     for length in lengths:
-        span = Span(before, begin, begin + length)
-        yield way.sees(span, torch.arange(span.begin, span.end)[:, None], keys)
-        before, begin = span.begin, span.end
+        yield Span(before, begin, begin + length)
+        before, begin = begin, begin + length

@@ -132,12 +132,10 @@ def bfloat16_tells_positions_apart(context: CaseContext) -> None:
 
 def _make_single_key(context: CaseContext, score: float) -> Parameters:
     """Return parameters by which all tokens ask for those whose second number is 1."""
-    case = context.case
-    W_q, W_k, W_v = torch.zeros(3, case.d_out, case.d_in, dtype=torch.float64)
-    W_q[:: case.head_dim, 0] = score
-    W_k[:: case.head_dim, 1] = W_v[:, 1] = 1
-    plain = zero_parameters(context, "b_q", "b_k", "b_v") | make_identity_projection(context)
-    return replace_parameters(context, **plain, W_q=W_q, W_k=W_k, W_v=W_v)
+    zeros = zero_parameters(context, "W_q", "W_k", "W_v", "b_q", "b_k", "b_v")
+    zeros["W_q"][:: context.case.head_dim, 0] = score
+    zeros["W_k"][:: context.case.head_dim, 1] = zeros["W_v"][:, 1] = 1
+    return replace_parameters(context, **zeros, **make_identity_projection(context))
 
 
 @scale(

@@ -78,6 +78,9 @@ CAPABILITIES = {
     "alibi": {*MODERN, "POSITIONS"} - {"PLACELESS", "UNBIASED"},
     "softcap": {*MODERN, "SOFTCAP"} - {"DOT_PRODUCT"},
     "kv_cache": {*MODERN, "CACHE", "HANDED_CACHE"} - PLAIN,
+    "llama_attention": {*MODERN, "CACHE", "HANDED_CACHE", "GROUPED", "POSITIONS"}
+    - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
+    - {"OWN_KEYS", "PLACELESS", "DOT_PRODUCT"},
     "gpt2_size": HEADS - {"WIDTHS"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},
@@ -87,7 +90,8 @@ CAPABILITIES = {
 }
 """what is asked in each exercise follows from these"""
 PLAIN_OF_OTHERS = {
-    slug: set[str]() for slug in ("sliding_window", "grouped_query", "rope", "alibi", "softcap")
+    slug: set[str]()
+    for slug in ("sliding_window", "grouped_query", "rope", "alibi", "softcap", "llama_attention")
 }
 """what these have of the plain steps stands above; all others have all of them"""
 

@@ -2,6 +2,7 @@
 
 import cmath
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -62,6 +63,14 @@ def test_products_depend_on_the_distance_alone() -> None:
         diagonal = scores.diagonal(distance)
         torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal))
     assert not torch.allclose(scores[3, 0], scores[0, 3])
+
+
+def test_tokens_may_stand_elsewhere() -> None:
+    q = numbers(2, 3, 5, 8)
+    anew = replace(ROTARY, positions=(0, 1, 0, 1, 2)).place(q)
+    torch.testing.assert_close(anew[..., :2, :], ROTARY.place(q[..., :2, :]))
+    torch.testing.assert_close(anew[..., 2:, :], ROTARY.place(q[..., 2:, :]))
+    assert torch.equal(replace(ROTARY, positions=tuple(range(5))).place(q), ROTARY.place(q))
 
 
 def test_the_pairs_are_halves() -> None:

@@ -56,6 +56,15 @@ CACHES: Sequence[StructuralMistake] = (
     ),
     StructuralMistake(
         define_mistake(
+            "positions_counted_anew",
+            "With a cache positions are counted from the first new token, and not from the first "
+            "of the sequence.",
+            "",
+        ),
+        (Symptom("if positions are counted from the first token of each call", IN_PARTS),),
+    ),
+    StructuralMistake(
+        define_mistake(
             "cache_computed_again",
             "Keys and values of earlier tokens are computed again, from what the cache holds.",
             "",
