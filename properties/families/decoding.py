@@ -96,7 +96,7 @@ OTHER_WAYS = (
     C.CACHE,
     on=SOME_TOKENS,
     limit=4,
-    hint="keys and values so far come back as the cache, and new ones join them",
+    hint="the cache that comes back holds all keys and values so far",
     essential=True,
 )
 def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
@@ -135,7 +135,7 @@ def a_long_sequence_can_be_continued(context: LiveContext) -> None:
     on=SOME_TOKENS,
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=2,
-    hint="a call returns a new cache, and leaves the one that it was given as it is",
+    hint="a cache that was handed in is left as it is",
 )
 def a_cache_can_be_continued_twice(context: LiveContext) -> None:
     """Whoever keeps a cache can go on from it once more, with other tokens."""
@@ -179,9 +179,11 @@ def sequences_keep_their_caches_apart(context: LiveContext) -> None:
 )
 def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     """A call without a cache sees nothing of what was continued before it."""
-    before, begin = context.run_module(), context.case.tokens - 2
-    _decode(context, [(context.x[:, :begin], None), (context.x[:, begin:], 0)])
-    assert_outputs_unchanged(context, context.run_module(), before, context.expected)
+    adapter = build_fresh_module(context)
+    before = context.run_module(adapter=adapter)
+    _decode(context, [(context.x[:, :-2], None), (context.x[:, -2:], 0)], adapter)
+    after = context.run_module(adapter=adapter)
+    assert_outputs_unchanged(context, after, before, context.expected)
 
 
 @family_property(
@@ -217,13 +219,17 @@ def _make_other_tokens(context: LiveContext) -> Tensor:
     return make_tokens(context.case, context.contract, "x2")
 
 
-def _decode(context: LiveContext, chunks: Sequence[tuple[Tensor, int | None]]) -> list[Tensor]:
+def _decode(
+    context: LiveContext,
+    chunks: Sequence[tuple[Tensor, int | None]],
+    adapter: ModuleAdapter | None = None,
+) -> list[Tensor]:
     """Return the outputs of calls for chunks, each with the cache of the one of that number.
 
-    Raises Violation where one has another form than a chunk's output.
+    They are those of a new module, or of a given one. Raises Violation where one has another form
+    than a chunk's output.
     """
-    adapter: ModuleAdapter = context.adapter
-    adapter.set(context.parameters)
+    adapter = adapter or build_fresh_module(context)
     results = adapter.decode([Chunk(tokens, after) for tokens, after in chunks])
     for result, (tokens, _) in zip(results, chunks, strict=True):
         context.check_form(result, tokens)
