@@ -239,9 +239,10 @@ def _decode(
 def _assert_whole(context: LiveContext, lengths: Sequence[int]) -> None:
     """Raise Violation unless chunks of these lengths get the outputs of the whole sequence."""
     output = _decode_whole(context, lengths)
+    what = f"output of calls with {', '.join(map(str, lengths))} tokens"
     if found := _recognise(context, lengths, output):
-        raise Violation(ViolationKind.VALUE, "the output of the whole sequence", found)
-    context.assert_unchanged(output, context.output, context.tolerance)
+        raise Violation(ViolationKind.VALUE, "that of the whole sequence", found, what)
+    context.assert_unchanged(output, context.output, context.tolerance, what)
 
 
 def _decode_whole(context: LiveContext, lengths: Sequence[int]) -> Tensor:
