@@ -96,7 +96,7 @@ OTHER_WAYS = (
     C.CACHE,
     on=SOME_TOKENS,
     limit=4,
-    hint="the cache that comes back holds all keys and values so far",
+    hint="which keys and values does a new token attend to?",
     essential=True,
 )
 def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
