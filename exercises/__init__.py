@@ -25,6 +25,7 @@ SERIES = (
     "rope",
     "alibi",
     "softcap",
+    "attention_sink",
     "gpt2_size",
     "causal_self_attention",
     "looped_causal_self_attention",

@@ -29,7 +29,7 @@ QUANTITIES = (
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """what may be fixed; d_out is heads times head_dim"""
-PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o")
+PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks")
 """the fields of `reference.Parameters`, which imports torch"""
 TOKENS = frozenset({"x", "query", "key", "value", "context"})
 """inputs that are tokens"""
@@ -113,6 +113,8 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.WINDOW: _takes("window"),
     C.SOFTCAP: _takes("softcap"),
     C.POSITIONS: lambda c: c.positions is not Positions.NONE,
+    C.SINKS: _holds("sinks"),
+    C.NORMALISED: lambda c: not _holds("sinks")(c),
     C.OWN_KEYS: lambda c: not _takes("kv_heads")(c),
     C.ANY_DISTANCE: lambda c: not _takes("window")(c),
     C.PLACELESS: lambda c: c.positions is Positions.NONE,
@@ -133,6 +135,7 @@ NEEDED: Mapping[Capability, str] = {
     C.WEIGHTS: 'write returns = "output_and_weights"',
     C.OUTPUT_PROJECTION: "a parameter must hold W_o",
     C.OUTPUT_BIAS: "a parameter must hold b_o",
+    C.SINKS: "a parameter must hold sinks",
     C.TRANSFER: 'write entry = "transfer"',
 }
 """What must be there for a capability that is never true without."""
@@ -248,6 +251,8 @@ def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
     for name in mapping.holds:
         if name not in PARAMETERS:
             yield keys, name, f"there is no parameter {name!r}; {suggest(name, PARAMETERS)}"
+    if "sinks" in mapping.holds and mapping != ParameterMapping(mapping.path, ("sinks",)):
+        yield keys, None, "sinks are one number for each head: write the name alone"
     if len({name[0] for name in mapping.holds}) != 1:
         yield keys, None, "a parameter holds weights, or biases: at least one, and never both"
 

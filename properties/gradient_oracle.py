@@ -16,7 +16,7 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
 from properties.oracle import get_precisions, get_scale, hash_tensors
-from properties.tolerance import K, Tolerance, bound_angles, bound_turning
+from properties.tolerance import K, Tolerance, bound_angles, bound_turning, seat_sinks
 from properties.variant import get_variant
 from reference import (
     PLAIN,
@@ -112,7 +112,7 @@ def _compute_gradients(
         total = (_select_output(contract, exact, leaves["x"], moved, loss) * loss.cotangent).sum()
         values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     scales = compute_absolute_gradients(contract, case, x, parameters, exact, loss)
-    growth = compute_growth(case, exact, variant)
+    growth = compute_growth(case, seat_sinks(exact, parameters.sinks), variant)
     return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
 
 
@@ -186,6 +186,10 @@ def compute_absolute_gradients(
         scales["b_o"] = grad.flatten(0, -2).sum(0)
     mean = (weights * into_weights).sum(-1, keepdim=True)
     into_scores = get_scale(contract, case) * weights * (into_weights + mean)
+    if p.sinks is not None:
+        # A sink has no value, so its gradient is its weight times the mean. That weight may be
+        # computed as what the others lack to one: then it is rounded like one, however small.
+        scales["sinks"] = mean.transpose(0, 1).flatten(1).sum(1)
     parts = {
         "q": bound_turning(into_scores @ key, variant),
         "k": bound_turning(into_scores.mT @ query, variant),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.attention import masked_softmax, scaled_scores
+from reference.attention import masked_softmax, scaled_scores, softmax_with_sinks
 from reference.linear import linear
 from reference.variant import PLAIN, Variant, share_heads
 
@@ -25,6 +25,7 @@ class Parameters:
 
     The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o. If W_k and
     W_v have fewer rows, several heads share each block.
+    `sinks` are scores without keys or values, one for each head: they take a share of the weights.
     None means absent: a projection without bias, attention without an output projection.
     """
 
@@ -36,6 +37,7 @@ class Parameters:
     b_v: Float[Tensor, "d_kv"] | None = None
     W_o: Float[Tensor, "d_out d_out"] | None = None
     b_o: Float[Tensor, "d_out"] | None = None
+    sinks: Float[Tensor, "heads"] | None = None
 
     def __post_init__(self) -> None:
         if self.b_o is not None and self.W_o is None:
@@ -70,6 +72,8 @@ class MultiHeadResult:
     context: Float[Tensor, "*batch tokens d_out"]
     """the heads' outputs side by side, before W_o"""
     output: Float[Tensor, "*batch tokens d_out"]
+    lost: Float[Tensor, "*batch heads tokens 1"] | None = None
+    """the weights of the sinks, if there are any: what the others lack to one"""
 
 
 def split_heads(
@@ -123,10 +127,20 @@ def multi_head_attention(
     query, key, value = split_shared_heads(projected, heads)
     query, key = variant.place(query), variant.place(key)
     scores = variant.adjust(scaled_scores(query, key, scale))
-    weights = masked_softmax(scores, may_attend)
+    weights, lost = _compute_weights(scores, may_attend, p.sinks)
     context = merge_heads((weights if kept is None else weights * kept) @ value)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
-    return MultiHeadResult(projected, query, key, value, scores, weights, context, output)
+    return MultiHeadResult(projected, query, key, value, scores, weights, context, output, lost)
+
+
+def _compute_weights(
+    scores: Tensor, may_attend: Tensor | None, sinks: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return the weights of the keys, and those of the sinks if there are any."""
+    if sinks is None:
+        return masked_softmax(scores, may_attend), None
+    weights = softmax_with_sinks(scores, sinks, may_attend)
+    return weights[..., :-1], weights[..., -1:]
 
 
 def split_shared_heads(

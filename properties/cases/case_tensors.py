@@ -16,7 +16,9 @@ from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from properties.contract import Capability, Contract
 from reference import Parameters
 
-STREAMS = ("x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2")
+STREAMS = (
+    "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",
+)  # fmt: skip
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -111,6 +113,9 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
             return None
         return round_to_dtype(draw_normal(case, name, rows[name[-1]]) / 2, case)
 
+    def sinks() -> Tensor:
+        return round_to_dtype(draw_normal(case, "sinks", case.heads), case)
+
     d_kv = case.kv_heads * case.head_dim
     rows = {"q": case.d_out, "k": d_kv, "v": d_kv, "o": case.d_out}
     biases, mixes = contract.has_biases(case), contract.has(Capability.OUTPUT_PROJECTION)
@@ -123,6 +128,7 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         b_v=bias("b_v", biases),
         W_o=weight("W_o", case.d_out, case.d_out) if mixes else None,
         b_o=bias("b_o", contract.has(Capability.OUTPUT_BIAS)),
+        sinks=sinks() if contract.has(Capability.SINKS) else None,
     )
 
 

@@ -27,6 +27,7 @@ from properties.families import (
     precision,
     purity,
     scale,
+    sinks,
     sizes,
     training,
     transfer,
@@ -38,7 +39,7 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, variants,
-    weights, scale, heads, gradients, dropout, dropped_pairs, training, precision, device,
+    weights, sinks, scale, heads, gradients, dropout, dropped_pairs, training, precision, device,
     initialisation,
 )  # fmt: skip
 

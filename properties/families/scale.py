@@ -127,6 +127,7 @@ def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     C.STATED,
     *NEEDS,
     C.STABLE,
+    C.NORMALISED,
     after=(it_equals_the_equation,),
     limit=3,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),

@@ -28,6 +28,7 @@ ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(("b_q", "b_k", "b_v"), Capability.BIAS),
     "W_o": Capability.OUTPUT_PROJECTION,
     "b_o": Capability.OUTPUT_BIAS,
+    "sinks": Capability.SINKS,
 }
 """what says that an implementation has them"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})

@@ -80,6 +80,7 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
         b_v=zero(drawn.b_v),
         W_o=None if drawn.W_o is None else torch.eye(case.d_out, dtype=torch.float64),
         b_o=zero(drawn.b_o),
+        sinks=drawn.sinks,
     )
 
 

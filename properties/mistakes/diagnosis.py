@@ -31,6 +31,7 @@ from properties.mistakes.catalogue import (
     OF_SOME_CONTRACTS,
     POSITIONS_UNASKED,
     ROTARY,
+    SINKS,
     Mistake,
 )
 from properties.mistakes.mistake_table import Mistakes, apply_nan_workarounds, is_finite
@@ -114,6 +115,7 @@ def _select_mistakes(contract: Contract) -> list[Mistake]:
         (contract.positions is Positions.ROTARY and contract.rotary_share == 1, ROTARY),
         (contract.positions is Positions.ALIBI, ALIBI),
         (contract.has(Capability.SOFTCAP), LIMITED),
+        (contract.has(Capability.SINKS), SINKS),
     )
     asked = (mistake for applies, mistakes in own if applies for mistake in mistakes)
     known = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *asked)

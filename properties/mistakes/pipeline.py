@@ -173,6 +173,12 @@ def merge_heads(t: Tensor) -> Tensor:
     return t.transpose(-3, -2).flatten(-2)
 
 
+def softmax_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
+    """Take the softmax of each row and of its head's sink, which comes last."""
+    column = sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)
+
+
 # --------------------------------------------------------------------------- the correct steps
 
 
@@ -249,8 +255,10 @@ def filled_with_minus_infinity(s: PipelineState) -> Tensor:
 
 
 def softmax_over_keys(s: PipelineState) -> Tensor:
-    """Each query's weights sum to one."""
-    return torch.softmax(s.masked_scores, dim=-1)
+    """Each query's weights sum to one, or with its head's sink if the statement asks for sinks."""
+    if s.p.sinks is None:
+        return torch.softmax(s.masked_scores, dim=-1)
+    return softmax_with_sinks(s.masked_scores, s.p.sinks)[..., :-1]
 
 
 def unchanged_weights(s: PipelineState) -> Tensor:

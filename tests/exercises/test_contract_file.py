@@ -54,7 +54,7 @@ MODULE = {*TOKENS, "MODULE", "PROJECTED", "INITIALISED"}
 CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
 HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
 OPTION = {"BIAS", "BIAS_OPTION"}
-PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT"}
+PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT", "NORMALISED"}
 MODERN = {*HEADS, *OPTION, *PLAIN, "DROPOUT", "DIVISIBLE"} - {"CONTEXT"}
 CAPABILITIES = {
     "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
@@ -77,6 +77,7 @@ CAPABILITIES = {
     "rope": {*MODERN, "POSITIONS"} - {"PLACELESS", "DOT_PRODUCT"},
     "alibi": {*MODERN, "POSITIONS"} - {"PLACELESS", "UNBIASED"},
     "softcap": {*MODERN, "SOFTCAP"} - {"DOT_PRODUCT"},
+    "attention_sink": {*MODERN, "SINKS"} - {"NORMALISED"},
     "gpt2_size": HEADS - {"WIDTHS"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},
@@ -86,7 +87,8 @@ CAPABILITIES = {
 }
 """what is asked in each exercise follows from these"""
 PLAIN_OF_OTHERS = {
-    slug: set[str]() for slug in ("sliding_window", "grouped_query", "rope", "alibi", "softcap")
+    slug: set[str]()
+    for slug in ("sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink")
 }
 """what these have of the plain steps stands above; all others have all of them"""
 
@@ -273,6 +275,8 @@ def test_a_folder_is_told_from_a_slug(
         ('["W_q", "W_k"', '["W_q", "b_k"', "line 18: a parameter holds weights, or biases"),
         ('["W_q", "W_k", ', '["W_q", ', "line 17: no parameter holds W_k: say where it is"),
         ('["b_q", "b_k", "b_v"]', "[]", "line 19: a parameter holds weights, or biases"),
+        ('"W_o", tr', '"sinks", tr', "line 20: sinks are one number for each head"),
+        ('"batch"', '"sinks"', "line 7: `sinks` says that there is such a thing: a parameter"),
         ('"W_o", tr', '"W_v", tr', "line 20: W_v is stored in 'qkv.weight' already"),
         ('"qkv.bias"', "qkv.bias", 'line 19: a path with dots is written in quotes: "qkv.bias"'),
         ('"qkv.bias"', '"qkv bias"', "line 19: 'qkv bias' is no path of attributes such as"),

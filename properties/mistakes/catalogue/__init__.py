@@ -18,6 +18,7 @@ from properties.mistakes.catalogue.padding import PADDING
 from properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
 from properties.mistakes.catalogue.scale import SCALE
 from properties.mistakes.catalogue.sharing import SHARING
+from properties.mistakes.catalogue.sinks import SINKS
 from properties.mistakes.catalogue.softmax import SOFTMAX
 from properties.mistakes.catalogue.sources import SOURCES
 from properties.mistakes.catalogue.windows import WINDOWS
@@ -40,6 +41,7 @@ ALL = (
     *ROTARY,
     *ALIBI,
     *LIMITED,
+    *SINKS,
     *NUMBERS,
     *GRADIENTS,
     *DROPOUT,
@@ -57,6 +59,7 @@ __all__ = [
     "OF_SOME_CONTRACTS",
     "POSITIONS_UNASKED",
     "ROTARY",
+    "SINKS",
     "CodeMatcher",
     "Mistake",
 ]

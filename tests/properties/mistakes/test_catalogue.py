@@ -17,6 +17,7 @@ from properties.mistakes.catalogue import (
     LIMITED,
     OF_SOME_CONTRACTS,
     ROTARY,
+    SINKS,
     Mistake,
 )
 from properties.mistakes.evaluation import MemoisedEvaluator
@@ -101,6 +102,10 @@ def given(
     )
 
 
+def with_sinks(inputs: AttentionInputs) -> AttentionInputs:
+    return replace(inputs, parameters=replace(inputs.parameters, sinks=numbers(60, inputs.heads)))
+
+
 INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given(), CORRECT),
     (given(heads=2, head_dim=2, d_in=4, tokens=19), CORRECT),
@@ -124,10 +129,12 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (replace(given(head_dim=6), variant=Variant(rotary=True)), CORRECT),
     (replace(given(), variant=Variant(alibi=True)), CORRECT),
     (replace(given(tokens=9), variant=Variant(softcap=1.5)), CORRECT),
+    (with_sinks(given()), CORRECT),
+    (with_sinks(given("drawn", heads=2)), CORRECT),
 )
 """Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
-that heads share, positions."""
-ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *ALIBI, *LIMITED)
+that heads share, positions, sinks."""
+ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *ALIBI, *LIMITED, *SINKS)
 
 
 @cache
@@ -237,7 +244,10 @@ def test_few_mistakes_look_the_same_without_weights() -> None:
     plain = [
         k
         for k, (one, _) in enumerate(INPUTS)
-        if one.wanted == ("output",) and one.variant == PLAIN and one.kv_heads == one.heads
+        if one.wanted == ("output",)
+        and one.variant == PLAIN
+        and one.kv_heads == one.heads
+        and one.parameters.sinks is None
     ]
-    elsewhere = {each.name for each in (*ROTARY, *ALIBI, *LIMITED)}
+    elsewhere = {each.name for each in (*ROTARY, *ALIBI, *LIMITED, *SINKS)}
     assert {pair for pair in alike(plain) if not pair & elsewhere} == set(ALIKE)
