@@ -26,6 +26,7 @@ SERIES = (
     "alibi",
     "softcap",
     "attention_sink",
+    "gated_attention",
     "gpt2_size",
     "causal_self_attention",
     "looped_causal_self_attention",

@@ -42,6 +42,8 @@ class Capability(Enum):
     POSITIONS = auto()  # where tokens stand counts, besides who is seen
     SINKS = auto()  # every head has a sink, which takes a share of the weights
     NORMALISED = auto()  # the weights of a query sum to one
+    GATED = auto()  # what heads give is multiplied by a gate
+    UNGATED = auto()  # what heads give is used as it is
     OWN_KEYS = auto()  # every head has keys and values of its own
     ANY_DISTANCE = auto()  # no token is too far back to be seen
     PLACELESS = auto()  # where tokens stand counts for nothing but who is seen

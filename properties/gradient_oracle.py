@@ -135,6 +135,8 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
     if variant.rotary:
         angles = bound_angles(exact.query, variant, 1.0)
         growth += (6 + 2 * float(angles.max())) * (1 + largest)
+    if exact.gate is not None:
+        growth += 4 * float(exact.gate.detach().abs().max())
     if variant.alibi:
         growth += 4 * case.tokens  # of what is added to scores that cancel
     return growth
@@ -176,9 +178,11 @@ def compute_absolute_gradients(
     scales: dict[str, Tensor] = {}
     if loss.output:  # the weights themselves, before the values
         context, into_weights = torch.zeros_like(query), grad
-        grad = torch.zeros_like(merge_heads(query))
+        grad = gated = torch.zeros_like(merge_heads(query))
     else:
-        context = split_heads(grad if p.W_o is None else grad @ p.W_o, case.heads)
+        # A gate is one at most, and is rounded like one, as its slope is.
+        gated = grad if p.W_o is None else grad @ p.W_o
+        context = split_heads(gated, case.heads)
         into_weights = context @ value.mT * kept
     if p.W_o is not None:
         merged = merge_heads(weights * kept @ value)
@@ -196,6 +200,10 @@ def compute_absolute_gradients(
         "v": (weights * kept).mT @ context,
     }
     scales["x"] = torch.zeros_like(x)
+    if p.W_gate is not None:
+        into_gate = merge_heads(weights * kept @ value) * gated
+        scales["W_gate"] = into_gate.flatten(0, -2).mT @ x.flatten(0, -2)
+        scales["x"] = into_gate @ p.W_gate
     for name, part in parts.items():
         shared = case.kv_heads if name in "kv" else case.heads
         merged = merge_heads(part.unflatten(-3, (shared, -1)).sum(-3))

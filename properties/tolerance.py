@@ -285,9 +285,27 @@ def compute_bounds(
     errors = bound_score_error(exact, query_error, key_error, scale, precision, may_attend, variant)
     arithmetic = bound_softmax_error(exact, precision)
     context = bound_context_error(exact, errors, arithmetic, value_error, precision)
-    output = propagate_through_output(merge_heads(context), parameters, exact, precision)
+    merged = bound_gated_error(x, merge_heads(context), parameters, exact, precision)
+    output = propagate_through_output(merged, parameters, exact, precision)
     weights = bound_weights_error(exact, errors, arithmetic, precision)
     return K * output, K * (weights if p.sinks is None else weights[..., :-1])
+
+
+def bound_gated_error(
+    x: Tensor, context: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
+) -> Tensor:
+    """Carry the error of the merged heads through the gate, if there is one.
+
+    An error e of its argument moves a sigmoid by at most its slope times expm1(e). Its own rounding
+    is that of one: it may be computed as (1 + tanh)/2.
+    """
+    if exact.gate is None:
+        return context
+    gate = exact.gate.sigmoid()
+    asked = bound_linear_error(x, parameters.W_gate, exact.gate, precision)
+    off = gate * (1 - gate) * torch.expm1(asked.clamp(max=50.0)) + 3 * precision.u
+    ungated = merge_heads(exact.weights @ exact.value).abs()
+    return context * (gate + off) + ungated * off + precision.u * exact.context.abs()
 
 
 def propagate_through_output(

@@ -97,7 +97,8 @@ def online_multi_head_attention(
             mask = may_attend.expand(*x.shape[:-2], heads, tokens, tokens)[..., head, :, :]
         query, key, value = _project(x, parameters, rows)
         sink = None if parameters.sinks is None else parameters.sinks[head]
-        contexts.append(online_attention(query, key, value, mask, block=block, sink=sink))
+        context = online_attention(query, key, value, mask, block=block, sink=sink)
+        contexts.append(context * _open_gate(x, parameters, rows))
     return _mix(contexts, parameters)
 
 
@@ -110,6 +111,14 @@ def _project(x: Tensor, parameters: Parameters, rows: slice) -> tuple[Tensor, Te
 
     p = parameters
     return projection(p.W_q, p.b_q), projection(p.W_k, p.b_k), projection(p.W_v, p.b_v)
+
+
+def _open_gate(x: Tensor, parameters: Parameters, rows: slice) -> Tensor:
+    """Return the gate of the head that owns these rows; one where there is none."""
+    if parameters.W_gate is None:
+        return x.new_ones(())
+    asked = torch.einsum("...i,oi->...o", x, parameters.W_gate[rows])
+    return 1 / (1 + torch.exp(-asked))
 
 
 def _mix(contexts: list[Tensor], parameters: Parameters) -> Tensor:

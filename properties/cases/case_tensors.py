@@ -18,6 +18,7 @@ from reference import Parameters
 
 STREAMS = (
     "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",
+    "W_gate",
 )  # fmt: skip
 DTYPES = {
     "float64": torch.float64,
@@ -29,6 +30,8 @@ HUGE = {"float64": 1000.0, "float32": 1000.0, "bfloat16": 1000.0, "float16": 20.
 """The factor of huge tokens: exponentials of their scores overflow, the scores do not."""
 SUBNORMAL = {"float64": -1040, "float32": -135, "bfloat16": -130, "float16": -18}
 """The power of two by which a token is multiplied to be subnormal."""
+GATE_SPREAD = 2.0
+"""the standard deviation of what gates are the sigmoids of: most are neither closed nor open"""
 MASK_DTYPES = {
     MaskType.BOOL: torch.bool,
     MaskType.INT: torch.int64,
@@ -129,6 +132,9 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         W_o=weight("W_o", case.d_out, case.d_out) if mixes else None,
         b_o=bias("b_o", contract.has(Capability.OUTPUT_BIAS)),
         sinks=sinks() if contract.has(Capability.SINKS) else None,
+        W_gate=weight("W_gate", case.d_out, case.d_in, GATE_SPREAD)
+        if contract.has(Capability.GATED)
+        else None,
     )
 
 

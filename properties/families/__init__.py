@@ -18,6 +18,7 @@ from properties.families import (
     device,
     dropout,
     dropped_pairs,
+    gates,
     gradients,
     heads,
     history,
@@ -39,8 +40,8 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, variants,
-    weights, sinks, scale, heads, gradients, dropout, dropped_pairs, training, precision, device,
-    initialisation,
+    weights, sinks, scale, heads, gradients, gates, dropout, dropped_pairs, training, precision,
+    device, initialisation,
 )  # fmt: skip
 
 

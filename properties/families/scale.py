@@ -85,7 +85,7 @@ def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
         smaller = {
             name: tensor / factor
             for name, tensor in context.parameters.items()
-            if name in ("W_q", "W_k", "W_v")
+            if name in ("W_q", "W_k", "W_v", "W_gate")
         }
         assert_right_with(context, replace_parameters(context, **smaller), factor * context.x)
 

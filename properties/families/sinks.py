@@ -62,7 +62,7 @@ def the_weights_sum_to_what_the_sink_leaves(context: CaseContext) -> None:
     expected = context.compute_expected(x, parameters)
     left = merge_heads(_compute_left(context, expected.exact.scores) * expected.exact.value)
     output = context.run(x, parameters)[0]
-    context.assert_close(output, project_output(parameters, left), expected.tolerances[0])
+    context.assert_close(output, project_output(parameters, left, x), expected.tolerances[0])
 
 
 def _compute_left(context: CaseContext, scores: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ MOST = 1 << 10
 """a window as long as any sequence on which it counts whether all are seen"""
 PLAIN_SCORES = (C.DOT_PRODUCT, C.UNBIASED)
 """what other computations of attention need, which know no positions and limits"""
-PLAIN = (*PLAIN_SCORES, C.NORMALISED)
-"""what torch's own need, which know no sinks either"""
+PLAIN = (*PLAIN_SCORES, C.NORMALISED, C.UNGATED)
+"""what torch's own need, which know neither sinks nor gates either"""
 ATTENDING = compose(
     at_least(tokens=3),
     with_values(sharpness=1, mask_form=MaskForm.NONE, content=InputContent.NORMAL, window=MOST),

@@ -110,7 +110,14 @@ def repeating_every_token_changes_nothing(context: CaseContext) -> None:
 
 
 @family_property(
-    C.ATTENTION, C.PROJECTED, C.TOKENS, C.NORMALISED, limit=3, hint=SUM_HINT, essential=True
+    C.ATTENTION,
+    C.PROJECTED,
+    C.TOKENS,
+    C.NORMALISED,
+    C.UNGATED,
+    limit=3,
+    hint=SUM_HINT,
+    essential=True,
 )
 def the_weights_sum_to_one(context: CaseContext) -> None:
     """When all values are equal, every output is that value: the weights sum to one."""
@@ -120,7 +127,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
     column[:, 0] = context.parameters.W_v[:, 0]
     parameters = replace_parameters(context, W_v=column)
     expected = context.compute_expected(x, parameters)
-    value = project_output(parameters, merge_heads(expected.exact.value))
+    value = project_output(parameters, merge_heads(expected.exact.value), x)
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
 
 
@@ -129,6 +136,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
     C.PROJECTED,
     C.TOKENS,
     C.NORMALISED,
+    C.UNGATED,
     limit=3,
     hint="an average lies between extremes",
 )
@@ -298,7 +306,7 @@ def hidden_tokens_get_no_weight(context: CaseContext) -> None:
 def the_returned_weights_are_those_used(context: CaseContext) -> None:
     """The returned weights, applied to the values, give the returned output."""
     merged = merge_heads(context.answer[1] @ context.expected.exact.value)
-    output = project_output(context.parameters, merged)
+    output = project_output(context.parameters, merged, context.x)
     context.assert_close(context.output, output, context.tolerance + context.tolerance)
 
 

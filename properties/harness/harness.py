@@ -29,6 +29,7 @@ ADDITIONAL_PARAMETERS = {
     "W_o": Capability.OUTPUT_PROJECTION,
     "b_o": Capability.OUTPUT_BIAS,
     "sinks": Capability.SINKS,
+    "W_gate": Capability.GATED,
 }
 """what says that an implementation has them"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})

@@ -173,6 +173,7 @@ def recover_kept(
     if parameters.W_o is not None:
         shift = 0 if parameters.b_o is None else parameters.b_o
         merged = (merged - shift) @ torch.linalg.pinv(parameters.W_o).mT
+    merged = merged if exact.gate is None else merged / exact.gate.sigmoid()
     used = split_heads(merged, context.case.heads) @ torch.linalg.pinv(exact.value)
     share = used * keep / exact.weights.clamp_min(1e-300)
     kept: Tensor = (share > 0.5).double() / keep

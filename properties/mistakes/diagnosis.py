@@ -25,6 +25,7 @@ from properties.mistakes import dropout_diagnosis, gradient_diagnosis
 from properties.mistakes.catalogue import (
     ALIBI,
     DETERMINISTIC,
+    GATES,
     LIMIT_UNASKED,
     LIMITED,
     NUMBERS,
@@ -116,6 +117,7 @@ def _select_mistakes(contract: Contract) -> list[Mistake]:
         (contract.positions is Positions.ALIBI, ALIBI),
         (contract.has(Capability.SOFTCAP), LIMITED),
         (contract.has(Capability.SINKS), SINKS),
+        (contract.has(Capability.GATED), GATES),
     )
     asked = (mistake for applies, mistakes in own if applies for mistake in mistakes)
     known = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *asked)

@@ -17,6 +17,8 @@ HEAD_DIM = 4
 """the width of a head, which has a whole root"""
 SINKS = (2, 1)
 """of the first head and of the second"""
+GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
+"""the gate's layer of the first head; the second one has it backwards"""
 WINDOW = 2
 """how many tokens each sees where there is a window: of three tokens one is hidden"""
 Matrix = Sequence[Sequence[float]]
@@ -38,6 +40,7 @@ class Asked:
     variant: Variant
     window: int
     sinks: bool
+    gated: bool
 
 
 def read_contract(contract: Contract) -> Asked:
@@ -55,6 +58,7 @@ def read_contract(contract: Contract) -> Asked:
         variant=get_variant(contract, case),
         window=WINDOW if contract.has(Capability.WINDOW) else 0,
         sinks=contract.has(Capability.SINKS),
+        gated=contract.has(Capability.GATED),
     )
 
 
@@ -153,4 +157,7 @@ def _make_parameters(asked: Asked, numbers: Numbers, *, finishes: bool) -> Param
     width = w_v.shape[0]
     shift = 2 * torch.eye(width, dtype=torch.float64).roll(1, 0)
     ones = torch.ones(width, dtype=torch.float64)
+    if asked.gated:
+        layer = _tensor((*GATE, *GATE[::-1]))
+        made = replace(made, W_gate=layer[: w_v.shape[0], : len(numbers.x[0])])
     return replace(made, W_o=shift, b_o=ones) if finishes else made

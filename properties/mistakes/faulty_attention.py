@@ -118,7 +118,8 @@ def _list_parameters(contract: Contract) -> list[str]:
     names += [b for b in ("b_q", "b_k", "b_v") if contract.stores(b) or not contract.mappings]
     names += ["W_o"] * contract.has(Capability.OUTPUT_PROJECTION)
     names += ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
-    return names + ["sinks"] * contract.has(Capability.SINKS)
+    names += ["sinks"] * contract.has(Capability.SINKS)
+    return names + ["W_gate"] * contract.has(Capability.GATED)
 
 
 def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:

@@ -1,10 +1,10 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
     x → see → project → split → assign → place → share → match → scale → adjust → permit → hide
-      → normalise → use → mix → merge → finish → give
+      → normalise → use → mix → merge → gate → finish → give
 
-Most exercises have no positions, no limits of scores, and keys for every head: there `place`,
-`share` and `adjust` leave everything as it is.
+Most exercises have no positions, no limits of scores, no gate, and keys for every head: there
+`place`, `share`, `adjust` and `gate` leave everything as it is.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -104,7 +104,8 @@ class PipelineState:
     weights: Tensor = field(init=False)
     applied_weights: Tensor = field(init=False)
     head_contexts: Tensor = field(init=False)  # batch heads tokens head_dim
-    context: Tensor = field(init=False)  # batch tokens d_out
+    merged: Tensor = field(init=False)  # batch tokens d_out
+    context: Tensor = field(init=False)  # the same, through the gate
     output: Tensor = field(init=False)
     answer: tuple[Tensor, ...] = field(init=False)
 
@@ -276,6 +277,11 @@ def concatenated_heads(s: PipelineState) -> Tensor:
     return merge_heads(s.head_contexts)
 
 
+def gated_context(s: PipelineState) -> Tensor:
+    """Concat(…) · sigmoid(X W_gateᵀ), if there is a gate."""
+    return s.merged if s.p.W_gate is None else s.merged * torch.sigmoid(linear(s.x, s.p.W_gate))
+
+
 def output_layer(s: PipelineState) -> Tensor:
     """Concat(…) W_oᵀ + b_o, if there is an output layer."""
     return s.context if s.p.W_o is None else linear(s.context, s.p.W_o, s.p.b_o)
@@ -326,6 +332,7 @@ class Pipeline:
     use: Callable[[PipelineState], Tensor] = unchanged_weights
     mix: Callable[[PipelineState], Tensor] = average
     merge: Callable[[PipelineState], Tensor] = concatenated_heads
+    gate: Callable[[PipelineState], Tensor] = gated_context
     finish: Callable[[PipelineState], Tensor] = output_layer
     give: Callable[[PipelineState], tuple[Tensor, ...]] = requested_results
 

@@ -111,9 +111,8 @@ def _list_stages(*, rotary: bool) -> Iterator[_Stage]:
     yield _Stage(
         "outputs of the heads", lambda s: s.head_contexts[0], "values", lambda s: s.value[0]
     )
-    yield _Stage(
-        "merged", lambda s: s.context, "outputs of the heads", lambda s: s.head_contexts[0]
-    )
+    yield _Stage("merged", lambda s: s.merged, "outputs of the heads", lambda s: s.head_contexts[0])
+    yield _Stage("after the gate", lambda s: s.context, "merged", lambda s: s.merged)
     yield _Stage("output", lambda s: s.output, "merged", lambda s: s.context)
 
 

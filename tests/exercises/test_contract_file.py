@@ -54,7 +54,16 @@ MODULE = {*TOKENS, "MODULE", "PROJECTED", "INITIALISED"}
 CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
 HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
 OPTION = {"BIAS", "BIAS_OPTION"}
-PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT", "NORMALISED"}
+PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT"}
+PLAIN |= {"NORMALISED", "UNGATED"}
+    "OWN_KEYS",
+    "ANY_DISTANCE",
+    "PLACELESS",
+    "UNBIASED",
+    "DOT_PRODUCT",
+    "NORMALISED",
+    "UNGATED",
+}
 MODERN = {*HEADS, *OPTION, *PLAIN, "DROPOUT", "DIVISIBLE"} - {"CONTEXT"}
 CAPABILITIES = {
     "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
@@ -78,6 +87,7 @@ CAPABILITIES = {
     "alibi": {*MODERN, "POSITIONS"} - {"PLACELESS", "UNBIASED"},
     "softcap": {*MODERN, "SOFTCAP"} - {"DOT_PRODUCT"},
     "attention_sink": {*MODERN, "SINKS"} - {"NORMALISED"},
+    "gated_attention": {*MODERN, "GATED"} - {"UNGATED"},
     "gpt2_size": HEADS - {"WIDTHS"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},
@@ -86,10 +96,11 @@ CAPABILITIES = {
     - {"CAUSAL", "CONTEXT"},
 }
 """what is asked in each exercise follows from these"""
-PLAIN_OF_OTHERS = {
-    slug: set[str]()
-    for slug in ("sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink")
-}
+OF_THEIR_OWN = (
+    "sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink",
+    "gated_attention",
+)  # fmt: skip
+PLAIN_OF_OTHERS = {slug: set[str]() for slug in OF_THEIR_OWN}
 """what these have of the plain steps stands above; all others have all of them"""
 
 
@@ -276,6 +287,7 @@ def test_a_folder_is_told_from_a_slug(
         ('["W_q", "W_k", ', '["W_q", ', "line 17: no parameter holds W_k: say where it is"),
         ('["b_q", "b_k", "b_v"]', "[]", "line 19: a parameter holds weights, or biases"),
         ('"W_o", tr', '"sinks", tr', "line 20: sinks are one number for each head"),
+        ('"batch"', '"gated"', "line 7: `gated` says that there is such a thing: a parameter"),
         ('"batch"', '"sinks"', "line 7: `sinks` says that there is such a thing: a parameter"),
         ('"W_o", tr', '"W_v", tr', "line 20: W_v is stored in 'qkv.weight' already"),
         ('"qkv.bias"', "qkv.bias", 'line 19: a path with dots is written in quotes: "qkv.bias"'),

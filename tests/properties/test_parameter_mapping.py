@@ -171,6 +171,8 @@ def test_rows_follow_one_another_as_the_packing_says(packing: Packing, rows: str
         ({"holds": ("W_q",), "packing": Packing.CONVOLUTION}, (6, 5, 1)),
         ({"holds": ("b_q",), "packing": Packing.CONVOLUTION}, (6,)),
         ({"holds": ("sinks",)}, (2,)),
+        ({"holds": ("W_gate",)}, (6, 5)),
+        ({"holds": ("W_q", "W_gate")}, (12, 5)),
     ],
 )
 def test_shapes_by_hand(changes: dict[str, Any], shape: tuple[int, ...]) -> None:

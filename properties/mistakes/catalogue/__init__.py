@@ -7,6 +7,7 @@ indistinguishable, the first is reported.
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.dropout import DROPOUT
+from properties.mistakes.catalogue.gates import GATES
 from properties.mistakes.catalogue.gradients import GRADIENTS
 from properties.mistakes.catalogue.heads import HEADS
 from properties.mistakes.catalogue.layers import LAYERS
@@ -42,6 +43,7 @@ ALL = (
     *ALIBI,
     *LIMITED,
     *SINKS,
+    *GATES,
     *NUMBERS,
     *GRADIENTS,
     *DROPOUT,
@@ -52,6 +54,7 @@ __all__ = [
     "ALL",
     "DETERMINISTIC",
     "DROPOUT",
+    "GATES",
     "GRADIENTS",
     "LIMITED",
     "LIMIT_UNASKED",
