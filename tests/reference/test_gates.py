@@ -49,8 +49,8 @@ def test_the_gate_is_made_of_the_queries_tokens_where_others_are_attended() -> N
     x, others, p = numbers(2, 3, 4), numbers(2, 5, 4, seed=3), make_parameters()
     assert p.W_gate is not None
     apart = {"keys_from": others, "values_from": others}
-    result = multi_head_attention(x, p, HEADS, **apart)  # type: ignore[arg-type]  # two of them
-    plain = multi_head_attention(x, drop_gate(p), HEADS, **apart)  # type: ignore[arg-type]
+    result = multi_head_attention(x, p, HEADS, **apart)
+    plain = multi_head_attention(x, drop_gate(p), HEADS, **apart)
     torch.testing.assert_close(result.context, plain.context * (x @ p.W_gate.mT).sigmoid())
 
 
