@@ -25,6 +25,8 @@ SERIES = (
     "rope",
     "alibi",
     "softcap",
+    "attention_sink",
+    "gated_attention",
     "kv_cache",
     "llama_attention",
     "gpt2_size",

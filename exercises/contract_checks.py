@@ -29,7 +29,7 @@ QUANTITIES = (
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """what may be fixed; d_out is heads times head_dim"""
-PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o")
+PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate")
 """the fields of `reference.Parameters`, which imports torch"""
 TOKENS = frozenset({"x", "query", "key", "value", "context"})
 """inputs that are tokens"""
@@ -115,6 +115,10 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.POSITIONS: lambda c: c.positions is not Positions.NONE,
     C.CACHE: lambda c: c.call_form.cache is not None,
     C.HANDED_CACHE: lambda c: (k := c.call_form.cache) is not None and k.reset is None,
+    C.SINKS: _holds("sinks"),
+    C.NORMALISED: lambda c: not _holds("sinks")(c),
+    C.GATED: _holds("W_gate"),
+    C.UNGATED: lambda c: not _holds("W_gate")(c),
     C.OWN_KEYS: lambda c: not _takes("kv_heads")(c),
     C.ANY_DISTANCE: lambda c: not _takes("window")(c),
     C.PLACELESS: lambda c: c.positions is Positions.NONE,
@@ -135,6 +139,8 @@ NEEDED: Mapping[Capability, str] = {
     C.WEIGHTS: 'write returns = "output_and_weights"',
     C.OUTPUT_PROJECTION: "a parameter must hold W_o",
     C.OUTPUT_BIAS: "a parameter must hold b_o",
+    C.SINKS: "a parameter must hold sinks",
+    C.GATED: "a parameter must hold W_gate",
     C.TRANSFER: 'write entry = "transfer"',
 }
 """What must be there for a capability that is never true without."""
@@ -250,6 +256,8 @@ def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
     for name in mapping.holds:
         if name not in PARAMETERS:
             yield keys, name, f"there is no parameter {name!r}; {suggest(name, PARAMETERS)}"
+    if "sinks" in mapping.holds and mapping != ParameterMapping(mapping.path, ("sinks",)):
+        yield keys, None, "sinks are one number for each head: write the name alone"
     if len({name[0] for name in mapping.holds}) != 1:
         yield keys, None, "a parameter holds weights, or biases: at least one, and never both"
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from properties.call_form import USUAL, CallForm
+from properties.capability import Capability as Capability
 from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from properties.parameter_mapping import HeadSizes, ParameterMapping
 from properties.size_rules import BadSizes, SizeRules
@@ -54,54 +55,6 @@ class Positions(StrEnum):
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
 
 
-class Capability(Enum):
-    """What a property may require of a contract to make sense for it."""
-
-    MODULE = auto()  # there is an object with state
-    STATELESS = auto()  # it is a function of tensors
-    ATTENTION = auto()  # softmax is involved (a linear layer has none)
-    TOKENS = auto()  # takes the tokens x themselves
-    CAUSAL = auto()  # later tokens are hidden
-    FULL = auto()  # every token sees every other
-    MASK = auto()  # takes a mask of queries and keys
-    ANY_MASK = auto()  # ... of any type, and of any shape that broadcasts
-    PADDING = auto()  # takes a mask of keys only
-    TAKES_MASK = auto()  # takes a mask of either kind
-    CONTEXT = auto()  # has a longest length
-    BATCH = auto()  # has a batch axis
-    HEADS = auto()  # several heads are possible
-    WIDTHS = auto()  # the sizes are free
-    PROJECTED = auto()  # queries, keys, values have weights
-    INITIALISED = auto()  # the module makes its own parameters
-    UNIFORM = auto()  # ... by torch.rand
-    TRANSFER = auto()  # its weights come from another module
-    BIAS = auto()  # queries, keys and values may have a bias
-    BIAS_OPTION = auto()  # ... which is an option, off by default
-    OUTPUT_PROJECTION = auto()
-    OUTPUT_BIAS = auto()
-    DROPOUT = auto()
-    WEIGHTS = auto()  # returns the attention weights
-    DIVISIBLE = auto()  # refuses heads that do not divide the width
-    CONFIG = auto()  # takes its sizes from a config object
-    FUSED = auto()  # must go through torch's fused attention
-    STABLE = auto()  # must survive large scores
-    STRIDED = auto()  # tokens may lie in memory in any way
-    STEADY = auto()  # without dropout, training computes what evaluation does
-    GROUPED = auto()  # heads may share keys and values
-    WINDOW = auto()  # tokens see so many tokens, and none before
-    SOFTCAP = auto()  # scores are limited
-    POSITIONS = auto()  # where tokens stand counts, besides who is seen
-    OWN_KEYS = auto()  # every head has keys and values of its own
-    ANY_DISTANCE = auto()  # no token is too far back to be seen
-    PLACELESS = auto()  # where tokens stand counts for nothing but who is seen
-    UNBIASED = auto()  # nothing is added to the scores
-    DOT_PRODUCT = auto()  # queries and keys count by their products, whatever their size
-    CACHE = auto()  # a sequence may come in several calls
-    HANDED_CACHE = auto()  # ... each of which is handed what an earlier one gave
-    CROSS = auto()  # keys and values may come from other tokens than queries
-    STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts
-
-
 FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.BATCH, "batch", 1),
     (Capability.HEADS, "heads", 1),
@@ -122,6 +75,8 @@ LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 USUAL_SOFTCAP = 2.0
 """of a case that says none: small enough for usual scores to come near it"""
 
+SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
+"""the parameters of queries and keys, each with its counterpart"""
 CONSTANT = "constant"
 """The quantity of an argument that always gets its default."""
 
@@ -248,9 +203,10 @@ class Contract:
         layers = self.has(Capability.PROJECTED, Capability.MODULE)
         if not (separate and layers) or self.entry is Entry.TRANSFER:
             return None
-        swap = str.maketrans("qk", "kq")
-        swapped = (replace(m, holds=(m.holds[0].translate(swap),)) for m in self.mappings)
-        return replace(self, mappings=tuple(swapped))
+        names = (mapping.holds[0] for mapping in self.mappings)
+        swapped = zip(self.mappings, (SWAPPED.get(name, name) for name in names), strict=True)
+        mappings = (replace(mapping, holds=(name,)) for mapping, name in swapped)
+        return replace(self, mappings=tuple(mappings))
 
     def fit(self, case: Case) -> Case:
         """Return the nearest case that the contract allows."""

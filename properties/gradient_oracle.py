@@ -16,7 +16,7 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
 from properties.oracle import get_precisions, get_scale, hash_tensors
-from properties.tolerance import K, Tolerance, bound_angles, bound_turning
+from properties.tolerance import K, Tolerance, bound_angles, bound_turning, seat_sinks
 from properties.variant import get_variant
 from reference import (
     PLAIN,
@@ -112,7 +112,7 @@ def _compute_gradients(
         total = (_select_output(contract, exact, leaves["x"], moved, loss) * loss.cotangent).sum()
         values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     scales = compute_absolute_gradients(contract, case, x, parameters, exact, loss)
-    growth = compute_growth(case, exact, variant)
+    growth = compute_growth(case, seat_sinks(exact, parameters.sinks), variant)
     return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
 
 
@@ -135,6 +135,8 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
     if variant.rotary:
         angles = bound_angles(exact.query, variant, 1.0)
         growth += (6 + 2 * float(angles.max())) * (1 + largest)
+    if exact.gate is not None:
+        growth += 4 * float(exact.gate.detach().abs().max())
     if variant.alibi:
         growth += 4 * case.tokens  # of what is added to scores that cancel
     return growth
@@ -176,9 +178,11 @@ def compute_absolute_gradients(
     scales: dict[str, Tensor] = {}
     if loss.output:  # the weights themselves, before the values
         context, into_weights = torch.zeros_like(query), grad
-        grad = torch.zeros_like(merge_heads(query))
+        grad = gated = torch.zeros_like(merge_heads(query))
     else:
-        context = split_heads(grad if p.W_o is None else grad @ p.W_o, case.heads)
+        # A gate is one at most, and is rounded like one, as its slope is.
+        gated = grad if p.W_o is None else grad @ p.W_o
+        context = split_heads(gated, case.heads)
         into_weights = context @ value.mT * kept
     if p.W_o is not None:
         merged = merge_heads(weights * kept @ value)
@@ -186,12 +190,20 @@ def compute_absolute_gradients(
         scales["b_o"] = grad.flatten(0, -2).sum(0)
     mean = (weights * into_weights).sum(-1, keepdim=True)
     into_scores = get_scale(contract, case) * weights * (into_weights + mean)
+    if p.sinks is not None:
+        # A sink has no value, so its gradient is its weight times the mean. That weight may be
+        # computed as what the others lack to one: then it is rounded like one, however small.
+        scales["sinks"] = mean.transpose(0, 1).flatten(1).sum(1)
     parts = {
         "q": bound_turning(into_scores @ key, variant),
         "k": bound_turning(into_scores.mT @ query, variant),
         "v": (weights * kept).mT @ context,
     }
     scales["x"] = torch.zeros_like(x)
+    if p.W_gate is not None:
+        into_gate = merge_heads(weights * kept @ value) * gated
+        scales["W_gate"] = into_gate.flatten(0, -2).mT @ x.flatten(0, -2)
+        scales["x"] = into_gate @ p.W_gate
     for name, part in parts.items():
         shared = case.kv_heads if name in "kv" else case.heads
         merged = merge_heads(part.unflatten(-3, (shared, -1)).sum(-3))

@@ -50,6 +50,10 @@ class HeadSizes:
         """Return how many heads a canonical parameter has: keys and values may be shared."""
         return self.kv_heads if name[-1] in "kv" else self.heads
 
+    def get_rows(self, name: str) -> int:
+        """Return how many rows of a canonical parameter belong to a head: a sink is one number."""
+        return 1 if name == "sinks" else self.head_dim
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterMapping:
@@ -86,7 +90,9 @@ class ParameterMapping:
         """Return the shape of the tensor; with a head, of this head's tensor."""
         whole = head is None or self.is_output
         counts = [sizes.count_heads(name) for name in self.holds]
-        rows = sizes.head_dim * sum(counts if whole else [1] * len(counts))
+        rows = sizes.get_rows(self.holds[0]) * sum(counts if whole else [1] * len(counts))
+        if self.holds == ("sinks",):
+            return (rows,)
         if self.holds[0].startswith("b_"):
             stacked = self.packing is Packing.STACKED and not self.is_output
             return (counts[0], sizes.head_dim) if stacked else (rows,)
@@ -104,7 +110,8 @@ class ParameterMapping:
         import torch
 
         if head is not None and self.holds != ("b_o",):
-            own = slice(head * sizes.head_dim, (head + 1) * sizes.head_dim)
+            rows = sizes.get_rows(self.holds[0])
+            own = slice(head * rows, (head + 1) * rows)
             tensors = [t[:, own] if self.is_output else t[own] for t in tensors]
         match self.packing:
             case Packing.HEADS:
@@ -142,7 +149,7 @@ class ParameterMapping:
 
     def _split(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
         """Cut a tensor into what it holds; that of a single head, into equal parts."""
-        rows = [sizes.head_dim * sizes.count_heads(name) for name in self.holds]
+        rows = [sizes.get_rows(name) * sizes.count_heads(name) for name in self.holds]
         return list(stored.split(rows) if sum(rows) == len(stored) else stored.chunk(len(rows)))
 
     def _interleave(self, tensor: Tensor, heads: int) -> Tensor:

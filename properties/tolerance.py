@@ -26,7 +26,7 @@ part of that experiment.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -152,6 +152,33 @@ def bound_adjustment(
     return error
 
 
+def seat_sinks(exact: MultiHeadResult, sinks: Tensor | None) -> MultiHeadResult:
+    """Return attention in which the sinks, if there are any, are those of one more key and value.
+
+    It has a score that is no product, and a value of zero: then the theory above holds as it is.
+    """
+    if sinks is None or exact.lost is None:
+        return exact
+    column = sinks[:, None, None].expand_as(exact.lost)
+    return replace(
+        exact,
+        key=seat_one_more(exact.key),
+        value=seat_one_more(exact.value),
+        scores=torch.cat([exact.scores, column], dim=-1),
+        weights=torch.cat([exact.weights, exact.lost], dim=-1),
+    )
+
+
+def seat_one_more(t: Float[Tensor, "*batch k d"]) -> Float[Tensor, "*batch k+1 d"]:
+    """Append a key or a value of zero, or the error of one: none."""
+    return torch.nn.functional.pad(t, (0, 0, 0, 1))
+
+
+def seat_visible(may_attend: Tensor) -> Tensor:
+    """Let all see one more key."""
+    return torch.nn.functional.pad(may_attend, (0, 1), value=True)
+
+
 def bound_score_error(
     exact: MultiHeadResult,
     query_error: Tensor,
@@ -251,11 +278,34 @@ def compute_bounds(
     )
     query_error = bound_placed_error(exact.query, query_error, variant, precision)
     key_error = bound_placed_error(exact.key, key_error, variant, precision)
+    if p.sinks is not None:
+        exact = seat_sinks(exact, p.sinks)
+        key_error, value_error = seat_one_more(key_error), seat_one_more(value_error)
+        may_attend = None if may_attend is None else seat_visible(may_attend)
     errors = bound_score_error(exact, query_error, key_error, scale, precision, may_attend, variant)
     arithmetic = bound_softmax_error(exact, precision)
     context = bound_context_error(exact, errors, arithmetic, value_error, precision)
-    output = propagate_through_output(merge_heads(context), parameters, exact, precision)
-    return K * output, K * bound_weights_error(exact, errors, arithmetic, precision)
+    merged = bound_gated_error(x, merge_heads(context), parameters, exact, precision)
+    output = propagate_through_output(merged, parameters, exact, precision)
+    weights = bound_weights_error(exact, errors, arithmetic, precision)
+    return K * output, K * (weights if p.sinks is None else weights[..., :-1])
+
+
+def bound_gated_error(
+    x: Tensor, context: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
+) -> Tensor:
+    """Carry the error of the merged heads through the gate, if there is one.
+
+    An error e of its argument moves a sigmoid by at most its slope times expm1(e). Its own rounding
+    is that of one: it may be computed as (1 + tanh)/2.
+    """
+    if exact.gate is None:
+        return context
+    gate = exact.gate.sigmoid()
+    asked = bound_linear_error(x, parameters.W_gate, exact.gate, precision)
+    off = gate * (1 - gate) * torch.expm1(asked.clamp(max=50.0)) + 3 * precision.u
+    ungated = merge_heads(exact.weights @ exact.value).abs()
+    return context * (gate + off) + ungated * off + precision.u * exact.context.abs()
 
 
 def propagate_through_output(

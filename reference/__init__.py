@@ -17,6 +17,7 @@ from reference.attention import (
     masked_softmax,
     scaled_dot_product_attention,
     scaled_scores,
+    softmax_with_sinks,
 )
 from reference.linear import linear
 from reference.masks import (
@@ -75,6 +76,7 @@ __all__ = [
     "scaled_scores",
     "share_heads",
     "sliding_window_mask",
+    "softmax_with_sinks",
     "split_heads",
     "split_shared_heads",
     "swap_halves",

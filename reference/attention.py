@@ -60,6 +60,26 @@ def masked_softmax(
     return torch.softmax(scores, dim=-1).masked_fill(~may_attend, 0.0)
 
 
+def softmax_with_sinks(
+    scores: Float[Tensor, "*batch heads q k"],
+    sinks: Float[Tensor, "heads"],
+    may_attend: Bool[Tensor, "*#lead #q #k"] | None = None,
+) -> Float[Tensor, "*batch heads q k+1"]:
+    """Take the softmax of each row's permitted scores and of its head's sink, which comes last.
+
+    A sink is one more score, never hidden. It has no key and no value: what it takes is lost, and
+    the other weights of a row sum to less than one.
+
+    Sources: Miller 2023, "Attention is off by one" (a sink of 0); Xiao et al. 2023, "Efficient
+    streaming language models with attention sinks" (arXiv:2309.17453); OpenAI 2025, gpt-oss, whose
+    sinks are learned (arXiv:2508.10925).
+    """
+    if may_attend is not None:
+        scores = scores.masked_fill(~may_attend, -math.inf)
+    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)
+
+
 def scaled_dot_product_attention(
     query: Float[Tensor, "*batch q d_k"],
     key: Float[Tensor, "*batch k d_k"],

@@ -11,10 +11,11 @@ with this one function, with a mask or without.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.attention import masked_softmax, scaled_scores
+from reference.attention import masked_softmax, scaled_scores, softmax_with_sinks
 from reference.linear import linear
 from reference.variant import PLAIN, Variant, share_heads
 
@@ -25,6 +26,8 @@ class Parameters:
 
     The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o. If W_k and
     W_v have fewer rows, several heads share each block.
+    `sinks` are scores without keys or values, one for each head: they take a share of the weights.
+    `W_gate` makes a gate of each token, which multiplies what the heads give to it.
     None means absent: a projection without bias, attention without an output projection.
     """
 
@@ -36,6 +39,8 @@ class Parameters:
     b_v: Float[Tensor, "d_kv"] | None = None
     W_o: Float[Tensor, "d_out d_out"] | None = None
     b_o: Float[Tensor, "d_out"] | None = None
+    sinks: Float[Tensor, "heads"] | None = None
+    W_gate: Float[Tensor, "d_out d_in"] | None = None
 
     def __post_init__(self) -> None:
         if self.b_o is not None and self.W_o is None:
@@ -68,8 +73,12 @@ class MultiHeadResult:
     weights: Float[Tensor, "*batch heads tokens keys"]
     """before dropout"""
     context: Float[Tensor, "*batch tokens d_out"]
-    """the heads' outputs side by side, before W_o"""
+    """the heads' outputs side by side, through the gate if there is one, before W_o"""
     output: Float[Tensor, "*batch tokens d_out"]
+    lost: Float[Tensor, "*batch heads tokens 1"] | None = None
+    """the weights of the sinks, if there are any: what the others lack to one"""
+    gate: Float[Tensor, "*batch tokens d_out"] | None = None
+    """what the gate is the sigmoid of, if there is one"""
 
 
 def split_heads(
@@ -111,6 +120,8 @@ def multi_head_attention(
     The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim. In training,
     `kept` is what dropout has drawn: each weight counts so many times, 0 or 1/(1 - rate).
     Keys and values are projected from other tokens where these are given: cross-attention.
+    A gate is the sigmoid of x W_gateᵀ, and multiplies the merged heads, number by number
+    (Qiu et al. 2025, "Gated attention for large language models", arXiv:2505.06708, section 3).
     A token that may attend to nothing has a context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
     """
@@ -123,10 +134,23 @@ def multi_head_attention(
     query, key, value = split_shared_heads(projected, heads)
     query, key = variant.place(query), variant.place(key)
     scores = variant.adjust(scaled_scores(query, key, scale))
-    weights = masked_softmax(scores, may_attend)
+    weights, lost = _compute_weights(scores, may_attend, p.sinks)
     context = merge_heads((weights if kept is None else weights * kept) @ value)
+    gate = None if p.W_gate is None else linear(x, p.W_gate)
+    context = context if gate is None else context * torch.sigmoid(gate)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
-    return MultiHeadResult(projected, query, key, value, scores, weights, context, output)
+    asked = query, key, value, scores, weights, context, output, lost, gate
+    return MultiHeadResult(projected, *asked)
+
+
+def _compute_weights(
+    scores: Tensor, may_attend: Tensor | None, sinks: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return the weights of the keys, and those of the sinks if there are any."""
+    if sinks is None:
+        return masked_softmax(scores, may_attend), None
+    weights = softmax_with_sinks(scores, sinks, may_attend)
+    return weights[..., :-1], weights[..., -1:]
 
 
 def split_shared_heads(

@@ -29,9 +29,12 @@ def online_attention(
     may_attend: Bool[Tensor, "*#batch #q #k"] | None = None,
     scale: float | None = None,
     block: int = 1,
+    sink: Float[Tensor, ""] | None = None,
 ) -> Float[Tensor, "*batch q d_v"]:
     """Average the values while processing `block` keys at a time.
 
+    A sink, a finite score without a key, is processed first: it has no value, so the average is
+    smaller by its share.
     A query that may attend to no key gets zeros, in the output and in every gradient.
     Raises ValueError for a block below 1.
 
@@ -45,6 +48,9 @@ def online_attention(
     largest = query.new_full((*rows, 1), -math.inf)
     total = query.new_zeros((*rows, 1))
     mixed = query.new_zeros((*rows, value.shape[-1]))
+    if sink is not None:
+        largest = largest.maximum(sink.detach())
+        total = total + torch.exp(sink - largest)
     for start in range(0, keys, block):
         here = slice(start, start + block)
         scores = torch.einsum("...qd,...kd->...qk", query, key[..., here, :]) * scale
@@ -60,7 +66,7 @@ def online_attention(
         total = total * rescale + exponentials.sum(dim=-1, keepdim=True)
         mixed = mixed * rescale + exponentials @ value[..., here, :]
         largest = raised
-    # The largest permitted score contributes exp(0) = 1, so a total of zero means no permitted key.
+    # The largest score contributes exp(0) = 1: a total of zero means no permitted key, and no sink.
     return mixed / torch.where(total == 0, 1.0, total)
 
 
@@ -90,7 +96,9 @@ def online_multi_head_attention(
         if may_attend is not None:
             mask = may_attend.expand(*x.shape[:-2], heads, tokens, tokens)[..., head, :, :]
         query, key, value = _project(x, parameters, rows)
-        contexts.append(online_attention(query, key, value, mask, block=block))
+        sink = None if parameters.sinks is None else parameters.sinks[head]
+        context = online_attention(query, key, value, mask, block=block, sink=sink)
+        contexts.append(context * _open_gate(x, parameters, rows))
     return _mix(contexts, parameters)
 
 
@@ -103,6 +111,14 @@ def _project(x: Tensor, parameters: Parameters, rows: slice) -> tuple[Tensor, Te
 
     p = parameters
     return projection(p.W_q, p.b_q), projection(p.W_k, p.b_k), projection(p.W_v, p.b_v)
+
+
+def _open_gate(x: Tensor, parameters: Parameters, rows: slice) -> Tensor:
+    """Return the gate of the head that owns these rows; one where there is none."""
+    if parameters.W_gate is None:
+        return x.new_ones(())
+    asked = torch.einsum("...i,oi->...o", x, parameters.W_gate[rows])
+    return 1 / (1 + torch.exp(-asked))
 
 
 def _mix(contexts: list[Tensor], parameters: Parameters) -> Tensor:

@@ -160,7 +160,7 @@ class RecordingContext(CaseContext):
     def answer_gradients(self, query: Query) -> NamedGradients:
         self.require_recordable(query)
         assert query.cotangent is not None, "a query for gradients has a cotangent"
-        found = self.compute_exact_gradients(query.cotangent, query.output)
+        found = self.compute_exact_gradients(query.cotangent, query.output, query.parameters)
         limits = {name: found.compute_tolerance(name) for name in found.values}
         exact, narrow, wide = (
             self._to_stored(named)

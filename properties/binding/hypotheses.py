@@ -23,7 +23,9 @@ OTHER = Case(
 )
 """for confirmation: all sizes are others, and powers of two where these may be needed"""
 ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
-PLAIN_FORM = frozenset({C.OWN_KEYS, C.ANY_DISTANCE, C.PLACELESS, C.UNBIASED, C.DOT_PRODUCT})
+PLAIN_FORM = frozenset(
+    {C.OWN_KEYS, C.ANY_DISTANCE, C.PLACELESS, C.UNBIASED, C.DOT_PRODUCT, C.NORMALISED, C.UNGATED}
+)
 """what attention has that is recognised by its behaviour: no more than the plain steps"""
 HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
 """how many heads a class may have that takes no number of heads"""

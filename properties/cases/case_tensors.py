@@ -16,7 +16,10 @@ from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from properties.contract import Capability, Contract
 from reference import Parameters
 
-STREAMS = ("x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2")
+STREAMS = (
+    "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",
+    "W_gate",
+)  # fmt: skip
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -27,6 +30,8 @@ HUGE = {"float64": 1000.0, "float32": 1000.0, "bfloat16": 1000.0, "float16": 20.
 """The factor of huge tokens: exponentials of their scores overflow, the scores do not."""
 SUBNORMAL = {"float64": -1040, "float32": -135, "bfloat16": -130, "float16": -18}
 """The power of two by which a token is multiplied to be subnormal."""
+GATE_SPREAD = 2.0
+"""the standard deviation of what gates are the sigmoids of: most are neither closed nor open"""
 MASK_DTYPES = {
     MaskType.BOOL: torch.bool,
     MaskType.INT: torch.int64,
@@ -111,6 +116,9 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
             return None
         return round_to_dtype(draw_normal(case, name, rows[name[-1]]) / 2, case)
 
+    def sinks() -> Tensor:
+        return round_to_dtype(draw_normal(case, "sinks", case.heads), case)
+
     d_kv = case.kv_heads * case.head_dim
     rows = {"q": case.d_out, "k": d_kv, "v": d_kv, "o": case.d_out}
     biases, mixes = contract.has_biases(case), contract.has(Capability.OUTPUT_PROJECTION)
@@ -123,6 +131,10 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         b_v=bias("b_v", biases),
         W_o=weight("W_o", case.d_out, case.d_out) if mixes else None,
         b_o=bias("b_o", contract.has(Capability.OUTPUT_BIAS)),
+        sinks=sinks() if contract.has(Capability.SINKS) else None,
+        W_gate=weight("W_gate", case.d_out, case.d_in, GATE_SPREAD)
+        if contract.has(Capability.GATED)
+        else None,
     )
 
 

@@ -19,6 +19,7 @@ from properties.families import (
     device,
     dropout,
     dropped_pairs,
+    gates,
     gradients,
     heads,
     history,
@@ -28,6 +29,7 @@ from properties.families import (
     precision,
     purity,
     scale,
+    sinks,
     sizes,
     training,
     transfer,
@@ -39,8 +41,8 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, decoding,
-    variants, weights, scale, heads, gradients, dropout, dropped_pairs, training, precision, device,
-    initialisation,
+    variants, weights, sinks, scale, heads, gradients, gates, dropout, dropped_pairs, training,
+    precision, device, initialisation,
 )  # fmt: skip
 
 

@@ -55,12 +55,13 @@ def _get_gradients(context: CaseContext) -> tuple[dict[str, Tensor | None], Exac
 
 def _assert_gradients_close(context: CaseContext, names: list[str]) -> None:
     own, exact = _get_gradients(context)
-    _assert_close_to_exact(context, own, exact, names)
+    assert_close_to_exact(context, own, exact, names)
 
 
-def _assert_close_to_exact(
+def assert_close_to_exact(
     context: CaseContext, own: NamedGradients, exact: ExactGradients, names: Iterable[str]
 ) -> None:
+    """Raise Violation unless the gradients with these names are those of the equation."""
     for name in names:
         got = own.get(name)
         where = name if name == "x" else context.contract.describe_parameter(name)
@@ -131,7 +132,7 @@ def each_argument_gets_its_gradient_alone(context: LiveContext) -> None:
     for argument in context.contract.call:
         own = context.adapter.vjp(context.x, context.cotangent, context.mask, only=argument)
         held = {h for m in context.contract.mappings if m.path == argument for h in m.holds}
-        _assert_close_to_exact(context, own, exact, held or {argument})
+        assert_close_to_exact(context, own, exact, held or {argument})
 
 
 @family_property(
@@ -147,7 +148,7 @@ def gradients_are_right_at_every_size(context: CaseContext) -> None:
     """Long sequences, many heads and wide ones have the gradients of the equation, too."""
     names = ("x", *(n for n, _ in context.parameters.items()))
     own, exact = _get_gradients(context)
-    _assert_close_to_exact(context, own, exact, names)
+    assert_close_to_exact(context, own, exact, names)
 
 
 @family_property(
@@ -166,7 +167,7 @@ def the_gradients_of_the_returned_weights_are_right(context: CaseContext) -> Non
     own = context.compute_gradients(cotangent, output=1)
     exact = context.compute_exact_gradients(cotangent, output=1)
     names = ("x", *(n for n, _ in context.parameters.items() if n in ATTENDING))
-    _assert_close_to_exact(context, own, exact, names)
+    assert_close_to_exact(context, own, exact, names)
 
 
 @family_property(
@@ -187,7 +188,7 @@ def gradients_grow_with_the_loss(context: CaseContext) -> None:
             context.compute_gradients(cotangent),
             context.compute_exact_gradients(cotangent),
         )
-        _assert_close_to_exact(context, own, exact, names)
+        assert_close_to_exact(context, own, exact, names)
 
 
 SMALL_STEPS = compose(

@@ -124,7 +124,15 @@ def each_head_fills_only_its_own_part(context: CaseContext) -> None:
         context.assert_unchanged(after[..., others], before[..., others], tolerance, what)
 
 
-@family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
+@family_property(
+    C.HEADS,
+    C.OUTPUT_PROJECTION,
+    C.MODULE,
+    C.UNGATED,
+    on=SEVERAL_HEADS,
+    limit=3,
+    hint=HINT,
+)
 def a_head_s_values_may_be_written_in_another_basis(context: CaseContext) -> None:
     """A change of basis of each head's values, undone in the output layer, changes nothing."""
     width, p = context.case.head_dim, context.parameters

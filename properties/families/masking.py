@@ -92,7 +92,13 @@ def derivatives_reach_only_the_past(context: CaseContext) -> None:
             raise Violation(ViolationKind.VALUE, "0", f"{float(future):.3g}", where)
 
 
-@family_property(C.CAUSAL, C.TOKENS, hint="of a single visible token the weight is 1")
+@family_property(
+    C.CAUSAL,
+    C.TOKENS,
+    C.NORMALISED,
+    C.UNGATED,
+    hint="of a single visible token the weight is 1",
+)
 def the_first_token_sees_only_itself(context: CaseContext) -> None:
     """The first output is the first token's own value, whatever follows."""
     first = context.compute_expected(context.x[:, :1])

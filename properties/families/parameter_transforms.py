@@ -24,8 +24,10 @@ def make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
     return {"W_o": identity, **zero_parameters(context, "b_o")}
 
 
-def project_output(parameters: Parameters, merged: Tensor) -> Tensor:
-    """Apply the output projection, if there is one, to the merged heads."""
+def project_output(parameters: Parameters, merged: Tensor, x: Tensor) -> Tensor:
+    """Apply the gates of these tokens and the output projection, if there are, to merged heads."""
+    if parameters.W_gate is not None:
+        merged = merged * torch.sigmoid(linear(x, parameters.W_gate))
     return merged if parameters.W_o is None else linear(merged, parameters.W_o, parameters.b_o)
 
 

@@ -222,7 +222,8 @@ def assert_exact_gradients(context: CaseContext) -> None:
             continue
         limit = exact.compute_tolerance(name)
         context.assert_close(got.double(), exact.values[name], limit, where)
-        if has_compared_sizes(context.contract, context.case):
+        # Sinks are a number for each head: of so few it is chance which are more exact.
+        if name != "sinks" and has_compared_sizes(context.contract, context.case):
             largest = compute_largest_ratio(context.expected)
             _assert_comparable(got.double(), other, exact.values[name], where, largest)
 

@@ -85,7 +85,7 @@ def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
         smaller = {
             name: tensor / factor
             for name, tensor in context.parameters.items()
-            if name in ("W_q", "W_k", "W_v")
+            if name in ("W_q", "W_k", "W_v", "W_gate")
         }
         assert_right_with(context, replace_parameters(context, **smaller), factor * context.x)
 
@@ -127,6 +127,7 @@ def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     C.STATED,
     *NEEDS,
     C.STABLE,
+    C.NORMALISED,
     after=(it_equals_the_equation,),
     limit=3,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),

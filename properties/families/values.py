@@ -28,6 +28,8 @@ MOST = 1 << 10
 """a window as long as any sequence on which it counts whether all are seen"""
 PLAIN_SCORES = (C.DOT_PRODUCT, C.UNBIASED)
 """what other computations of attention need, which know no positions and limits"""
+PLAIN = (*PLAIN_SCORES, C.NORMALISED, C.UNGATED)
+"""what torch's own need, which know neither sinks nor gates either"""
 ATTENDING = compose(
     at_least(tokens=3),
     with_values(sharpness=1, mask_form=MaskForm.NONE, content=InputContent.NORMAL, window=MOST),
@@ -152,7 +154,7 @@ def _fold_scale_into_queries(context: CaseContext) -> Parameters:
 @family_property(
     C.ATTENTION,
     C.TOKENS,
-    *PLAIN_SCORES,
+    *PLAIN,
     after=CORRECT_VALUES,
     redundant_because=GUARDS_THE_ORACLE,
 )
@@ -174,7 +176,7 @@ def it_equals_torch_s_attention(context: CaseContext) -> None:
     C.OUTPUT_PROJECTION,
     C.MODULE,
     C.OWN_KEYS,
-    *PLAIN_SCORES,
+    *PLAIN,
     after=CORRECT_VALUES,
     limit=4,
     on=lambda case: replace(case, d_in=case.d_out),

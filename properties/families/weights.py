@@ -76,7 +76,7 @@ def what_may_be_seen_is_seen(context: CaseContext) -> None:
         comparison.assert_differs(moved[:, row], tolerance[:, row], expected, f"output[:, {row}]")
 
 
-@family_property(C.ATTENTION, C.TOKENS, on=UNMASKED, limit=3, hint=SUM_HINT)
+@family_property(C.ATTENTION, C.TOKENS, C.NORMALISED, on=UNMASKED, limit=3, hint=SUM_HINT)
 def equal_tokens_get_equal_outputs(context: CaseContext) -> None:
     """A sequence of equal tokens gives everywhere what one of them gives alone."""
     x = context.x[:, :1].expand_as(context.x).contiguous()
@@ -95,6 +95,7 @@ def _double_context_length(case: Case) -> Case | None:
     C.TOKENS,
     C.PLACELESS,
     C.ANY_DISTANCE,
+    C.NORMALISED,
     on=_double_context_length,
     limit=1,
     hint=SUM_HINT,
@@ -108,7 +109,16 @@ def repeating_every_token_changes_nothing(context: CaseContext) -> None:
     context.assert_unchanged(last, context.output[:, -1], both)
 
 
-@family_property(C.ATTENTION, C.PROJECTED, C.TOKENS, limit=3, hint=SUM_HINT, essential=True)
+@family_property(
+    C.ATTENTION,
+    C.PROJECTED,
+    C.TOKENS,
+    C.NORMALISED,
+    C.UNGATED,
+    limit=3,
+    hint=SUM_HINT,
+    essential=True,
+)
 def the_weights_sum_to_one(context: CaseContext) -> None:
     """When all values are equal, every output is that value: the weights sum to one."""
     x = context.x.clone()
@@ -117,12 +127,18 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
     column[:, 0] = context.parameters.W_v[:, 0]
     parameters = replace_parameters(context, W_v=column)
     expected = context.compute_expected(x, parameters)
-    value = project_output(parameters, merge_heads(expected.exact.value))
+    value = project_output(parameters, merge_heads(expected.exact.value), x)
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
 
 
 @family_property(
-    C.ATTENTION, C.PROJECTED, C.TOKENS, limit=3, hint="an average lies between extremes"
+    C.ATTENTION,
+    C.PROJECTED,
+    C.TOKENS,
+    C.NORMALISED,
+    C.UNGATED,
+    limit=3,
+    hint="an average lies between extremes",
 )
 def the_output_lies_between_the_values(context: CaseContext) -> None:
     """Before the output projection, every number lies between the values that it averages."""
@@ -217,6 +233,7 @@ def the_output_bias_shifts_the_output(context: CaseContext) -> None:
     C.BIAS,
     C.MODULE,
     C.DOT_PRODUCT,
+    C.NORMALISED,
     on=with_values(bias=True),
     limit=3,
     hint="a constant added to a row of scores cancels in the softmax",
@@ -231,7 +248,11 @@ def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
 
 
 @family_property(
-    *tomography.REQUIRED_CAPABILITIES, on=tomography.fit_for_recovery, limit=3, hint=SUM_HINT
+    *tomography.REQUIRED_CAPABILITIES,
+    C.NORMALISED,
+    on=tomography.fit_for_recovery,
+    limit=3,
+    hint=SUM_HINT,
 )
 def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None:
     """The weights it uses are the softmax of the scaled scores of all keys that may be seen."""
@@ -240,7 +261,11 @@ def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None
 
 
 @family_property(
-    *tomography.REQUIRED_CAPABILITIES, on=tomography.fit_for_recovery, limit=3, hint=SUM_HINT
+    *tomography.REQUIRED_CAPABILITIES,
+    C.NORMALISED,
+    on=tomography.fit_for_recovery,
+    limit=3,
+    hint=SUM_HINT,
 )
 def the_weights_are_never_negative(context: CaseContext) -> None:
     """No attention weight is negative, and those of every query sum to one."""
@@ -281,11 +306,11 @@ def hidden_tokens_get_no_weight(context: CaseContext) -> None:
 def the_returned_weights_are_those_used(context: CaseContext) -> None:
     """The returned weights, applied to the values, give the returned output."""
     merged = merge_heads(context.answer[1] @ context.expected.exact.value)
-    output = project_output(context.parameters, merged)
+    output = project_output(context.parameters, merged, context.x)
     context.assert_close(context.output, output, context.tolerance + context.tolerance)
 
 
-@family_property(C.WEIGHTS, limit=3, hint=SUM_HINT)
+@family_property(C.WEIGHTS, C.NORMALISED, limit=3, hint=SUM_HINT)
 def the_rows_of_the_returned_weights_sum_to_one(context: CaseContext) -> None:
     """Every row of the returned weights sums to one, and no weight is negative."""
     tolerances, names = context.expected.tolerances, context.output_names

@@ -166,11 +166,13 @@ class CaseContext(AnswerSource):
         visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
         return compute_expected(self.contract, self.case, x, parameters or self.parameters, visible)
 
-    def compute_exact_gradients(self, cotangent: Tensor, output: int = 0) -> ExactGradients:
-        """Return the oracle's gradients of sum(output * cotangent) at the case itself."""
+    def compute_exact_gradients(
+        self, cotangent: Tensor, output: int = 0, parameters: Parameters | None = None
+    ) -> ExactGradients:
+        """Return the oracle's gradients of sum(output * cotangent) at the case's own input."""
         visible = self.may_attend(self.case.tokens, self.mask)
-        loss = Loss(cotangent, output)
-        return compute_gradients(self.contract, self.case, self.x, self.parameters, visible, loss)
+        loss, p = Loss(cotangent, output), parameters or self.parameters
+        return compute_gradients(self.contract, self.case, self.x, p, visible, loss)
 
     # --------------------------------------------------------------------------------- queries
 
@@ -220,9 +222,11 @@ class CaseContext(AnswerSource):
         stacked = self.run(torch.cat(inputs), parameters, mask)[0]
         return list(stacked.split([x.shape[0] for x in inputs]))
 
-    def compute_gradients(self, cotangent: Tensor, output: int = 0) -> NamedGradients:
-        """Return the implementation's gradients of sum(output * cotangent) at the case itself."""
-        given = self.case, self.x, self.parameters, self.mask
+    def compute_gradients(
+        self, cotangent: Tensor, output: int = 0, parameters: Parameters | None = None
+    ) -> NamedGradients:
+        """Return the implementation's gradients of sum(output * cotangent) at the case's input."""
+        given = self.case, self.x, parameters or self.parameters, self.mask
         return self.answer_gradients(Query(*given, cotangent=cotangent, output=output))
 
     @property

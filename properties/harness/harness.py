@@ -28,6 +28,8 @@ ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(("b_q", "b_k", "b_v"), Capability.BIAS),
     "W_o": Capability.OUTPUT_PROJECTION,
     "b_o": Capability.OUTPUT_BIAS,
+    "sinks": Capability.SINKS,
+    "W_gate": Capability.GATED,
 }
 """what says that an implementation has them"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})

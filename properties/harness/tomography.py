@@ -66,7 +66,7 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
     keep[:content] = (case.d_in / content) ** 0.5
     values = torch.zeros(case.kv_heads, case.head_dim, case.d_in, dtype=torch.float64)
     for slot in range(width):
-        values[:, slot, content + slot] = 1
+        values[:, slot, content + slot] = 1 if drawn.W_gate is None else 2
 
     def zero(t: Tensor | None) -> Tensor | None:
         return None if t is None else torch.zeros_like(t)
@@ -80,6 +80,8 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
         b_v=zero(drawn.b_v),
         W_o=None if drawn.W_o is None else torch.eye(case.d_out, dtype=torch.float64),
         b_o=zero(drawn.b_o),
+        sinks=drawn.sinks,
+        W_gate=zero(drawn.W_gate),
     )
 
 

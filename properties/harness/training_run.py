@@ -30,7 +30,7 @@ from properties.harness.module_adapter import ModuleAdapter, NamedPassResult
 from properties.harness.steps import build_fresh_module
 from properties.oracle import get_precisions, get_scale
 from properties.subject import Pass
-from properties.tolerance import K, Tolerance
+from properties.tolerance import K, Tolerance, seat_sinks
 from properties.variant import get_variant
 from reference import (
     MultiHeadResult,
@@ -173,6 +173,7 @@ def recover_kept(
     if parameters.W_o is not None:
         shift = 0 if parameters.b_o is None else parameters.b_o
         merged = (merged - shift) @ torch.linalg.pinv(parameters.W_o).mT
+    merged = merged if exact.gate is None else merged / exact.gate.sigmoid()
     used = split_heads(merged, context.case.heads) @ torch.linalg.pinv(exact.value)
     share = used * keep / exact.weights.clamp_min(1e-300)
     kept: Tensor = (share > 0.5).double() / keep
@@ -197,7 +198,8 @@ def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResul
     size = size if p.W_o is None else linear(size, p.W_o, p.b_o)
     # What the projections round is multiplied by queries and keys, however much these cancel.
     uncancelled = float(get_scale(context.contract, context.case) * (query @ key.mT).amax())
-    growth = compute_growth(context.case, exact, variant) + 4 * uncancelled
+    seated = seat_sinks(exact, call.parameters.sinks)
+    growth = compute_growth(context.case, seated, variant) + 4 * uncancelled
     lost = merge_heads(exact.weights * select_doubtful(context, exact) @ value)
     lost = lost if p.W_o is None else linear(lost, p.W_o, None)
     rounding = [K * q.u * growth * size for q in get_precisions(context.case.dtype)]

@@ -25,12 +25,14 @@ from properties.mistakes import dropout_diagnosis, gradient_diagnosis
 from properties.mistakes.catalogue import (
     ALIBI,
     DETERMINISTIC,
+    GATES,
     LIMIT_UNASKED,
     LIMITED,
     NUMBERS,
     OF_SOME_CONTRACTS,
     POSITIONS_UNASKED,
     ROTARY,
+    SINKS,
     Mistake,
 )
 from properties.mistakes.mistake_table import Mistakes, apply_nan_workarounds, is_finite
@@ -114,6 +116,8 @@ def _select_mistakes(contract: Contract) -> list[Mistake]:
         (contract.positions is Positions.ROTARY and contract.rotary_share == 1, ROTARY),
         (contract.positions is Positions.ALIBI, ALIBI),
         (contract.has(Capability.SOFTCAP), LIMITED),
+        (contract.has(Capability.SINKS), SINKS),
+        (contract.has(Capability.GATED), GATES),
     )
     asked = (mistake for applies, mistakes in own if applies for mistake in mistakes)
     known = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *asked)

@@ -15,6 +15,10 @@ from reference import Parameters, Variant, sliding_window_mask
 
 HEAD_DIM = 4
 """the width of a head, which has a whole root"""
+SINKS = (2, 1)
+"""of the first head and of the second"""
+GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
+"""the gate's layer of the first head; the second one has it backwards"""
 WINDOW = 2
 """how many tokens each sees where there is a window: of three tokens one is hidden"""
 Matrix = Sequence[Sequence[float]]
@@ -35,6 +39,8 @@ class Asked:
     scale: float
     variant: Variant
     window: int
+    sinks: bool
+    gated: bool
 
 
 def read_contract(contract: Contract) -> Asked:
@@ -51,6 +57,8 @@ def read_contract(contract: Contract) -> Asked:
         scale=get_scale(contract, Case(head_dim=HEAD_DIM)),
         variant=get_variant(contract, case),
         window=WINDOW if contract.has(Capability.WINDOW) else 0,
+        sinks=contract.has(Capability.SINKS),
+        gated=contract.has(Capability.GATED),
     )
 
 
@@ -128,7 +136,7 @@ def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionI
     tokens = len(numbers.x)
     return AttentionInputs(
         x=_tensor(numbers.x)[None],
-        parameters=_make_parameters(numbers, finishes=finishes),
+        parameters=_make_parameters(asked, numbers, finishes=finishes),
         heads=numbers.heads,
         may_attend=sliding_window_mask(tokens, asked.window or tokens) if asked.masked else None,
         scale=asked.scale,
@@ -140,12 +148,16 @@ def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionI
     )
 
 
-def _make_parameters(numbers: Numbers, *, finishes: bool) -> Parameters:
+def _make_parameters(asked: Asked, numbers: Numbers, *, finishes: bool) -> Parameters:
     eye = torch.eye(len(numbers.x[0]), dtype=torch.float64)
     w_q, w_k, w_v = (eye if t is None else _tensor(t).mT for t in (numbers.q, numbers.k, numbers.v))
     bias = None if numbers.bias is None else _tensor([numbers.bias])[0]
-    made = Parameters(W_q=w_q, W_k=w_k, W_v=w_v, b_q=bias, b_k=bias, b_v=bias)
+    sinks = _tensor([SINKS[: numbers.heads]])[0] if asked.sinks else None
+    made = Parameters(W_q=w_q, W_k=w_k, W_v=w_v, b_q=bias, b_k=bias, b_v=bias, sinks=sinks)
     width = w_v.shape[0]
     shift = 2 * torch.eye(width, dtype=torch.float64).roll(1, 0)
     ones = torch.ones(width, dtype=torch.float64)
+    if asked.gated:
+        layer = _tensor((*GATE, *GATE[::-1]))
+        made = replace(made, W_gate=layer[: w_v.shape[0], : len(numbers.x[0])])
     return replace(made, W_o=shift, b_o=ones) if finishes else made

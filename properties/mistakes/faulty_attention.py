@@ -118,7 +118,9 @@ def _list_parameters(contract: Contract) -> list[str]:
     names = ["W_q", "W_k", "W_v"]
     names += [b for b in ("b_q", "b_k", "b_v") if contract.stores(b) or not contract.mappings]
     names += ["W_o"] * contract.has(Capability.OUTPUT_PROJECTION)
-    return names + ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
+    names += ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
+    names += ["sinks"] * contract.has(Capability.SINKS)
+    return names + ["W_gate"] * contract.has(Capability.GATED)
 
 
 def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:

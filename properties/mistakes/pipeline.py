@@ -1,10 +1,10 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
     x → see → project → split → assign → place → share → match → scale → adjust → permit → hide
-      → normalise → use → mix → merge → finish → give
+      → normalise → use → mix → merge → gate → finish → give
 
-Most exercises have no positions, no limits of scores, and keys for every head: there `place`,
-`share` and `adjust` leave everything as it is.
+Most exercises have no positions, no limits of scores, no gate, and keys for every head: there
+`place`, `share`, `adjust` and `gate` leave everything as it is.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -104,7 +104,8 @@ class PipelineState:
     weights: Tensor = field(init=False)
     applied_weights: Tensor = field(init=False)
     head_contexts: Tensor = field(init=False)  # batch heads tokens head_dim
-    context: Tensor = field(init=False)  # batch tokens d_out
+    merged: Tensor = field(init=False)  # batch tokens d_out
+    context: Tensor = field(init=False)  # the same, through the gate
     output: Tensor = field(init=False)
     answer: tuple[Tensor, ...] = field(init=False)
 
@@ -171,6 +172,12 @@ def split_heads(t: Tensor, heads: int) -> Tensor:
 def merge_heads(t: Tensor) -> Tensor:
     """Lay the heads side by side again."""
     return t.transpose(-3, -2).flatten(-2)
+
+
+def softmax_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
+    """Take the softmax of each row and of its head's sink, which comes last."""
+    column = sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)
 
 
 # --------------------------------------------------------------------------- the correct steps
@@ -249,8 +256,10 @@ def filled_with_minus_infinity(s: PipelineState) -> Tensor:
 
 
 def softmax_over_keys(s: PipelineState) -> Tensor:
-    """Each query's weights sum to one."""
-    return torch.softmax(s.masked_scores, dim=-1)
+    """Each query's weights sum to one, or with its head's sink if the statement asks for sinks."""
+    if s.p.sinks is None:
+        return torch.softmax(s.masked_scores, dim=-1)
+    return softmax_with_sinks(s.masked_scores, s.p.sinks)[..., :-1]
 
 
 def unchanged_weights(s: PipelineState) -> Tensor:
@@ -266,6 +275,11 @@ def average(s: PipelineState) -> Tensor:
 def concatenated_heads(s: PipelineState) -> Tensor:
     """Concat(head_1, …, head_h)."""
     return merge_heads(s.head_contexts)
+
+
+def gated_context(s: PipelineState) -> Tensor:
+    """Concat(…) · sigmoid(X W_gateᵀ), if there is a gate."""
+    return s.merged if s.p.W_gate is None else s.merged * torch.sigmoid(linear(s.x, s.p.W_gate))
 
 
 def output_layer(s: PipelineState) -> Tensor:
@@ -318,6 +332,7 @@ class Pipeline:
     use: Callable[[PipelineState], Tensor] = unchanged_weights
     mix: Callable[[PipelineState], Tensor] = average
     merge: Callable[[PipelineState], Tensor] = concatenated_heads
+    gate: Callable[[PipelineState], Tensor] = gated_context
     finish: Callable[[PipelineState], Tensor] = output_layer
     give: Callable[[PipelineState], tuple[Tensor, ...]] = requested_results
 

@@ -111,9 +111,8 @@ def _list_stages(*, rotary: bool) -> Iterator[_Stage]:
     yield _Stage(
         "outputs of the heads", lambda s: s.head_contexts[0], "values", lambda s: s.value[0]
     )
-    yield _Stage(
-        "merged", lambda s: s.context, "outputs of the heads", lambda s: s.head_contexts[0]
-    )
+    yield _Stage("merged", lambda s: s.merged, "outputs of the heads", lambda s: s.head_contexts[0])
+    yield _Stage("after the gate", lambda s: s.context, "merged", lambda s: s.merged)
     yield _Stage("output", lambda s: s.output, "merged", lambda s: s.context)
 
 
@@ -287,15 +286,21 @@ def _show(
     several = f"{count(inputs.heads, 'head')} of width {inputs.head_dim}"
     width = several if inputs.heads > 1 else f"queries of width {inputs.head_dim}"
     window = f"window = {inputs.window}, " if inputs.window else ""
+    sinks = "" if inputs.parameters.sinks is None else _describe_sinks(inputs.parameters.sinks)
     given = inputs.may_attend is not None and not inputs.causal
     return WorkedExample(
-        sizes=f"{count(inputs.tokens, 'token')}, {window}{width}{', a causal mask' * given}",
+        sizes=f"{count(inputs.tokens, 'token')}, {window}{sinks}{width}{', a causal mask' * given}",
         given=stage.given,
         result=stage.result,
         before=_format_matrix(stage.take_given(right)),
         right=_format_matrix(one),
         wrong=_format_matrix(other),
     )
+
+
+def _describe_sinks(sinks: Tensor) -> str:
+    listed = " and ".join(map(_format_number, sinks.tolist()))
+    return f"{'sinks' if len(sinks) > 1 else 'a sink of'} {listed}, "
 
 
 def _format_matrix(heads: Tensor) -> Shown:

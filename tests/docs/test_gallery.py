@@ -20,8 +20,8 @@ def test_every_exercise_has_a_picture_or_is_said_to_have_none() -> None:
 
 def test_every_picture_is_of_an_answer_of_the_bank() -> None:
     for slug, name in ANSWERS.items():
-        assert find_answer(BY_SLUG[slug], name)
-        assert f"`{slug}/{name}`: " in PAGE
+        found = find_answer(BY_SLUG[slug], name)
+        assert f"`{slug}/{found.name}`: " in PAGE
         drawing = (DOCS / "images" / "gallery" / f"{slug}.svg").read_text(encoding="utf-8")
         assert drawing.count("<svg ") >= 3, "what is right, and what was got"
         assert "&lt;" not in drawing

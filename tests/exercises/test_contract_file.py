@@ -55,6 +55,7 @@ CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
 HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
 OPTION = {"BIAS", "BIAS_OPTION"}
 PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT"}
+PLAIN |= {"NORMALISED", "UNGATED"}
 MODERN = {*HEADS, *OPTION, *PLAIN, "DROPOUT", "DIVISIBLE"} - {"CONTEXT"}
 CAPABILITIES = {
     "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
@@ -77,6 +78,8 @@ CAPABILITIES = {
     "rope": {*MODERN, "POSITIONS"} - {"PLACELESS", "DOT_PRODUCT"},
     "alibi": {*MODERN, "POSITIONS"} - {"PLACELESS", "UNBIASED"},
     "softcap": {*MODERN, "SOFTCAP"} - {"DOT_PRODUCT"},
+    "attention_sink": {*MODERN, "SINKS"} - {"NORMALISED"},
+    "gated_attention": {*MODERN, "GATED"} - {"UNGATED"},
     "kv_cache": {*MODERN, "CACHE", "HANDED_CACHE"} - PLAIN,
     "llama_attention": {*MODERN, "CACHE", "HANDED_CACHE", "GROUPED", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
@@ -89,10 +92,11 @@ CAPABILITIES = {
     - {"CAUSAL", "CONTEXT"},
 }
 """what is asked in each exercise follows from these"""
-PLAIN_OF_OTHERS = {
-    slug: set[str]()
-    for slug in ("sliding_window", "grouped_query", "rope", "alibi", "softcap", "llama_attention")
-}
+OF_THEIR_OWN = (
+    "sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink",
+    "gated_attention", "llama_attention",
+)  # fmt: skip
+PLAIN_OF_OTHERS = {slug: set[str]() for slug in OF_THEIR_OWN}
 """what these have of the plain steps stands above; all others have all of them"""
 
 
@@ -278,6 +282,9 @@ def test_a_folder_is_told_from_a_slug(
         ('["W_q", "W_k"', '["W_q", "b_k"', "line 18: a parameter holds weights, or biases"),
         ('["W_q", "W_k", ', '["W_q", ', "line 17: no parameter holds W_k: say where it is"),
         ('["b_q", "b_k", "b_v"]', "[]", "line 19: a parameter holds weights, or biases"),
+        ('"W_o", tr', '"sinks", tr', "line 20: sinks are one number for each head"),
+        ('"batch"', '"gated"', "line 7: `gated` says that there is such a thing: a parameter"),
+        ('"batch"', '"sinks"', "line 7: `sinks` says that there is such a thing: a parameter"),
         ('"W_o", tr', '"W_v", tr', "line 20: W_v is stored in 'qkv.weight' already"),
         ('"qkv.bias"', "qkv.bias", 'line 19: a path with dots is written in quotes: "qkv.bias"'),
         ('"qkv.bias"', '"qkv bias"', "line 19: 'qkv bias' is no path of attributes such as"),

@@ -170,6 +170,9 @@ def test_rows_follow_one_another_as_the_packing_says(packing: Packing, rows: str
         ({"holds": ("b_o",), "packing": Packing.STACKED}, (6,)),
         ({"holds": ("W_q",), "packing": Packing.CONVOLUTION}, (6, 5, 1)),
         ({"holds": ("b_q",), "packing": Packing.CONVOLUTION}, (6,)),
+        ({"holds": ("sinks",)}, (2,)),
+        ({"holds": ("W_gate",)}, (6, 5)),
+        ({"holds": ("W_q", "W_gate")}, (12, 5)),
     ],
 )
 def test_shapes_by_hand(changes: dict[str, Any], shape: tuple[int, ...]) -> None:
@@ -182,6 +185,16 @@ def test_shared_keys_have_fewer_rows() -> None:
     rows = {("W_q",): 12, ("W_k",): 6, ("b_v",): 6, ("W_q", "W_k", "W_v"): 24, ("W_o",): 12}
     shapes = {held: ParameterMapping("w", held).compute_shape(sizes, None)[0] for held in rows}
     assert shapes == rows
+
+
+def test_sinks_are_one_number_for_each_head() -> None:
+    sizes, sinks = HeadSizes(d_in=5, heads=4, head_dim=3, kv_heads=2), torch.randn(4)
+    whole, each = ParameterMapping("sinks", ("sinks",)), ParameterMapping("h.{head}.s", ("sinks",))
+    assert torch.equal(whole.pack([sinks], sizes, None), sinks)
+    assert [each.pack([sinks], sizes, head).item() for head in range(4)] == sinks.tolist()
+    assert each.compute_shape(sizes, 2) == (1,)
+    assert torch.equal(whole.unpack(sinks, sizes)[0], sinks)
+    assert torch.equal(each.unpack(sinks[2:3], sizes)[0], sinks[2:3])
 
 
 def test_one_of_several_heads_holds_its_rows_and_of_an_output_layer_its_columns() -> None:

@@ -48,14 +48,20 @@ def _describe_nan(evidence: WeightsEvidence) -> str:
 
 
 def _describe_row_sum(evidence: WeightsEvidence) -> str:
-    """Compare the rows whose expected weights are all in the window, so that they sum to one."""
+    """Compare the sums of rows that are shown whole, or of which all that counts is: they are 1."""
+    whole = len(evidence.keys) == evidence.length
     sums = zip(evidence.queries, _sum_rows(evidence.expected), _sum_rows(evidence.got), strict=True)
-    off = [(abs(got - 1), q, got) for q, right, got in sums if abs(right - 1) < 1e-4]
-    error, query, total = max(off, default=(0.0, 0, 0.0))
+    off = [(abs(got - r), q, r, got) for q, r, got in sums if whole or _is_one(r)]
+    error, query, right, total = max(off, default=(0.0, 0, 0.0, 0.0))
     if error < DISPLAY_TOLERANCE:
         return ""
-    shown = format_number(total)
-    return f"row {query} of what was got sums to {shown}, where weights alone would sum to 1."
+    got, wanted = format_distinct(total, right)
+    rest = "weights alone would sum to 1" if _is_one(right) else f"{wanted} is right"
+    return f"row {query} of what was got sums to {got}, where {rest}."
+
+
+def _is_one(total: float) -> bool:
+    return abs(total - 1) < 1e-4
 
 
 def _sum_rows(matrix: FloatMatrix) -> list[float]:

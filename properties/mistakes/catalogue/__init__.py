@@ -7,6 +7,7 @@ indistinguishable, the first is reported.
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.dropout import DROPOUT
+from properties.mistakes.catalogue.gates import GATES
 from properties.mistakes.catalogue.gradients import GRADIENTS
 from properties.mistakes.catalogue.heads import HEADS
 from properties.mistakes.catalogue.layers import LAYERS
@@ -18,6 +19,7 @@ from properties.mistakes.catalogue.padding import PADDING
 from properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
 from properties.mistakes.catalogue.scale import SCALE
 from properties.mistakes.catalogue.sharing import SHARING
+from properties.mistakes.catalogue.sinks import SINKS
 from properties.mistakes.catalogue.softmax import SOFTMAX
 from properties.mistakes.catalogue.sources import SOURCES
 from properties.mistakes.catalogue.windows import WINDOWS
@@ -40,6 +42,8 @@ ALL = (
     *ROTARY,
     *ALIBI,
     *LIMITED,
+    *SINKS,
+    *GATES,
     *NUMBERS,
     *GRADIENTS,
     *DROPOUT,
@@ -50,6 +54,7 @@ __all__ = [
     "ALL",
     "DETERMINISTIC",
     "DROPOUT",
+    "GATES",
     "GRADIENTS",
     "LIMITED",
     "LIMIT_UNASKED",
@@ -57,6 +62,7 @@ __all__ = [
     "OF_SOME_CONTRACTS",
     "POSITIONS_UNASKED",
     "ROTARY",
+    "SINKS",
     "CodeMatcher",
     "Mistake",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
-from properties.mistakes.steps import gradients
+from properties.mistakes.steps import gates, gradients, sinks
 from properties.mistakes.steps.numbers import change_after, change_returned
 
 CUT = "only detach"
@@ -41,6 +41,18 @@ GRADIENTS: Sequence[Mistake] = (
     define_rare_mistake(
         "values_detached", "No gradient flows through the values: they are detached.", CUT
     ).simulated_by(gradients.cut_role(2)),
+    define_rare_mistake(
+        "sinks_detached",
+        "No gradient flows to the sinks: they are detached.",
+        CUT,
+        needs=Capability.SINKS,
+    ).simulated_by(normalise=sinks.cut),
+    define_rare_mistake(
+        "gate_detached",
+        "No gradient flows through the gate: its layer is never trained.",
+        CUT,
+        needs=Capability.GATED,
+    ).simulated_by(gate=gates.cut),
     define_rare_mistake(
         "input_detached",
         "No gradient reaches the input: it is detached before it is used.",

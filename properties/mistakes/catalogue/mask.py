@@ -174,5 +174,6 @@ MASK: Sequence[Mistake] = (
         "The mask is applied after the softmax and each row divided by its sum: that is 0/0 "
         "where the hidden tokens had all the weight.",
         "sum | softmax",
+        unless=Capability.SINKS,
     ).simulated_by(hide=scores.unmasked, use=scores.hidden_zeroed_and_renormalised),
 )

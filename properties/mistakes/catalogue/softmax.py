@@ -80,6 +80,7 @@ SOFTMAX: Sequence[Mistake] = (
         "number_in_denominator",
         "A number is added to the sum of the exponentials: the weights sum to less than one.",
         "exp | sum",
+        unless=Capability.SINKS,
     ).simulated_by(
         *(
             {"normalise": scores.denominator_plus(extra, shifted)}
@@ -92,6 +93,7 @@ SOFTMAX: Sequence[Mistake] = (
         "The exponentials are taken without subtracting each row's largest score first: "
         "large scores overflow.",
         "exp | softmax",
+        unless=Capability.SINKS,
     ).simulated_by(
         {"normalise": scores.unshifted},
         {"hide": scores.unmasked, "normalise": scores.unshifted_and_masked},
@@ -101,6 +103,7 @@ SOFTMAX: Sequence[Mistake] = (
         "One maximum is subtracted from all rows; rows far below it underflow. "
         "Each row needs its own.",
         "max | exp",
+        unless=Capability.SINKS,
     ).simulated_by(
         {"normalise": scores.shifted_by_one_maximum(-2, -1)},
         {"normalise": scores.shifted_by_one_maximum(1, 2, 3)},

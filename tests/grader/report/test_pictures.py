@@ -99,6 +99,12 @@ def with_weights(*rows: tuple[float | None, ...], **more: object) -> EvidenceRec
     return EvidenceRecord(weights=replace(WEIGHTS, got=rows, **more))  # type: ignore[arg-type]
 
 
+SUNK = with_weights(
+    (0.5, 0, 0), (0.5, 0.5, 0), RIGHT[2], expected=((0.5, 0, 0), (0.5, 0.25, 0), RIGHT[2])
+)
+"""rows that need not sum to one: a sink takes the rest"""
+
+
 # ------------------------------------------------------------------------------- what is drawn
 
 
@@ -175,6 +181,7 @@ def test_a_layout_of_another_shape_is_drawn_as_it_is() -> None:
     ("evidence", "said"),
     [
         (with_weights((0.2, 0.3, 0.12), *RIGHT[1:]), "row 0 of what was got sums to 0.62"),
+        (SUNK, "row 1 of what was got sums to 1, where 0.75 is right"),
         (EvidenceRecord(WEIGHTS), "token 0 gives weight 0.50 to token 2, which is hidden from it"),
         (with_weights(*RIGHT[:2], (0.5, 0.2, 0.3)), "token 2 gives weight 0.50 to token 0, where"),
         (with_weights(*RIGHT[:2], (0.1, 0.2, 0.7)), "gives weight 0.70 to itself, where 0.50 is"),

@@ -14,9 +14,11 @@ from properties.mistakes.catalogue import (
     ALL,
     DETERMINISTIC,
     DROPOUT,
+    GATES,
     LIMITED,
     OF_SOME_CONTRACTS,
     ROTARY,
+    SINKS,
     Mistake,
 )
 from properties.mistakes.evaluation import MemoisedEvaluator
@@ -101,6 +103,15 @@ def given(
     )
 
 
+def with_sinks(inputs: AttentionInputs) -> AttentionInputs:
+    return replace(inputs, parameters=replace(inputs.parameters, sinks=numbers(60, inputs.heads)))
+
+
+def with_gate(inputs: AttentionInputs) -> AttentionInputs:
+    gate = numbers(61, inputs.d_out, inputs.d_in)
+    return replace(inputs, parameters=replace(inputs.parameters, W_gate=gate))
+
+
 INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given(), CORRECT),
     (given(heads=2, head_dim=2, d_in=4, tokens=19), CORRECT),
@@ -124,10 +135,14 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (replace(given(head_dim=6), variant=Variant(rotary=True)), CORRECT),
     (replace(given(), variant=Variant(alibi=True)), CORRECT),
     (replace(given(tokens=9), variant=Variant(softcap=1.5)), CORRECT),
+    (with_sinks(given()), CORRECT),
+    (with_sinks(given("drawn", heads=2)), CORRECT),
+    (with_gate(given()), CORRECT),
+    (with_gate(given("none", heads=2, head_dim=3, d_in=6, tokens=6)), CORRECT),
 )
 """Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
-that heads share, positions."""
-ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *ALIBI, *LIMITED)
+that heads share, positions, sinks, gates."""
+ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES)
 
 
 @cache
@@ -237,7 +252,10 @@ def test_few_mistakes_look_the_same_without_weights() -> None:
     plain = [
         k
         for k, (one, _) in enumerate(INPUTS)
-        if one.wanted == ("output",) and one.variant == PLAIN and one.kv_heads == one.heads
+        if one.wanted == ("output",)
+        and one.variant == PLAIN
+        and one.kv_heads == one.heads
+        and one.parameters.sinks is one.parameters.W_gate is None
     ]
-    elsewhere = {each.name for each in (*ROTARY, *ALIBI, *LIMITED)}
+    elsewhere = {each.name for each in (*ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES)}
     assert {pair for pair in alike(plain) if not pair & elsewhere} == set(ALIKE)

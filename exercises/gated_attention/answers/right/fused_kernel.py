@@ -1,0 +1,29 @@
+"""Style: torch's fused attention."""
+
+import torch
+from torch import nn
+
+
+class GatedAttention(nn.Module):
+    def __init__(self, d_in, d_out, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        assert d_out % num_heads == 0, "num_heads must divide d_out"
+        self.num_heads = num_heads
+        self.head_dim = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.W_gate = nn.Linear(d_in, d_out, bias=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def split(self, tokens):
+        return tokens.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = (self.split(layer(x)) for layer in (self.W_query, self.W_key, self.W_value))
+        context = nn.functional.scaled_dot_product_attention(
+            q, k, v, dropout_p=self.dropout.p if self.training else 0.0, is_causal=True
+        )
+        gate = nn.functional.sigmoid(self.W_gate(x))
+        return self.out_proj(gate.mul(context.transpose(1, 2).flatten(2)))

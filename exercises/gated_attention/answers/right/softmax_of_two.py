@@ -1,0 +1,30 @@
+"""Style: the gate is a softmax of two: let through, or not."""
+
+import torch
+from torch import nn
+
+
+class GatedAttention(nn.Module):
+    def __init__(self, d_in, d_out, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        assert d_out % num_heads == 0, "num_heads must divide d_out"
+        self.num_heads = num_heads
+        self.head_dim = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.W_gate = nn.Linear(d_in, d_out, bias=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def split(self, tokens):
+        return tokens.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = (self.split(layer(x)) for layer in (self.W_query, self.W_key, self.W_value))
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        scores = (q @ k.mT / self.head_dim**0.5).masked_fill(future, float("-inf"))
+        context = (self.dropout(scores.softmax(-1)) @ v).transpose(1, 2).flatten(2)
+        asked = self.W_gate(x)
+        through = torch.stack([asked, torch.zeros_like(asked)], dim=-1).softmax(-1)[..., 0]
+        return self.out_proj(context * through)

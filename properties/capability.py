@@ -1,0 +1,55 @@
+"""What a property may ask of a contract, and a contract grants."""
+
+from enum import Enum, auto
+
+
+class Capability(Enum):
+    """What a property may require of a contract to make sense for it."""
+
+    MODULE = auto()  # there is an object with state
+    STATELESS = auto()  # it is a function of tensors
+    ATTENTION = auto()  # softmax is involved (a linear layer has none)
+    TOKENS = auto()  # takes the tokens x themselves
+    CAUSAL = auto()  # later tokens are hidden
+    FULL = auto()  # every token sees every other
+    MASK = auto()  # takes a mask of queries and keys
+    ANY_MASK = auto()  # ... of any type, and of any shape that broadcasts
+    PADDING = auto()  # takes a mask of keys only
+    TAKES_MASK = auto()  # takes a mask of either kind
+    CONTEXT = auto()  # has a longest length
+    BATCH = auto()  # has a batch axis
+    HEADS = auto()  # several heads are possible
+    WIDTHS = auto()  # the sizes are free
+    PROJECTED = auto()  # queries, keys, values have weights
+    INITIALISED = auto()  # the module makes its own parameters
+    UNIFORM = auto()  # ... by torch.rand
+    TRANSFER = auto()  # its weights come from another module
+    BIAS = auto()  # queries, keys and values may have a bias
+    BIAS_OPTION = auto()  # ... which is an option, off by default
+    OUTPUT_PROJECTION = auto()
+    OUTPUT_BIAS = auto()
+    DROPOUT = auto()
+    WEIGHTS = auto()  # returns the attention weights
+    DIVISIBLE = auto()  # refuses heads that do not divide the width
+    CONFIG = auto()  # takes its sizes from a config object
+    FUSED = auto()  # must go through torch's fused attention
+    STABLE = auto()  # must survive large scores
+    STRIDED = auto()  # tokens may lie in memory in any way
+    STEADY = auto()  # without dropout, training computes what evaluation does
+    GROUPED = auto()  # heads may share keys and values
+    WINDOW = auto()  # tokens see so many tokens, and none before
+    SOFTCAP = auto()  # scores are limited
+    POSITIONS = auto()  # where tokens stand counts, besides who is seen
+    SINKS = auto()  # every head has a sink, which takes a share of the weights
+    NORMALISED = auto()  # the weights of a query sum to one
+    GATED = auto()  # what heads give is multiplied by a gate
+    UNGATED = auto()  # what heads give is used as it is
+    OWN_KEYS = auto()  # every head has keys and values of its own
+    ANY_DISTANCE = auto()  # no token is too far back to be seen
+    PLACELESS = auto()  # where tokens stand counts for nothing but who is seen
+    UNBIASED = auto()  # nothing is added to the scores
+    DOT_PRODUCT = auto()  # queries and keys count by their products, whatever their size
+    CACHE = auto()  # a sequence may come in several calls
+    HANDED_CACHE = auto()  # ... each of which is handed what an earlier one gave
+    CROSS = auto()  # keys and values may come from other tokens than queries
+    STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts

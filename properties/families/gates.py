@@ -1,0 +1,159 @@
+"""A gate multiplies what the heads give, number by number, before the output layer.
+
+Where weights sum to one, the output is no average then, but its share. What holds instead is
+claimed here: of gates of zeros, closed and open ones, of whose token makes a gate, and of where it
+acts.
+"""
+
+import torch
+from torch import Tensor
+
+from properties.case import InputContent
+from properties.cases.case_transforms import at_least, compose, with_values
+from properties.contract import Capability
+from properties.families.contract import FORM
+from properties.families.gradients import (
+    assert_close_to_exact,
+    the_gradients_of_the_weights_are_right,
+)
+from properties.families.parameter_transforms import (
+    make_identity_projection,
+    project_output,
+    replace_parameters,
+    zero_parameters,
+)
+from properties.families.values import it_equals_the_equation
+from properties.harness.case_context import CaseContext
+from properties.property import PropertyFamily, PropertyGroup
+from reference import Parameters, merge_heads
+
+values = PropertyFamily(PropertyGroup.VALUES, FORM)
+weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
+gradients = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
+heads = PropertyFamily(PropertyGroup.HEADS, FORM)
+C = Capability
+NEEDS = (C.GATED, C.PROJECTED, C.TOKENS)
+GATE_HINT = "a gate is a sigmoid, and multiplies what goes into the output layer"
+FAR = 1e4
+"""what a gate is the sigmoid of where it is closed, or open, in any dtype"""
+FACTOR = 2.0**13
+"""times usual numbers: exponentials of the products overflow, and nothing is rounded"""
+
+
+@values(*NEEDS, limit=3, hint="what is the sigmoid of zero?")
+def gates_of_zeros_let_half_through(context: CaseContext) -> None:
+    """With zeros in the gate's layer the output is that of half the values without a gate."""
+    half = replace_parameters(context, **zero_parameters(context, "W_gate"))
+    plain = _drop_gate(half)
+    halved = {n: t / 2 for n, t in plain.items() if n in ("W_v", "b_v")}
+    ungated = Parameters(**{**dict(plain.items()), **halved})
+    expected = context.compute_expected(parameters=ungated)
+    tolerance = context.compute_expected(parameters=half).tolerances[0]
+    context.assert_close(context.run(parameters=half)[0], expected.outputs[0], tolerance)
+
+
+def _drop_gate(parameters: Parameters) -> Parameters:
+    return Parameters(**{n: t for n, t in parameters.items() if n != "W_gate"})
+
+
+@values(
+    *NEEDS,
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="a gate is nearly 0 or nearly 1 where its layer gives large numbers",
+)
+def gates_open_and_close(context: CaseContext) -> None:
+    """Open gates give attention without gates; closed ones the output layer's bias alone."""
+    x = context.x.clone()
+    x[..., 0] = 1
+    bias = context.parameters.b_o
+    nothing = torch.zeros(context.case.d_out) if bias is None else bias
+    plain = context.compute_expected(x, _drop_gate(context.parameters)).outputs[0]
+    for sign, wanted in ((1, plain), (-1, nothing.expand_as(plain).double())):
+        gate = zero_parameters(context, "W_gate")["W_gate"]
+        gate[:, 0] = sign * FAR
+        parameters = replace_parameters(context, W_gate=gate)
+        tolerance = context.compute_expected(x, parameters).tolerances[0]
+        context.assert_close(context.run(x, parameters)[0], wanted, tolerance)
+
+
+@values(
+    *NEEDS,
+    C.NORMALISED,
+    on=compose(at_least(tokens=3, d_in=2), with_values(content=InputContent.NORMAL)),
+    limit=3,
+    hint="whose gate is it: that of the token that asks, or of those that it sees?",
+)
+def a_gate_is_made_of_the_token_that_asks(context: CaseContext) -> None:
+    """Where tokens differ in their gates alone, another token changes its own output alone."""
+    x, parameters = _give_equal_values(context)
+    token = context.case.tokens // 2
+    changed = x.clone()
+    changed[:, token, 1:] = 3 - 2 * changed[:, token, 1:]
+    before, after = context.run(x, parameters)[0], context.run(changed, parameters)[0]
+    expected = context.compute_expected(changed, parameters)
+    others = [row for row in range(context.case.tokens) if row != token]
+    what = f"output of others than token {token}"
+    tolerance = expected.tolerances[0][:, others]
+    context.assert_unchanged(after[:, others], before[:, others], tolerance, what)
+    context.assert_close(after, expected.outputs[0], expected.tolerances[0])
+
+
+def _give_equal_values(context: CaseContext) -> tuple[Tensor, Parameters]:
+    """Return tokens and parameters by which all values of a head are the same."""
+    x = context.x.clone()
+    x[..., 0] = 1
+    column = torch.zeros_like(context.parameters.W_v)
+    column[:, 0] = context.parameters.W_v[:, 0]
+    return x, replace_parameters(context, W_v=column)
+
+
+@weights(*NEEDS, C.NORMALISED, limit=3, hint=GATE_HINT, essential=True)
+def equal_values_come_through_the_gate(context: CaseContext) -> None:
+    """When all values are equal, every output is that value through its token's gate."""
+    x, parameters = _give_equal_values(context)
+    expected = context.compute_expected(x, parameters)
+    value = project_output(parameters, merge_heads(expected.exact.value), x)
+    context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
+
+
+@heads(
+    *NEEDS,
+    C.MODULE,
+    on=at_least(heads=2, head_dim=2),
+    limit=3,
+    hint="row c of the gate's layer is for number c of the merged heads",
+)
+def each_number_has_a_gate_of_its_own(context: CaseContext) -> None:
+    """Another row of the gate's layer changes that number of the merged heads, and no other."""
+    identity = make_identity_projection(context)
+    base = replace_parameters(context, **identity)
+    before = context.run(parameters=base)[0]
+    assert base.W_gate is not None, "the contract has a gate"
+    for row in {0, context.case.d_out - 1}:
+        gate = base.W_gate.clone()
+        gate[row] *= -2
+        changed = replace_parameters(context, **identity, W_gate=gate)
+        after = context.run(parameters=changed)[0]
+        others = [column for column in range(context.case.d_out) if column != row]
+        tolerance = context.compute_expected(parameters=changed).tolerances[0][..., others]
+        what = f"output outside column {row}"
+        context.assert_unchanged(after[..., others], before[..., others], tolerance, what)
+
+
+@gradients(
+    *NEEDS,
+    C.MODULE,
+    C.STABLE,
+    after=(it_equals_the_equation, the_gradients_of_the_weights_are_right),
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="exponentials of large numbers overflow, and ∞ / ∞ is NaN",
+)
+def far_gates_have_finite_gradients(context: CaseContext) -> None:
+    """Gates of numbers far from zero spoil no gradient."""
+    assert context.parameters.W_gate is not None, "the contract has a gate"
+    parameters = replace_parameters(context, W_gate=FACTOR * context.parameters.W_gate)
+    own = context.compute_gradients(context.cotangent, parameters=parameters)
+    exact = context.compute_exact_gradients(context.cotangent, parameters=parameters)
+    assert_close_to_exact(context, own, exact, ("x", *(n for n, _ in parameters.items())))

@@ -1,0 +1,194 @@
+"""A sink takes a share of every softmax of its head, and has no value: the rest is less than one.
+
+Weights that sum to less than one need not average, and a constant added to all scores counts. What
+holds instead is claimed here: of what is left, of sinks far below and far above all scores, of
+heads, of a constant added to scores and sinks, and of gradients.
+"""
+
+import torch
+from torch import Tensor
+
+from properties.case import InputContent
+from properties.cases.case_tensors import round_to_dtype
+from properties.cases.case_transforms import at_least, compose, with_values
+from properties.contract import Capability
+from properties.families.comparisons import assert_right_with
+from properties.families.contract import FORM
+from properties.families.gradients import assert_close_to_exact
+from properties.families.parameter_transforms import (
+    make_identity_projection,
+    project_output,
+    replace_parameters,
+)
+from properties.families.values import it_equals_the_equation
+from properties.harness import tomography
+from properties.harness.case_context import CaseContext
+from properties.oracle import get_scale
+from properties.property import PropertyFamily, PropertyGroup
+from reference import Parameters, merge_heads
+
+weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
+heads = PropertyFamily(PropertyGroup.HEADS, FORM)
+gradients = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
+C = Capability
+NEEDS = (C.SINKS, C.PROJECTED, C.TOKENS)
+SHARE_HINT = "a sink adds exp(sink) to the sum of the exponentials, nothing else"
+FAR = 1e4
+"""a sink so far from usual scores that the smaller exponential vanishes in any dtype"""
+KEY_STEP = 64.0
+"""how much is added to each number of the keys; a power of two"""
+
+
+def _get_sinks(context: CaseContext) -> Tensor:
+    assert context.parameters.sinks is not None, "the contract has sinks"
+    return context.parameters.sinks
+
+
+@weights(*NEEDS, on=tomography.fit_for_recovery, limit=3, hint=SHARE_HINT, essential=True)
+def the_weights_are_what_the_sinks_leave(context: CaseContext) -> None:
+    """The weights are the softmax of a query's scaled scores and the sink, without the sink's."""
+    recovered = context.compute_once(tomography.recover_weights)
+    context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
+
+
+@weights(*NEEDS, limit=3, hint=SHARE_HINT)
+def the_weights_sum_to_what_the_sink_leaves(context: CaseContext) -> None:
+    """When all values are equal, the output is that value times what the sink leaves."""
+    x = context.x.clone()
+    x[..., 0] = 1
+    column = torch.zeros_like(context.parameters.W_v)
+    column[:, 0] = context.parameters.W_v[:, 0]
+    parameters = replace_parameters(context, W_v=column)
+    expected = context.compute_expected(x, parameters)
+    left = merge_heads(_compute_left(context, expected.exact.scores) * expected.exact.value)
+    output = context.run(x, parameters)[0]
+    context.assert_close(output, project_output(parameters, left, x), expected.tolerances[0])
+
+
+def _compute_left(context: CaseContext, scores: Tensor) -> Tensor:
+    """Return what is left of each query's unit: e^lse / (e^lse + e^sink), of the scores it sees."""
+    visible = context.may_attend(context.case.tokens, context.mask)
+    seen = scores if visible is None else scores.masked_fill(~visible, -torch.inf)
+    lse = seen.logsumexp(-1, keepdim=True)
+    return torch.sigmoid(lse - _get_sinks(context)[:, None, None])
+
+
+@weights(*NEEDS, C.CAUSAL, limit=3, hint="the mask is of keys: it never hides the sink")
+def the_first_token_shares_with_the_sink(context: CaseContext) -> None:
+    """The first output is a share of the first token's own value: the sink takes the rest."""
+    first = context.compute_expected(context.x[:, :1])
+    context.assert_close(context.output[:, :1], first.outputs[0], context.tolerance[:, :1])
+
+
+@weights(
+    *NEEDS,
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="what does a very low sink add to the sum of the exponentials?",
+)
+def sinks_far_below_the_scores_take_nothing(context: CaseContext) -> None:
+    """With sinks far below all scores the output is that of attention without sinks."""
+    lowest = replace_parameters(context, sinks=torch.full_like(_get_sinks(context), -FAR))
+    plain = Parameters(**{n: t for n, t in context.parameters.items() if n != "sinks"})
+    context.assert_matches_oracle(
+        context.run(parameters=lowest), context.compute_expected(parameters=plain)
+    )
+
+
+@weights(
+    *NEEDS,
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="what do the keys get if the sink is far above all scores?",
+)
+def sinks_far_above_the_scores_take_all(context: CaseContext) -> None:
+    """With sinks far above all scores nothing is left but the output layer's bias."""
+    highest = replace_parameters(context, sinks=torch.full_like(_get_sinks(context), FAR))
+    bias = context.parameters.b_o
+    nothing = torch.zeros(context.case.d_out) if bias is None else bias
+    tolerance = context.compute_expected(parameters=highest).tolerances[0]
+    output = context.run(parameters=highest)[0]
+    context.assert_close(output, nothing.expand_as(output).double(), tolerance)
+
+
+@weights(
+    *NEEDS,
+    C.DOT_PRODUCT,
+    on=with_values(dtype="float64"),
+    dtypes=("float64",),
+    limit=2,
+    hint="the sink is a score like those of the keys, but for the scale",
+)
+def a_constant_added_to_scores_and_sinks_cancels(context: CaseContext) -> None:
+    """The same number added to all scores and to the sink changes nothing."""
+    x, case, p = context.x.clone(), context.case, context.parameters
+    x[..., 0] = 1
+    queries, keys = torch.zeros_like(p.W_q), p.W_k.clone()
+    queries[:, 0] = 1
+    still = {"W_q": queries, "b_q": torch.zeros(case.d_out).double()}
+    keys[:, 0] += KEY_STEP
+    step = KEY_STEP * case.head_dim * get_scale(context.contract, case)
+    before = replace_parameters(context, **still)
+    after = replace_parameters(context, **still, W_k=keys, sinks=_get_sinks(context) + step)
+    tolerance = context.compute_expected(x, after).tolerances[0]
+    got, previous = context.run(x, after)[0], context.run(x, before)[0]
+    context.assert_unchanged(got, previous, tolerance)
+
+
+@heads(
+    *NEEDS,
+    C.HEADS,
+    C.MODULE,
+    on=at_least(heads=2, tokens=2),
+    limit=2,
+    hint="head 0 has the first sink, head 1 the second, …",
+)
+def each_head_has_a_sink_of_its_own(context: CaseContext) -> None:
+    """Another sink for one head changes what that head gives, and no other's."""
+    d, identity = context.case.head_dim, make_identity_projection(context)
+    base = replace_parameters(context, **identity)
+    before = context.run(parameters=base)[0]
+    for head in {0, context.case.heads - 1}:
+        sinks = _get_sinks(context).clone()
+        sinks[head] += 2
+        changed = replace_parameters(context, **identity, sinks=sinks)
+        after = context.run(parameters=changed)[0]
+        others = [c for c in range(context.case.d_out) if c // d != head]
+        tolerance = context.compute_expected(parameters=changed).tolerances[0][..., others]
+        what = f"output outside head {head}"
+        context.assert_unchanged(after[..., others], before[..., others], tolerance, what)
+
+
+@gradients(
+    *NEEDS,
+    C.MODULE,
+    after=(it_equals_the_equation,),
+    on=compose(at_least(tokens=2), with_values(content=InputContent.NORMAL)),
+    limit=2,
+    hint="the largest of scores and sink is subtracted from all of them",
+)
+def far_sinks_have_finite_gradients(context: CaseContext) -> None:
+    """Sinks far above or below all scores spoil no gradient."""
+    for far in (FAR, -FAR):
+        sinks = round_to_dtype(_get_sinks(context) + far, context.case)
+        parameters = replace_parameters(context, sinks=sinks)
+        own = context.compute_gradients(context.cotangent, parameters=parameters)
+        exact = context.compute_exact_gradients(context.cotangent, parameters=parameters)
+        assert_close_to_exact(context, own, exact, ("x", *(n for n, _ in parameters.items())))
+
+
+@weights(
+    *NEEDS,
+    C.STATED,
+    C.STABLE,
+    after=(it_equals_the_equation,),
+    on=with_values(dtype="float64"),
+    dtypes=("float64",),
+    limit=2,
+    hint="exponentials overflow: what is subtracted from scores and sinks?",
+)
+def scores_and_sinks_in_the_millions_are_survived(context: CaseContext) -> None:
+    """Scores and sinks of a few million overflow nothing and still give the right answer."""
+    factor = 3e6 / (float(context.expected.exact.scores.abs().max()) or 1.0)
+    larger = {n: t * factor for n, t in context.parameters.items() if n in ("W_q", "b_q", "sinks")}
+    assert_right_with(context, replace_parameters(context, **larger))

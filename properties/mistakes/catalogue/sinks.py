@@ -1,0 +1,119 @@
+"""Mistakes about sinks, the scores that take a share of the weights and have no value."""
+
+from collections.abc import Sequence
+
+import torch
+
+from properties.contract import Capability
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.steps import sinks
+from properties.mistakes.steps.sinks import with_changed_sinks, with_denominator_plus
+
+SINKS: Sequence[Mistake] = (
+    define_mistake(
+        "sinks_without_effect",
+        "The sinks take nothing: the weights of each query still sum to one.",
+        "softmax | sum",
+    ).simulated_by(normalise=sinks.without_sinks),
+    define_mistake(
+        "sinks_scaled",
+        "The sinks are divided by the root of {width}, as the scores are; they should not be.",
+        "scale | softmax",
+    ).simulated_by(normalise=with_changed_sinks(lambda s, t: t * s.inputs.scale)),
+    define_mistake(
+        "sinks_negated", "The sinks have the wrong sign: a high one takes little.", "softmax | exp"
+    ).simulated_by(normalise=with_changed_sinks(lambda s, t: -t)),
+    define_mistake(
+        "one_sink_for_all_heads",
+        "All heads have the same sink; each should have its own.",
+        "softmax",
+        needs=Capability.HEADS,
+    ).simulated_by(
+        {"normalise": with_changed_sinks(lambda s, t: t[:1].expand_as(t))},
+        {"normalise": with_changed_sinks(lambda s, t: t[-1:].expand_as(t))},
+        {"normalise": with_changed_sinks(lambda s, t: t.mean().expand_as(t))},
+        {"normalise": with_changed_sinks(lambda s, t: t.sum().expand_as(t))},
+        {"normalise": with_changed_sinks(lambda s, t: t.logsumexp(0).expand_as(t))},
+        {"normalise": with_changed_sinks(lambda s, t: t.amax().expand_as(t))},
+    ),
+    define_mistake(
+        "sinks_of_other_heads",
+        "The sinks are in another order than the heads: head 0 should have the first one.",
+        "softmax",
+        needs=Capability.HEADS,
+    ).simulated_by(
+        {"normalise": with_changed_sinks(lambda s, t: t.flip(0))},
+        {"normalise": with_changed_sinks(lambda s, t: t.roll(1, 0))},
+        {"normalise": with_changed_sinks(lambda s, t: t.roll(-1, 0))},
+    ),
+    define_mistake(
+        "sinks_of_zero",
+        "The sinks are not used: 1 is added to the sum of the exponentials, as by sinks of 0.",
+        "sum | exp | softmax",
+    ).simulated_by(
+        {"normalise": with_changed_sinks(lambda s, t: 0 * t)},
+        {"normalise": with_denominator_plus(torch.ones_like)},
+    ),
+    define_mistake(
+        "sinks_not_exponentiated",
+        "The sinks themselves are added to the sum of the exponentials, not their exponentials.",
+        "sum | exp",
+    ).simulated_by(
+        {"normalise": with_changed_sinks(lambda s, t: t.log())},
+        {"normalise": with_denominator_plus(lambda t: t)},
+    ),
+    define_mistake(
+        "sinks_beside_the_maximum",
+        "Each row's largest score is subtracted from the scores, and not from the sink.",
+        "max | exp",
+    ).simulated_by(normalise=with_denominator_plus(lambda t: t.exp())),
+    define_mistake(
+        "sinks_counted_for_every_key",
+        "The sink counts once for every key; it should count once for each query.",
+        "softmax | sum",
+    ).simulated_by(normalise=sinks.counted_for_every_key),
+    define_mistake(
+        "first_key_cut_off",
+        "Of the weights with the sink's, the first key's is cut off and not the sink's, "
+        "so that each value is multiplied by the weight of the next one.",
+        "softmax",
+    ).simulated_by(normalise=sinks.kept_in_place_of_first_key),
+    define_mistake(
+        "sinks_given_to_a_key",
+        "What the sink takes is given to a token; it should be lost.",
+        "softmax",
+    ).simulated_by({"normalise": sinks.given_to(0)}, {"normalise": sinks.given_to(-1)}),
+    define_mistake(
+        "sinks_hidden_from_the_first_token",
+        "For the first token the sink is hidden; no mask should hide it.",
+        "fill | softmax",
+    ).simulated_by(normalise=sinks.hidden_from_first_query),
+    define_mistake(
+        "weights_multiplied_by_sinks",
+        "The weights are multiplied by the sigmoids of the sinks, whatever the scores are.",
+        "sigmoid | softmax",
+    ).simulated_by(normalise=sinks.multiplied_by_sigmoids),
+    define_mistake(
+        "share_of_the_sinks_kept",
+        "The weights are multiplied by the share that the sink takes, not by what it leaves.",
+        "sigmoid | softmax",
+    ).simulated_by(normalise=sinks.multiplied_by_what_is_lost),
+    define_rare_mistake(
+        "sinks_added_to_weights",
+        "The sinks are added to the weights, after the softmax.",
+        "softmax",
+    ).simulated_by(normalise=sinks.added_to_weights),
+    define_rare_mistake(
+        "sinks_changed",
+        "The sinks do not count as they are: they go through a function first.",
+        "relu | sigmoid | softmax",
+    ).simulated_by(
+        {"normalise": with_changed_sinks(lambda s, t: t.relu())},
+        {"normalise": with_changed_sinks(lambda s, t: t.abs())},
+        {"normalise": with_changed_sinks(lambda s, t: t.sigmoid())},
+        {"normalise": with_changed_sinks(lambda s, t: t.tanh())},
+        {"normalise": with_changed_sinks(lambda s, t: t.exp())},
+        {"normalise": with_changed_sinks(lambda s, t: t.softmax(0))},
+        {"normalise": with_changed_sinks(lambda s, t: 2 * t)},
+    ),
+)

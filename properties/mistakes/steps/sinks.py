@@ -1,0 +1,89 @@
+"""Faulty steps: sinks that count for too little or too much, or of another head."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from properties.mistakes.pipeline import PipelineState, softmax_with_sinks
+
+Change = Callable[[PipelineState, Tensor], Tensor]
+"""changes the sinks of all heads"""
+
+
+def _get_sinks(s: PipelineState) -> Tensor:
+    if s.p.sinks is None:
+        raise ValueError("there are no sinks")
+    return s.p.sinks
+
+
+def _weigh(s: PipelineState, sinks: Tensor) -> Tensor:
+    """Return the weights of the keys, and last those of the sinks."""
+    return softmax_with_sinks(s.masked_scores, sinks)
+
+
+def without_sinks(s: PipelineState) -> Tensor:
+    return torch.softmax(s.masked_scores, dim=-1)
+
+
+def with_changed_sinks(change: Change) -> Callable[[PipelineState], Tensor]:
+    """Use other sinks than those of the heads."""
+    return lambda s: _weigh(s, change(s, _get_sinks(s)))[..., :-1]
+
+
+def with_denominator_plus(
+    extra: Callable[[Tensor], Tensor],
+) -> Callable[[PipelineState], Tensor]:
+    """Add something else to the sum of the exponentials than those of the sinks."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        top = s.masked_scores.amax(-1, keepdim=True)
+        exponentials = (s.masked_scores - top).exp()
+        added = extra(_get_sinks(s)).view(-1, 1, 1)
+        return exponentials / (exponentials.sum(-1, keepdim=True) + added)
+
+    return normalise
+
+
+def counted_for_every_key(s: PipelineState) -> Tensor:
+    return _weigh(s, _get_sinks(s) + math.log(s.inputs.keys))[..., :-1]
+
+
+def kept_in_place_of_first_key(s: PipelineState) -> Tensor:
+    """Cut off the first column instead of the last: every weight goes to the key before its own."""
+    return _weigh(s, _get_sinks(s))[..., 1:]
+
+
+def given_to(key: int) -> Callable[[PipelineState], Tensor]:
+    """Give what the sinks take to one key."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        weights = _weigh(s, _get_sinks(s))
+        kept = weights[..., :-1].clone()
+        kept[..., key] += weights[..., -1]
+        return kept
+
+    return normalise
+
+
+def hidden_from_first_query(s: PipelineState) -> Tensor:
+    weights = _weigh(s, _get_sinks(s))[..., :-1]
+    return torch.cat([without_sinks(s)[..., :1, :], weights[..., 1:, :]], dim=-2)
+
+
+def multiplied_by_sigmoids(s: PipelineState) -> Tensor:
+    return without_sinks(s) * torch.sigmoid(_get_sinks(s)).view(-1, 1, 1)
+
+
+def multiplied_by_what_is_lost(s: PipelineState) -> Tensor:
+    return without_sinks(s) * _weigh(s, _get_sinks(s))[..., -1:]
+
+
+def added_to_weights(s: PipelineState) -> Tensor:
+    return without_sinks(s) + _get_sinks(s).view(-1, 1, 1)
+
+
+def cut(s: PipelineState) -> Tensor:
+    """Let no gradient through to the sinks."""
+    return _weigh(s, _get_sinks(s).detach())[..., :-1]
