@@ -2,12 +2,15 @@
 
 import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from grader import fault, files, terminal
+from grader.sandbox.grader_side import launch
+from grader.sandbox.grader_side.launch import Zygote
 from grader.ui import course_commands, exercise_commands
 from grader.ui.author_command import author
 from grader.ui.bank_commands import bank
@@ -36,14 +39,15 @@ from grader.ui.replay_command import replay_case
 from grader.ui.user_errors import is_user_error
 from grader.ui.verify_command import verify
 
+GetZygote = Callable[[str], Zygote | None]
+"""returns a zygote for grading on this device, where there can be one"""
 EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to the submission's
 
 
 def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
-    """Start a zygote, if the system has one, while this process imports its modules."""
-    from grader.sandbox.grader_side import launch
-
-    return launch.start_zygote_for(device) or contextlib.nullcontext()
+    """Get a zygote, if the system has one, before this process imports its modules."""
+    get_zygote: GetZygote = click.get_current_context().find_root().obj
+    return get_zygote(device) or contextlib.nullcontext()
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -317,11 +321,14 @@ for command in (*OWN, *exercise_commands.COMMANDS, *course_commands.COMMANDS):
     cli.add_command(command)
 
 
-def main() -> None:
-    """Run the command; every error is reported in one line, without a traceback."""
+def main(get_zygote: GetZygote = launch.start_zygote_for, name: str | None = None) -> None:
+    """Run the command; every error is reported in one line, without a traceback.
+
+    `name` is what messages call the program, if they cannot know it from how it was started.
+    """
     with terminal.guard_streams():
         try:
-            cli(standalone_mode=False)
+            cli(standalone_mode=False, obj=get_zygote, prog_name=name)
         except click.exceptions.Abort:
             fail("interrupted")
         except click.ClickException as error:
@@ -333,7 +340,7 @@ def main() -> None:
             fail(str(error) if is_user_error(error) else fault.describe(error))
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     """Print a line on standard error and exit."""
     click.echo(f"headcheck: {message}", err=True)
     sys.exit(EXIT_ERROR)
