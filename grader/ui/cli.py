@@ -4,13 +4,11 @@ import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from grader import fault, files, terminal
-from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import Zygote
 from grader.ui import course_commands, exercise_commands
 from grader.ui.author_command import author
 from grader.ui.bank_commands import bank
@@ -39,7 +37,10 @@ from grader.ui.replay_command import replay_case
 from grader.ui.user_errors import is_user_error
 from grader.ui.verify_command import verify
 
-GetZygote = Callable[[str], Zygote | None]
+if TYPE_CHECKING:
+    from grader.sandbox.grader_side.launch import Zygote
+
+GetZygote = Callable[[str], "Zygote | None"]
 """returns a zygote for grading on this device, where there can be one"""
 EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to the submission's
 
@@ -116,7 +117,8 @@ def grade(
     """
     course = course_commands.pop_course_options(options)
     options["search"] = parse_search(search)
-    with contextlib.nullcontext() if course else _prestart_zygote(options["device"]) as server:
+    elsewhere = course is not None and course["cluster"] is not None
+    with contextlib.nullcontext() if elsewhere else _prestart_zygote(options["device"]) as server:
         from grader import run
         from grader.report.feedback import redact_report
         from grader.seed import choose_grading_seed
@@ -131,7 +133,7 @@ def grade(
             files.ensure_writable(out)  # rather than fail after an hour
         if course is not None:
             report = course_commands.grade_into_store(
-                paths, settings, level, course, trusted=trusted
+                paths, settings, level, course, trusted=trusted, ahead=server
             )
         else:
             complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server)
@@ -321,7 +323,14 @@ for command in (*OWN, *exercise_commands.COMMANDS, *course_commands.COMMANDS):
     cli.add_command(command)
 
 
-def main(get_zygote: GetZygote = launch.start_zygote_for, name: str | None = None) -> None:
+def _start_zygote(device: str) -> "Zygote | None":
+    """Start one, while this process imports its modules."""
+    from grader.sandbox.grader_side import launch
+
+    return launch.start_zygote_for(device)
+
+
+def main(get_zygote: GetZygote = _start_zygote, name: str | None = None) -> None:
     """Run the command; every error is reported in one line, without a traceback.
 
     `name` is what messages call the program, if they cannot know it from how it was started.

@@ -1,37 +1,36 @@
-"""The program `headcheck`: the command, in a process that imports torch before it knows what to grade.
+"""The program `headcheck`: the command, in a process that imports torch before it knows its task.
 
 Theory of operation
-    The grader process and the zygote both need torch, and the one must be forked from the other for
-    it to be imported once. But every submission can read what was in a zygote's memory when it was
-    forked: it must not know the environment, the arguments (`--seed`) or the files of the command.
+    The grader process and the zygote both need torch, so one must be forked from the other for it
+    to be imported once. But every submission can read what was in a zygote's memory when it was
+    forked: that must not be the environment, the arguments (`--seed`) or the files of a command.
 
-    So a command that needs a zygote starts over. It keeps its arguments and its environment in a file
-    in memory, and replaces itself by this program, with an environment that has nothing of the
-    caller's. The program imports torch, forks the zygote, which closes that file unread, and only
-    then reads it and goes on as the command that was given. It is the same process all the time, so
-    its number, its terminal, its signals and its exit code stay those of the command.
+    So a command that needs a zygote starts over. It keeps its arguments and its environment in a
+    file in memory, and replaces itself by this program, in an environment that has nothing of the
+    caller's. The program imports torch and forks the zygote, which closes that file unread. Only
+    then does it read the file, and go on as the command that was given. It is the same process all
+    the time, so its number, its terminal, its signals and its exit code stay those of the command.
 
     Started over as: python -m grader.ui.program FD
 """
 
 import gc
 import os
-import pickle
 import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
-from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import Zygote
-from grader.sandbox.server_side import zygote
+from grader import fault
+from grader.ui import cli
+
+if TYPE_CHECKING:
+    from grader.sandbox.grader_side.launch import Zygote
 
 
 def main() -> None:
     """Run the command."""
-    from grader.ui import cli
-
     cli.main(start_over)
 
 
@@ -41,7 +40,7 @@ class GivenCommand:
 
     name: str
     """what messages call the program"""
-    arguments: list[bytes]
+    arguments: tuple[bytes, ...]
     environment: Mapping[bytes, bytes]
     encodings: tuple[str, str]
     """of standard output and standard error"""
@@ -58,42 +57,59 @@ class GivenCommand:
 
 def start_over(device: str) -> None:
     """Replace this process by one that has a zygote, if there can be one for this device."""
-    if not launch.can_have_zygote(device):
-        return
+    import pickle
+
     import click
 
+    from grader.sandbox.grader_side import launch
+
+    if not launch.can_have_zygote(device):
+        return
     given = GivenCommand(
         click.get_current_context().find_root().info_name or "headcheck",
-        [os.fsencode(argument) for argument in sys.argv],
+        tuple(os.fsencode(argument) for argument in sys.argv),
         dict(os.environb),
         (sys.stdout.encoding, sys.stderr.encoding),
     )
     kept = os.memfd_create("command", flags=0)  # no MFD_CLOEXEC: the program inherits it
-    with open(kept, "wb", closefd=False) as file:  # noqa: PTH123 - no path, but a descriptor
+    with open(kept, "wb", closefd=False) as file:
         pickle.dump(given, file)
-    command = [sys.executable, "-m", __name__, str(kept)]
+    command = [sys.executable, "-m", "grader.ui.program", str(kept)]
     os.execve(sys.executable, command, launch.make_environment())
 
 
 def go_on(kept: int) -> None:
     """Import torch, fork a zygote, then run the command that was kept in this file."""
-    from grader.ui import cli
-
-    gc.disable()
-    try:
-        ahead = launch.adopt_zygote(*zygote.fork_zygote())
-    except KeyboardInterrupt:
-        cli.fail("interrupted")
-    gc.enable()
+    zygote = fork_zygote()
     given = read_command(kept)
     given.take_on()
-    with ahead:
-        cli.main(lambda device: ahead, given.name)
+    with zygote:
+        cli.main(lambda device: zygote, given.name)
+
+
+def fork_zygote() -> "Zygote":
+    """Import torch and fork a zygote. If that fails, say so and exit."""
+    from grader.sandbox.grader_side import launch
+    from grader.sandbox.server_side import zygote
+
+    gc.disable()  # there is little garbage, and much to look through
+    try:
+        return launch.adopt_zygote(*zygote.fork_zygote())
+    except KeyboardInterrupt:
+        cli.fail("interrupted")
+    except SystemExit as refusal:
+        cli.fail(str(refusal))
+    except Exception as error:
+        cli.fail(fault.describe(error))
+    finally:
+        gc.enable()
 
 
 def read_command(kept: int) -> GivenCommand:
     """Read the command, and close the file."""
-    with open(kept, "rb") as file:  # noqa: PTH123 - no path, but a descriptor
+    import pickle
+
+    with open(kept, "rb") as file:
         file.seek(0)
         given: GivenCommand = pickle.load(file)
     return given

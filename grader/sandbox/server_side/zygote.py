@@ -7,9 +7,9 @@ Theory of operation
     packages with answers. The zygote learns by name, with file descriptors, what to run: no secret
     ever reaches it.
 
-    There are two ways to get one. A command becomes such a process itself, imports torch, forks the
-    zygote, and only then learns what it is to grade (`fork_zygote`, `grader/ui/program.py`). Whoever
-    holds secrets or has threads already, such as a notebook, starts the zygote as a new interpreter.
+    There are two ways to get one. A command becomes such a process itself, imports torch, forks
+    the zygote, and only then learns what it is to grade (`fork_zygote`, `grader/ui/program.py`).
+    Whoever holds secrets or has threads already starts the zygote as a new interpreter (`main`).
 
     It must have a single thread when it forks, as a fork server must. It ends with the process that
     started it, and all forked processes end with it. The kernel ensures that, so it holds for
@@ -61,7 +61,8 @@ def fork_zygote() -> tuple[int, socket.socket]:
     """Import torch and fork a zygote; return its pid, and the socket on which it takes requests.
 
     The zygote and what it forks can read whatever is in this process's memory now, so there must be
-    no secret in it. It keeps standard output and standard error, and no other file.
+    no secret in it. The zygote keeps standard output and standard error, and no other file. Raises
+    SystemExit if this process has threads.
     """
     load_torch()
     refuse_threads()
@@ -88,14 +89,16 @@ def _be_forked_zygote(control_fd: int, grader_process: int) -> NoReturn:
         os.dup2(control_fd, CONTROL_FD)
         kernel.close_from(CONTROL_FD + 1)
         serve(socket.socket(fileno=CONTROL_FD), os.pidfd_open(grader_process))
-    except SystemExit:
-        os._exit(EXIT_FAILED)
+    except SystemExit as refusal:
+        os.write(sys.stderr.fileno(), f"{refusal}\n".encode())
     except BaseException:
         traceback.print_exc()
-        os._exit(EXIT_FAILED)
+    os._exit(EXIT_FAILED)
 
 
-def serve(control: socket.socket, grader_process: int, *, ends_with_thread: bool = True) -> NoReturn:
+def serve(
+    control: socket.socket, grader_process: int, *, ends_with_thread: bool = True
+) -> NoReturn:
     """Warm up, then serve until the grader process has ended."""
     warm_up()
     refuse_threads()
@@ -131,10 +134,6 @@ def warm_up() -> None:
     y = torch.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0]
     y = torch.nn.functional.scaled_dot_product_attention(y, y, y) @ torch.randn(8, 8)
     torch.autograd.grad(y.softmax(-1), [x], torch.ones_like(y))
-    # The first operation on the meta device imports more of torch.
-    scores = torch.ones(2, 2, device="meta").tril()
-    weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1)
-    torch.nn.functional.dropout(weights @ scores, 0.5)
     warmup.warm_up()
     assert grader.sandbox.worker.serve.serve_requests is not None
     assert grader.sandbox.server_side.server.begin is not None
