@@ -47,8 +47,15 @@ EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to 
 
 def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
     """Get a zygote, if the system has one, before this process imports its modules."""
-    get_zygote: GetZygote = click.get_current_context().find_root().obj
+    get_zygote: GetZygote = click.get_current_context().find_root().obj or _start_zygote
     return get_zygote(device) or contextlib.nullcontext()
+
+
+def _start_zygote(device: str) -> "Zygote | None":
+    """Start one, while this process imports its modules."""
+    from grader.sandbox.grader_side import launch
+
+    return launch.start_zygote_for(device)
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -323,17 +330,11 @@ for command in (*OWN, *exercise_commands.COMMANDS, *course_commands.COMMANDS):
     cli.add_command(command)
 
 
-def _start_zygote(device: str) -> "Zygote | None":
-    """Start one, while this process imports its modules."""
-    from grader.sandbox.grader_side import launch
-
-    return launch.start_zygote_for(device)
-
-
-def main(get_zygote: GetZygote = _start_zygote, name: str | None = None) -> None:
+def main(get_zygote: GetZygote | None = None, name: str | None = None) -> None:
     """Run the command; every error is reported in one line, without a traceback.
 
-    `name` is what messages call the program, if they cannot know it from how it was started.
+    A command that needs a zygote gets it from `get_zygote`, or starts one. `name` is what messages
+    call the program, if they cannot know it from how it was started.
     """
     with terminal.guard_streams():
         try:

@@ -20,10 +20,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from grader import fault
-from grader.ui import cli
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from grader.sandbox.grader_side.launch import Zygote
@@ -31,6 +28,8 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command."""
+    from grader.ui import cli
+
     cli.main(start_over)
 
 
@@ -81,6 +80,8 @@ def start_over(device: str) -> None:
 def go_on(kept: int) -> None:
     """Import torch, fork a zygote, then run the command that was kept in this file."""
     zygote = fork_zygote()
+    from grader.ui import cli  # not before: what the zygote needs not know, it has not loaded
+
     given = read_command(kept)
     given.take_on()
     with zygote:
@@ -95,14 +96,24 @@ def fork_zygote() -> "Zygote":
     gc.disable()  # there is little garbage, and much to look through
     try:
         return launch.adopt_zygote(*zygote.fork_zygote())
-    except KeyboardInterrupt:
-        cli.fail("interrupted")
-    except SystemExit as refusal:
-        cli.fail(str(refusal))
-    except Exception as error:
-        cli.fail(fault.describe(error))
+    except BaseException as error:
+        fail(error)
     finally:
         gc.enable()
+
+
+def fail(error: BaseException) -> NoReturn:
+    """Say in a line why there is no zygote, and exit."""
+    from grader import fault
+    from grader.ui import cli
+
+    match error:
+        case KeyboardInterrupt():
+            cli.fail("interrupted")
+        case SystemExit():
+            cli.fail(str(error))
+        case _:
+            cli.fail(fault.describe(error))
 
 
 def read_command(kept: int) -> GivenCommand:

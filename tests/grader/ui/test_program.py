@@ -1,4 +1,4 @@
-"""The program: torch is imported once, by a process that knows nothing yet; all else is the command's."""
+"""The program: torch is imported once, before the process knows its task; all else is as given."""
 
 import os
 import re
@@ -174,6 +174,32 @@ def test_the_zygote_has_no_file_of_the_command(watched: "subprocess.Popen[str]")
         for each in open_files.values()
     )
     assert not any("memfd" in each for each in open_files.values())
+
+
+def test_a_submission_finds_nothing_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "eve.py").write_text(
+        "import os, sys\n"
+        "def is_open(fd):\n"
+        "    try:\n        os.fstat(fd)\n"
+        "    except OSError:\n        return False\n"
+        "    return True\n"
+        "def simplified_attention(x):\n"
+        "    loaded = {name.split('.')[0] for name, module in sys.modules.items() if module}\n"
+        "    rooms = loaded & {'exercises', 'properties', 'reference', 'click'}\n"
+        "    fds = [fd for fd in range(1024) if is_open(fd)]\n"
+        "    raise ValueError(f'{fds} {sorted(os.environ)} {sorted(rooms)} {sys.argv}')\n"
+    )
+    process = start(
+        *("check", "eve.py", "--seed", SEED, "--format", "json", "--exercise"),
+        "simplified_attention",
+        folder=tmp_path,
+    )
+    out, _ = process.communicate(timeout=LIMIT_S)
+    [told] = set(re.findall(r"\[0, 1, 2[^\"]*", out))
+    names = "HOME LANG MKL_NUM_THREADS MPLBACKEND NUMEXPR_NUM_THREADS OMP_NUM_THREADS"
+    names += " OPENBLAS_NUM_THREADS PATH TMPDIR"
+    assert told.startswith(f"[0, 1, 2, 3] {names.split()} []"), told
+    assert SEED not in told
 
 
 # ----------------------------------------------------------------- the same command
