@@ -72,7 +72,7 @@ def _lock_key(key: str) -> Iterator[None]:
     """
     try:
         path = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except (OSError, RuntimeError):
         yield
         return
