@@ -1,5 +1,5 @@
 """`python -m grader` is `headcheck`."""
 
-from grader.ui.cli import main
+from grader.ui.program import main
 
 main()

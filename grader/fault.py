@@ -7,7 +7,7 @@ ERROR_KIND = "fault"
 """the kind of such an error in a record"""
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """Describe an internal error, with its location for the maintainers."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"

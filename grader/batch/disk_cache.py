@@ -72,7 +72,7 @@ def _lock_key(key: str) -> Iterator[None]:
     """
     try:
         path = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except (OSError, RuntimeError):
         yield
         return
@@ -105,7 +105,7 @@ def load(key: str, properties: Iterable[Property]) -> BatchPlan | None:
     """Return the plan of this key if it is on disk; its properties are among these."""
     try:
         path = get_folder() / f"{key}.script"
-        plan = _decode_plan(path.read_bytes(), {prop.name: prop for prop in properties})
+        plan = _decode_plan(_read_frame(path), {prop.name: prop for prop in properties})
         path.touch()
     except (OSError, RuntimeError, BadFrame, struct.error, LookupError, TypeError, ValueError):
         return None
@@ -210,12 +210,18 @@ def _list_tensors(batch: BatchRequest) -> list[Tensor]:
     return [*(t for _, t in batch.tensors), *(getattr(batch, name) for name in ROW_FIELDS)]
 
 
-def _decode_plan(data: bytes, properties: Mapping[str, Property]) -> BatchPlan:
-    header, body = wire.LENGTHS.unpack(data[: wire.LENGTHS.size])
-    rest = data[wire.LENGTHS.size :]
-    if len(rest) != header + body:
-        raise BadFrame("a file that was not written to its end")
-    message = wire.decode(rest[:header], bytearray(rest[header:]))
+def _read_frame(path: Path) -> Message:
+    """Read a frame without copying it: some have 20 MB. Raises OSError, BadFrame, struct.error."""
+    with path.open("rb", buffering=0) as file:
+        header, size = wire.LENGTHS.unpack(file.read(wire.LENGTHS.size))
+        if path.stat().st_size != wire.LENGTHS.size + header + size:
+            raise BadFrame("a file that was not written to its end")
+        meta, body = file.read(header), bytearray(size)
+        file.readinto(body)
+    return wire.decode(meta, body)
+
+
+def _decode_plan(message: Message, properties: Mapping[str, Property]) -> BatchPlan:
     tensors = (tensor for _, tensor in message.tensors)
     batches = [
         _decode_batch(meta, list(islice(tensors, meta["sent"] + len(ROW_FIELDS))))

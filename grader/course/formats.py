@@ -1,4 +1,4 @@
-"""The list of export formats, and the page docs/exports.md that is made of it.
+"""The lists of export formats and layouts, and the page docs/exports.md that is made of the first.
 
     python -m grader.course.formats > docs/exports.md
 
@@ -8,6 +8,9 @@ A test compares the two. This module imports nothing heavy: the command line off
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+LAYOUT_NAMES = ("canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
+"""the names of `LAYOUTS` in `grader.course.intake.layouts`, of downloads that are graded"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ from grader.report.records import (
     get_version,
     record_seed,
 )
+from grader.sandbox.grader_side.launch import Zygote
 from grader.seed import SeedKind
 
 
@@ -70,11 +71,12 @@ def grade(
     trusted: bool,
     feedback: Feedback | None = None,
     cluster: str | None = None,
+    ahead: Zygote | None = None,
 ) -> Report:
     """Grade files without a judgement, here or on a cluster, and report on the whole intake.
 
-    The feedback level is kept with the run, from the last command that set one.
-    Raises SandboxError if submissions cannot be confined and are not trusted.
+    The feedback level is kept with the run, from the last command that set one. `ahead` is a zygote
+    that was started before. Raises SandboxError if submissions are neither confined nor trusted.
     """
     planned = manifest.build_manifest(settings, attempts, feedback or FULL_FEEDBACK)
     begin = store.resume if settings.seed.kind is SeedKind.SECRET else store.begin
@@ -94,7 +96,11 @@ def grade(
     )
     faults: list[SubmissionRecord] = []
     for group, records, sandbox in _grade_groups(
-        [each for each in groups if each.content.key not in known], settings, trusted, cluster
+        [each for each in groups if each.content.key not in known],
+        settings,
+        trusted,
+        cluster,
+        ahead,
     ):
         if sandbox is not None and sandbox != begun.manifest.sandbox:
             begun = store.update_manifest(begun, replace(begun.manifest, sandbox=sandbox))
@@ -171,7 +177,11 @@ def _read_content(submitted_file: SubmittedFile, limit: int) -> tuple[FileConten
 
 
 def _grade_groups(
-    groups: Sequence[ContentGroup], settings: Settings, trusted: bool, cluster: str | None = None
+    groups: Sequence[ContentGroup],
+    settings: Settings,
+    trusted: bool,
+    cluster: str | None = None,
+    ahead: Zygote | None = None,
 ) -> Iterator[tuple[ContentGroup, Sequence[SubmissionRecord], SandboxRecord | None]]:
     """Yield each group with its bytes and its records, as soon as it is graded.
 
@@ -189,8 +199,8 @@ def _grade_groups(
             readable[first.submission] = group
     if not readable:
         return
-    ahead = precompile_plans(list(readable), settings) if cluster is None else nullcontext()
-    with ahead, _open_sandbox(settings, trusted, cluster) as server:
+    plans = precompile_plans(list(readable), settings) if cluster is None else nullcontext()
+    with plans, _open_sandbox(settings, trusted, cluster, ahead) as server:
         level = server.isolation_level
         sandbox = SandboxRecord(level.name, level.layers, level.summary)
         for graded_file, records in run.grade_with_progress(server, list(readable), settings):
@@ -200,10 +210,12 @@ def _grade_groups(
                 yield replace(group, content=content), records, sandbox
 
 
-def _open_sandbox(settings: Settings, trusted: bool, cluster: str | None) -> Sandbox | RemoteGrader:
+def _open_sandbox(
+    settings: Settings, trusted: bool, cluster: str | None, ahead: Zygote | None
+) -> Sandbox | RemoteGrader:
     """Return the sandbox or the cluster. Raises SandboxError, and ImportError without Dask."""
     if cluster is None:
-        return run.create_sandbox(trusted=trusted, device=settings.device)
+        return run.create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
     from grader.course.cluster import Cluster
 
     return Cluster(cluster, trusted=trusted)

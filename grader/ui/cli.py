@@ -2,8 +2,9 @@
 
 import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -36,14 +37,25 @@ from grader.ui.replay_command import replay_case
 from grader.ui.user_errors import is_user_error
 from grader.ui.verify_command import verify
 
+if TYPE_CHECKING:
+    from grader.sandbox.grader_side.launch import Zygote
+
+GetZygote = Callable[[str], "Zygote | None"]
+"""returns a zygote for grading on this device, where there can be one"""
 EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to the submission's
 
 
 def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
-    """Start a zygote, if the system has one, while this process imports its modules."""
+    """Get a zygote, if the system has one, before this process imports its modules."""
+    get_zygote: GetZygote = click.get_current_context().find_root().obj or _start_zygote
+    return get_zygote(device) or contextlib.nullcontext()
+
+
+def _start_zygote(device: str) -> "Zygote | None":
+    """Start one, while this process imports its modules."""
     from grader.sandbox.grader_side import launch
 
-    return launch.start_zygote_for(device) or contextlib.nullcontext()
+    return launch.start_zygote_for(device)
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -112,7 +124,8 @@ def grade(
     """
     course = course_commands.pop_course_options(options)
     options["search"] = parse_search(search)
-    with contextlib.nullcontext() if course else _prestart_zygote(options["device"]) as server:
+    elsewhere = course is not None and course["cluster"] is not None
+    with contextlib.nullcontext() if elsewhere else _prestart_zygote(options["device"]) as server:
         from grader import run
         from grader.report.feedback import redact_report
         from grader.seed import choose_grading_seed
@@ -127,7 +140,7 @@ def grade(
             files.ensure_writable(out)  # rather than fail after an hour
         if course is not None:
             report = course_commands.grade_into_store(
-                paths, settings, level, course, trusted=trusted
+                paths, settings, level, course, trusted=trusted, ahead=server
             )
         else:
             complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server)
@@ -317,11 +330,15 @@ for command in (*OWN, *exercise_commands.COMMANDS, *course_commands.COMMANDS):
     cli.add_command(command)
 
 
-def main() -> None:
-    """Run the command; every error is reported in one line, without a traceback."""
+def main(get_zygote: GetZygote | None = None, name: str | None = None) -> None:
+    """Run the command; every error is reported in one line, without a traceback.
+
+    A command that needs a zygote gets it from `get_zygote`, or starts one. `name` is what messages
+    call the program, if they cannot know it from how it was started.
+    """
     with terminal.guard_streams():
         try:
-            cli(standalone_mode=False)
+            cli(standalone_mode=False, obj=get_zygote, prog_name=name)
         except click.exceptions.Abort:
             fail("interrupted")
         except click.ClickException as error:
@@ -333,7 +350,7 @@ def main() -> None:
             fail(str(error) if is_user_error(error) else fault.describe(error))
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     """Print a line on standard error and exit."""
     click.echo(f"headcheck: {message}", err=True)
     sys.exit(EXIT_ERROR)

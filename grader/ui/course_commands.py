@@ -13,8 +13,7 @@ import click
 
 from grader import files
 from grader.course import CourseError
-from grader.course.formats import FORMATS
-from grader.course.intake.layouts import LAYOUTS
+from grader.course.formats import FORMATS, LAYOUT_NAMES
 from grader.ui.course_options import (
     explain_missing_package,
     get_slug,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from grader.grading.settings import Settings
     from grader.report.feedback import Feedback
     from grader.report.records import Report
+    from grader.sandbox.grader_side.launch import Zygote
 
 
 def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,7 +45,7 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
         roster_option,
         click.option(
             "--layout",
-            type=click.Choice(["auto", *LAYOUTS]),
+            type=click.Choice(["auto", *LAYOUT_NAMES]),
             help="Whose download [default: auto].",
         ),
         click.option(
@@ -87,10 +87,12 @@ def grade_into_store(
     course_settings: dict[str, Any],
     *,
     trusted: bool,
+    ahead: "Zygote | None" = None,
 ) -> "Report":
     """Grade a course into its store; warn about unclear submissions on standard error.
 
-    The report is limited to what students may see; the store holds everything.
+    The report is limited to what students may see; the store holds everything. `ahead` is a zygote
+    that was started before.
     """
     name = course_settings["run"] or (settings.exercise.slug if settings.exercise else None)
     if name is None:
@@ -123,6 +125,7 @@ def grade_into_store(
                     trusted=trusted,
                     feedback=feedback,
                     cluster=course_settings["cluster"],
+                    ahead=ahead,
                 )
             except ImportError as error:
                 raise explain_missing_package(error) from None

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +34,7 @@ class ZygoteGone(Exception):
 
 @dataclass(eq=False)
 class ForkedProcess:
-    """A process that a zygote forked; its pidfd never refers to another process."""
+    """A process that was forked; its pidfd never refers to another process."""
 
     pid: int
     pidfd: int
@@ -53,6 +53,19 @@ class ForkedProcess:
         os.close(self.pidfd)
 
 
+@dataclass(eq=False)
+class ChildProcess(ForkedProcess):
+    """A zygote that this process started, and has to reap."""
+
+    reap: Callable[[], object]
+    """wait for its end"""
+
+    def close(self) -> None:
+        """Wait for its end, and close the pidfd."""
+        self.reap()
+        super().close()
+
+
 def wait_readable(fd: int, timeout: float) -> bool:
     """Wait at most so many seconds; return whether there is data, or an end, to read."""
     poll = select.poll()
@@ -65,7 +78,7 @@ class Zygote:
     """A zygote, warm or starting. Use as a context manager; leaving it ends what was forked."""
 
     control: socket.socket
-    process: subprocess.Popen[bytes] | None = None
+    process: ChildProcess | None = None
     """None if another process started the zygote"""
     warm: bool = False
     """whether the zygote has replied once"""
@@ -124,13 +137,11 @@ class Zygote:
         self.control.close()
         if self.process is None:
             return
-        if not self.warm:
-            self.process.kill()  # it has forked nothing yet, so there is no need to wait for it
-        try:
-            self.process.wait(EXIT_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        # Before it is warm it has forked nothing, so there is no need to wait for it.
+        if not self.warm or not self.process.wait(EXIT_TIMEOUT_S):
             self.process.kill()
-            self.process.wait()
+        self.process.close()
+        self.process = None
 
     def __enter__(self) -> "Zygote":
         return self
@@ -144,30 +155,44 @@ def start_zygote() -> Zygote:
     # Otherwise a socket could get the number of a closed standard stream, and receive its output.
     terminal.open_closed_streams()
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    root = str(Path(__file__).resolve().parents[3])
     arguments = [str(n) for n in (theirs.fileno(), os.getpid(), threading.get_native_id())]
     process = subprocess.Popen(
         [sys.executable, "-m", "grader.sandbox.server_side.zygote", *arguments],
         pass_fds=[theirs.fileno()],
-        env={
-            "PATH": "/usr/bin:/bin",
-            "LANG": "C.UTF-8",
-            "PYTHONPATH": root,
-            "PYTHONHASHSEED": "0",
-            "PYTHONSAFEPATH": "1",
-            # Huge pages, where the kernel has them, mean that a fork copies fewer page entries.
-            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-            # Otherwise torch creates a cache folder for its compiler, which is not used here.
-            "TORCHINDUCTOR_CACHE_DIR": "/",
-            **SINGLE_THREAD_ENV,
-        },
+        env=make_environment(),
         cwd="/",
         stdin=subprocess.DEVNULL,
     )
     theirs.close()
-    return Zygote(control, process)
+    return Zygote(control, ChildProcess(process.pid, os.pidfd_open(process.pid), process.wait))
+
+
+def adopt_zygote(pid: int, control: socket.socket) -> Zygote:
+    """Return a zygote that was forked from this process, and takes requests on this socket."""
+    return Zygote(control, ChildProcess(pid, os.pidfd_open(pid), lambda: os.waitpid(pid, 0)))
+
+
+def make_environment() -> dict[str, str]:
+    """Return the environment in which torch is imported, without anything of the caller's."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
+        "PYTHONHASHSEED": "0",
+        "PYTHONSAFEPATH": "1",
+        # Huge pages, where the kernel has them, mean that a fork copies fewer page entries.
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+        # Otherwise torch creates a cache folder for its compiler, which is not used here.
+        "TORCHINDUCTOR_CACHE_DIR": "/",
+        **SINGLE_THREAD_ENV,
+    }
 
 
 def start_zygote_for(device: str) -> Zygote | None:
-    """Start a zygote for grading on this device, where the platform supports one."""
-    return start_zygote() if sys.platform == "linux" and device == "cpu" else None
+    """Start a zygote for grading on this device, where there can be one."""
+    return start_zygote() if can_have_zygote(device) else None
+
+
+def can_have_zygote(device: str) -> bool:
+    """Return whether there can be a zygote for grading on this device."""
+    return sys.platform == "linux" and device == "cpu"

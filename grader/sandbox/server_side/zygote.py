@@ -2,10 +2,14 @@
 
 Theory of operation
     Importing and initialising torch takes one to two seconds of processor time, and every process
-    that grades needs it: each worker, and each worker's fork server. So one process does it, and
-    the others are forked from it. It starts with an empty environment, imports nothing from the
-    packages with answers, and learns by name, with file descriptors, what to run: no secret ever
-    reaches it.
+    that grades needs it: the grader process, each worker, and each one's fork server. So it is
+    imported once, in a process that starts with an empty environment and imports nothing from the
+    packages with answers. The zygote learns by name, with file descriptors, what to run: no secret
+    ever reaches it.
+
+    There are two ways to get one. A command becomes such a process itself, imports torch, forks
+    the zygote, and only then learns what it is to grade (`fork_zygote`, `grader/ui/program.py`).
+    Whoever holds secrets or has threads already starts the zygote as a new interpreter (`main`).
 
     It must have a single thread when it forks, as a fork server must. It ends with the process that
     started it, and all forked processes end with it. The kernel ensures that, so it holds for
@@ -32,31 +36,81 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from grader.sandbox.server_side import uncompiled
+from grader.sandbox.server_side import concrete_shapes, uncompiled
 from grader.sandbox.server_side.jail import kernel
 
 MAX_FDS = 3
 """file descriptors that a request carries at most"""
 EXIT_FAILED = 70
+CONTROL_FD = 3
+"""where a forked zygote has its socket: after the standard streams"""
 
 
 def main(control_fd: int, grader_process: int, thread: int) -> None:
-    """Warm up, then serve until the grader process has ended."""
+    """Be the zygote of a process that started this interpreter."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader process
+    gc.disable()  # there is little garbage, and much to look through; `serve` enables it again
     kernel.die_with(grader_process)
     control = socket.socket(fileno=control_fd)
     watched = os.pidfd_open(grader_process)
+    load_torch()
+    serve(control, watched, ends_with_thread=thread == grader_process)
+
+
+def fork_zygote() -> tuple[int, socket.socket]:
+    """Import torch and fork a zygote; return its pid, and the socket on which it takes requests.
+
+    The zygote and what it forks can read whatever is in this process's memory now, so there must be
+    no secret in it. The zygote keeps standard output and standard error, and no other file. Raises
+    SystemExit if this process has threads.
+    """
+    load_torch()
+    refuse_threads()
+    gc.freeze()  # both processes then copy fewer pages
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    grader_process = os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader process
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        _be_forked_zygote(theirs.detach(), grader_process)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    theirs.close()
+    return pid, control
+
+
+def _be_forked_zygote(control_fd: int, grader_process: int) -> NoReturn:
+    try:
+        kernel.die_with(grader_process)
+        os.chdir("/")
+        with open(os.devnull) as nothing:  # noqa: PTH123 - no path, but a device
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(control_fd, CONTROL_FD)
+        kernel.close_from(CONTROL_FD + 1)
+        serve(socket.socket(fileno=CONTROL_FD), os.pidfd_open(grader_process))
+    except SystemExit as refusal:
+        os.write(sys.stderr.fileno(), f"{refusal}\n".encode())
+    except BaseException:
+        traceback.print_exc()
+    os._exit(EXIT_FAILED)
+
+
+def serve(
+    control: socket.socket, grader_process: int, *, ends_with_thread: bool = True
+) -> NoReturn:
+    """Warm up, then serve until the grader process has ended."""
     warm_up()
     refuse_threads()
-    gc.collect()
     gc.freeze()  # forked processes then copy fewer pages
-    if thread != grader_process:  # the thread may end at any time; this process must not
+    gc.enable()
+    if not ends_with_thread:  # the thread may end at any time; this process must not
         kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)
-    ForkService(control, watched).serve()
+    ForkService(control, grader_process).serve()
 
 
-def warm_up() -> None:
-    """Import everything that grading and workers need, and initialise torch."""
+def load_torch() -> None:
+    """Import torch, to compute in one thread, without what it imports for its compiler."""
     # torch imports dill if it is installed, and dill asks for a writable folder. Any value will do:
     # nothing is written here, and every child gets a folder of its own.
     tempfile.tempdir = "/"
@@ -65,6 +119,13 @@ def warm_up() -> None:
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     uncompiled.bypass_dynamo()
+    concrete_shapes.bypass_sympy()
+
+
+def warm_up() -> None:
+    """Import everything that workers need, and have torch initialise what it uses."""
+    import torch
+
     import grader.sandbox.server_side.server
     import grader.sandbox.worker.serve
     from grader.sandbox.server_side import warmup
@@ -72,12 +133,7 @@ def warm_up() -> None:
     x = torch.randn(2, 6, 8, requires_grad=True)
     y = torch.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0]
     y = torch.nn.functional.scaled_dot_product_attention(y, y, y) @ torch.randn(8, 8)
-    # The first gradient with a cotangent imports sympy: hundreds of milliseconds.
     torch.autograd.grad(y.softmax(-1), [x], torch.ones_like(y))
-    # The first operation on the meta device imports more of torch.
-    scores = torch.ones(2, 2, device="meta").tril()
-    weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1)
-    torch.nn.functional.dropout(weights @ scores, 0.5)
     warmup.warm_up()
     assert grader.sandbox.worker.serve.serve_requests is not None
     assert grader.sandbox.server_side.server.begin is not None

@@ -145,7 +145,7 @@ def test_worker_never_waits_for_a_process_that_was_not_started(found: list[Submi
     assert zygote.process is not None
     worker = Worker(settings(2), False, None, zygote)
     zygote.process.kill()
-    zygote.process.wait()
+    assert zygote.process.wait(10)
     before = descriptors()
     for _ in range(2):  # the second time it must not believe that the first left it a line
         said: list[BaseException] = []

@@ -15,6 +15,7 @@ def tell(parent: int, fd: int, *arguments: object) -> None:
         "environment": sorted(os.environ),
         "rooms": sorted(rooms & {name.partition(".")[0] for name in sys.modules}),
         "torch": "torch" in sys.modules,
+        "needless": sorted({"sympy", "torch._dynamo"} & sys.modules.keys()),
     }
     os.write(fd, json.dumps(answer).encode())
 

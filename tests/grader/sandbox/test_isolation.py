@@ -222,7 +222,7 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         absent = ("resource", "fcntl", "grader.sandbox.server_side.server")
         sys.modules.update(dict.fromkeys(absent))
         sys.platform = "win32"
-        from grader.ui.cli import main
+        from grader.ui.program import main
         main()
     """
     (tmp_path / "ada.py").write_text(RIGHT)

@@ -63,7 +63,7 @@ def test_forked_process_has_torch_and_its_arguments(zygote: Zygote) -> None:
     told = json.loads(said(zygote, TELL, "one", [2, None]))
     assert told["given"] == [zygote.process.pid, "one", [2, None]]
     assert told["parent"] == zygote.process.pid
-    assert told["torch"] and told["rooms"] == []
+    assert told["torch"] and told["rooms"] == [] and told["needless"] == []
     assert "OMP_NUM_THREADS" in told["environment"]
     assert not any(name.startswith(("HEADCHECK", "PYTEST")) for name in told["environment"])
 

@@ -1,0 +1,56 @@
+"""Keep torch from importing sympy (0.3 s of processor time), which a gradient does not need.
+
+Before it computes a gradient with a cotangent, torch compares the shapes of the two by functions of
+a module that computes with symbols, too, and imports sympy for them. A stand-in has these functions
+for plain numbers. If it is asked for anything else, torch's own module is imported after all.
+
+This depends on internals of torch since 2.6. Where they differ, torch's own module is imported as
+before, and only time is lost.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+REPLACED = "torch.fx.experimental.symbolic_shapes"
+
+
+class ConcreteShapes(ModuleType):
+    """Stands in for torch's module, and imports it when something else is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what is asked of every module, by `inspect` for instance
+            raise AttributeError(name)
+        return getattr(load_replaced(), name)
+
+    @staticmethod
+    def expect_true(condition: Any, *more: Any) -> Any:
+        """Return a condition that holds or does not; let torch decide about any other."""
+        if type(condition) is bool:
+            return condition
+        return load_replaced().expect_true(condition, *more)
+
+    @staticmethod
+    def sym_eq(one: Any, other: Any) -> Any:
+        """Return whether two shapes are equal; let torch decide if they are not plain."""
+        shapes = (one, other)
+        if all(isinstance(shape, tuple) and _is_plain(shape) for shape in shapes):
+            return one == other
+        return load_replaced().sym_eq(one, other)
+
+
+def _is_plain(shape: tuple[Any, ...]) -> bool:
+    return all(type(size) is int for size in shape)
+
+
+def bypass_sympy() -> None:
+    """Put the stand-in in place, unless torch's own module is already there."""
+    sys.modules.setdefault(REPLACED, ConcreteShapes(REPLACED))
+
+
+def load_replaced() -> ModuleType:
+    """Return torch's own module; the first time, import it in place of the stand-in."""
+    if isinstance(sys.modules.get(REPLACED), ConcreteShapes):
+        del sys.modules[REPLACED]
+    return importlib.import_module(REPLACED)

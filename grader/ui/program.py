@@ -1,0 +1,130 @@
+"""The program `headcheck`: the command, in a process that imports torch before it knows its task.
+
+Theory of operation
+    The grader process and the zygote both need torch, so one must be forked from the other for it
+    to be imported once. But every submission can read what was in a zygote's memory when it was
+    forked: that must not be the environment, the arguments (`--seed`) or the files of a command.
+
+    So a command that needs a zygote starts over. It keeps its arguments and its environment in a
+    file in memory, and replaces itself by this program, in an environment that has nothing of the
+    caller's. The program imports torch and forks the zygote, which closes that file unread. Only
+    then does it read the file, and go on as the command that was given. It is the same process all
+    the time, so its number, its terminal, its signals and its exit code stay those of the command.
+
+    Started over as: python -m grader.ui.program FD
+"""
+
+import gc
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from grader.sandbox.grader_side.launch import Zygote
+
+
+def main() -> None:
+    """Run the command."""
+    from grader.ui import cli
+
+    cli.main(start_over)
+
+
+@dataclass(frozen=True)
+class GivenCommand:
+    """What the caller gave to a command. Names of files are bytes: encodings may differ."""
+
+    name: str
+    """what messages call the program"""
+    arguments: tuple[bytes, ...]
+    environment: Mapping[bytes, bytes]
+    encodings: tuple[str, str]
+    """of standard output and standard error"""
+
+    def take_on(self) -> None:
+        """Make them those of this process."""
+        sys.argv = [os.fsdecode(argument) for argument in self.arguments]
+        os.environb.clear()
+        os.environb.update(self.environment)
+        tempfile.tempdir = None  # to be found in this environment
+        for stream, encoding in zip((sys.stdout, sys.stderr), self.encodings, strict=True):
+            stream.reconfigure(encoding=encoding)  # type: ignore[union-attr]  # they are files
+
+
+def start_over(device: str) -> None:
+    """Replace this process by one that has a zygote, if there can be one for this device."""
+    import pickle
+
+    import click
+
+    from grader.sandbox.grader_side import launch
+
+    if not launch.can_have_zygote(device):
+        return
+    given = GivenCommand(
+        click.get_current_context().find_root().info_name or "headcheck",
+        tuple(os.fsencode(argument) for argument in sys.argv),
+        dict(os.environb),
+        (sys.stdout.encoding, sys.stderr.encoding),
+    )
+    kept = os.memfd_create("command", flags=0)  # no MFD_CLOEXEC: the program inherits it
+    with open(kept, "wb", closefd=False) as file:
+        pickle.dump(given, file)
+    command = [sys.executable, "-m", "grader.ui.program", str(kept)]
+    os.execve(sys.executable, command, launch.make_environment())
+
+
+def go_on(kept: int) -> None:
+    """Import torch, fork a zygote, then run the command that was kept in this file."""
+    zygote = fork_zygote()
+    from grader.ui import cli  # not before: what the zygote needs not know, it has not loaded
+
+    given = read_command(kept)
+    given.take_on()
+    with zygote:
+        cli.main(lambda device: zygote, given.name)
+
+
+def fork_zygote() -> "Zygote":
+    """Import torch and fork a zygote. If that fails, say so and exit."""
+    from grader.sandbox.grader_side import launch
+    from grader.sandbox.server_side import zygote
+
+    gc.disable()  # there is little garbage, and much to look through
+    try:
+        return launch.adopt_zygote(*zygote.fork_zygote())
+    except BaseException as error:
+        fail(error)
+    finally:
+        gc.enable()
+
+
+def fail(error: BaseException) -> NoReturn:
+    """Say in a line why there is no zygote, and exit."""
+    from grader import fault
+    from grader.ui import cli
+
+    match error:
+        case KeyboardInterrupt():
+            cli.fail("interrupted")
+        case SystemExit():
+            cli.fail(str(error))
+        case _:
+            cli.fail(fault.describe(error))
+
+
+def read_command(kept: int) -> GivenCommand:
+    """Read the command, and close the file."""
+    import pickle
+
+    with open(kept, "rb") as file:
+        file.seek(0)
+        given: GivenCommand = pickle.load(file)
+    return given
+
+
+if __name__ == "__main__":
+    go_on(int(sys.argv[1]))

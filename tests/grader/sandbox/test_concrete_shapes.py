@@ -1,0 +1,80 @@
+"""Gradients are computed and refused as before without sympy; who needs it gets torch's module."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+WITH_STAND_IN = """
+    from grader.sandbox.server_side import concrete_shapes
+    concrete_shapes.bypass_sympy()
+"""
+GRADIENTS = """
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    print(torch.autograd.grad(x**2, [x], torch.full((2, 3), 3.0)))
+    (x**3).backward(torch.ones(2, 3))
+    print(x.grad)
+    for wrong in (torch.ones(3, 2), torch.ones(6), torch.ones(2)):
+        try:
+            torch.autograd.grad(x**2, [x], wrong)
+        except RuntimeError as error:
+            print(error)
+"""
+USES = {
+    "symbols": """
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv, expect_true, sym_eq
+        size = ShapeEnv().create_unbacked_symint()
+        print(bool(expect_true(sym_eq((size, 2), (size, 2)))), sym_eq([1], [1]), sym_eq(2, 2))
+        print(expect_true(True), type(expect_true(size == size)))
+    """,
+    "the module": """
+        import torch.fx.experimental.symbolic_shapes as shapes
+        print(shapes.statically_known_true(3 == 3), shapes.ShapeEnv.__name__)
+    """,
+    "the meta device": """
+        mask = torch.ones(3, 3, device="meta").tril()
+        print(mask.masked_fill(mask == 0, 1.0).softmax(-1).shape)
+    """,
+    "checkpoints": """
+        from torch.utils.checkpoint import checkpoint
+        x = torch.ones(2, requires_grad=True)
+        checkpoint(torch.exp, x, use_reentrant=False).sum().backward()
+        print(x.grad)
+    """,
+}
+
+
+def run(*parts: str) -> str:
+    program = "import sys, torch\n" + "".join(map(textwrap.dedent, parts))
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    ).stdout
+
+
+def test_gradients_are_as_before_and_sympy_stays_away() -> None:
+    asks = "\nprint('sympy' in sys.modules)"
+    before, after = run(GRADIENTS, asks), run(WITH_STAND_IN, GRADIENTS, asks)
+    assert after == before.replace("True", "False")
+    assert before.count("Mismatch in shape: grad_output[0]") == 3
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_other_uses_get_what_torch_has(use: str) -> None:
+    assert run(WITH_STAND_IN, use) == run(use) != ""
+
+
+def test_looking_at_all_modules_imports_nothing() -> None:
+    look = """
+        import inspect
+        inspect.getmodule(run := type("A", (), {}))
+        print([hasattr(m, "__file__") for m in list(sys.modules.values())][:0])
+        print("sympy" in sys.modules)
+    """
+    assert run(WITH_STAND_IN, look) == "[]\nFalse\n"

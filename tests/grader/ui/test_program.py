@@ -1,0 +1,290 @@
+"""The program: torch is imported once, before the process knows its task; all else is as given."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.grader.kills import GradingRun, write_class
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+ROOT = Path(__file__).parents[3]
+ANSWER = """
+import torch
+def simplified_attention(x):
+    return torch.softmax(x @ x.T, dim=-1) @ x
+"""
+CANARY, SEED = "a-secret-of-the-caller-7f3a", "739152864035"
+LIMIT_S = 120.0
+
+
+def start(*arguments: str, folder: Path, **more: str) -> "subprocess.Popen[str]":
+    """The command as a process, in an environment with a secret."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADCHECK_TEST_CANARY": CANARY, **more}
+    return subprocess.Popen(
+        [sys.executable, "-m", "grader", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def wait_until(probe: Callable[[], object]) -> None:
+    limit = time.monotonic() + LIMIT_S
+    while not probe():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def list_session(leader: int) -> dict[int, int]:
+    """The processes of a session, and their parents."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(words[3]) == leader and words[0] not in "ZX":
+                found[int(entry.name)] = int(words[1])
+    return found
+
+
+def find_torch(pid: int) -> str | None:
+    """The address at which a process has torch: another one wherever it was loaded anew."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if "libtorch_cpu" in line:
+                return line.partition("-")[0]
+    return None
+
+
+def scan(pid: int, secrets: Mapping[str, bytes]) -> set[str]:
+    """The secrets that are somewhere in what a process may write: its heap, its stack, its data."""
+    found = set()
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if re.match(r"\S+ rw", line) and "[v" not in line:
+                first, last = (int(each, 16) for each in line.split()[0].split("-"))
+                memory.seek(first)
+                with suppress(OSError):
+                    data = memory.read(last - first)
+                    found |= {name for name, secret in secrets.items() if secret in data}
+    return found
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A command that has checked a file with a seed, and waits for the next."""
+    (tmp_path / "ada.py").write_text(ANSWER)
+    command = ("check", "ada.py", "--exercise", "simplified_attention", "--seed", SEED, "--watch")
+    process = start(*command, folder=tmp_path)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("watching: ")
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def find_zygote(leader: int) -> int:
+    [zygote] = [pid for pid, parent in list_session(leader).items() if parent == leader]
+    return zygote
+
+
+# ------------------------------------------------------------------------- one import
+
+
+def test_a_check_loads_torch_once(watched: "subprocess.Popen[str]") -> None:
+    there = list_session(watched.pid)
+    assert len(there) >= 3, "grader process, zygote, fork server"
+    addresses = {find_torch(pid) for pid in there}
+    assert len(addresses) == 1 and None not in addresses
+
+
+def test_a_class_with_two_workers_loads_torch_once(tmp_path: Path) -> None:
+    run = GradingRun(tmp_path, write_class(tmp_path / "class", 6))
+    try:
+        kinds = ("grader", "zygote", "worker", "server")
+        wait_until(lambda: all(map(run.find_by_kind, kinds)))
+        addresses = {find_torch(pid) for pid in run.list_processes()}
+    finally:
+        run.close()
+    assert len(addresses - {None}) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["check", "--help"], ["check"], ["grade"], ["list"], ["nonsense"]],
+    ids=" ".join,
+)
+def test_what_needs_no_torch_imports_none(arguments: list[str], tmp_path: Path) -> None:
+    program = (
+        "import sys, os\n"
+        f"sys.argv = ['headcheck', *{arguments!r}]\n"
+        "os.execve = None\n"  # nothing starts over
+        "from grader.ui.program import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print('torch' in sys.modules, 'rich' in sys.modules)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert ran.stdout.splitlines()[-1].split()[0] == "False", ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+# -------------------------------------------------------------------------- no secret
+
+
+def test_the_zygote_knows_nothing_of_the_command(watched: "subprocess.Popen[str]") -> None:
+    zygote = find_zygote(watched.pid)
+    secrets = {"environment": CANARY.encode(), "seed": SEED.encode(), "file": b"ada.py"}
+    assert scan(watched.pid, secrets) == set(secrets), "the scan finds what is there"
+    forked = [pid for pid, parent in list_session(watched.pid).items() if parent == zygote]
+    assert forked, "a fork server"
+    for pid in (zygote, *forked):
+        assert scan(pid, secrets) == set()
+        for name in ("environ", "cmdline"):
+            text = Path(f"/proc/{pid}/{name}").read_bytes()
+            assert not any(secret in text for secret in secrets.values())
+
+
+def test_the_zygote_has_no_file_of_the_command(watched: "subprocess.Popen[str]") -> None:
+    folder = Path(f"/proc/{find_zygote(watched.pid)}/fd")
+    open_files = {int(each.name): str(each.readlink()) for each in folder.iterdir()}
+    assert open_files.pop(0) == "/dev/null"
+    streams = [open_files.pop(fd) for fd in (1, 2)]
+    assert all(each.startswith("pipe:") for each in streams)
+    assert all(
+        each.startswith(("socket:", "anon_inode:[pidfd]", "pidfd:", "pipe:"))
+        for each in open_files.values()
+    )
+    assert not any("memfd" in each for each in open_files.values())
+
+
+def test_a_submission_finds_nothing_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "eve.py").write_text(
+        "import os, sys\n"
+        "def is_open(fd):\n"
+        "    try:\n        os.fstat(fd)\n"
+        "    except OSError:\n        return False\n"
+        "    return True\n"
+        "def simplified_attention(x):\n"
+        "    loaded = {name.split('.')[0] for name, module in sys.modules.items() if module}\n"
+        "    rooms = loaded & {'exercises', 'properties', 'reference', 'click'}\n"
+        "    fds = [fd for fd in range(1024) if is_open(fd)]\n"
+        "    raise ValueError(f'{fds} {sorted(os.environ)} {sorted(rooms)} {sys.argv}')\n"
+    )
+    process = start(
+        *("check", "eve.py", "--seed", SEED, "--format", "json", "--exercise"),
+        "simplified_attention",
+        folder=tmp_path,
+    )
+    out, _ = process.communicate(timeout=LIMIT_S)
+    [told] = set(re.findall(r"\[0, 1, 2[^\"]*", out))
+    names = "HOME LANG MKL_NUM_THREADS MPLBACKEND NUMEXPR_NUM_THREADS OMP_NUM_THREADS"
+    names += " OPENBLAS_NUM_THREADS PATH TMPDIR"
+    assert told.startswith(f"[0, 1, 2, 3] {names.split()} []"), told
+    assert SEED not in told
+
+
+# ----------------------------------------------------------------- the same command
+
+
+def test_environment_folder_and_exit_code_are_the_callers(tmp_path: Path) -> None:
+    (tmp_path / "bob.py").write_text(ANSWER.replace("dim=-1", "dim=0"))
+    process = start(
+        *("check", "bob.py", "--exercise", "simplified_attention"),
+        folder=tmp_path,
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+        PYTHONIOENCODING="ascii",
+    )
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, err) == (1, "")
+    assert out.startswith("bob.py  simplified_attention") and out.isascii()
+    assert list((tmp_path / "cache" / "headcheck").glob("*.script"))
+
+
+def test_a_name_of_a_file_in_any_bytes_arrives(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/odd\xff.py"
+    Path(os.fsdecode(path)).write_text(ANSWER)
+    process = start("check", os.fsdecode(b"odd\xff.py"), folder=tmp_path)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, err) == (0, ""), out
+
+
+def test_messages_name_the_command_as_it_was_given(tmp_path: Path) -> None:
+    process = start("check", ".", "--watch", "--exercise", "nonsense", folder=tmp_path)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 2
+    assert err.startswith("headcheck: ") and err.count("\n") == 1
+
+
+# ---------------------------------------------------------------------- how it may end
+
+
+def test_an_interrupt_while_torch_is_imported_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "ada.py").write_text(ANSWER)
+    process = start("check", "ada.py", folder=tmp_path)
+    wait_until(lambda: find_torch(process.pid))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, err) == (2, "headcheck: interrupted\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_command_leaves_nothing(
+    watched: "subprocess.Popen[str]", number: signal.Signals
+) -> None:
+    watched.send_signal(number)
+    assert watched.wait(10) == -number
+    wait_until(lambda: not list_session(watched.pid))
+
+
+def test_a_killed_zygote_is_told_of(watched: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    os.kill(find_zygote(watched.pid), signal.SIGKILL)
+    (tmp_path / "ada.py").write_text(ANSWER + "\n")
+    _, err = watched.communicate(timeout=LIMIT_S)
+    assert watched.returncode == 2
+    assert err == (
+        "headcheck: the fork server is gone: it was killed, or memory ran out; "
+        "give the command again\n"
+    )
+
+
+def test_an_import_that_fails_is_one_line(tmp_path: Path) -> None:
+    program = """
+import sys
+from grader.sandbox.server_side import zygote
+from grader.ui import program
+def fail():
+    raise ImportError("no torch here")
+zygote.load_torch = fail
+program.go_on(0)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("headcheck: a fault of headcheck itself")
+    assert "no torch here" in ran.stderr and ran.stderr.count("\n") == 1
