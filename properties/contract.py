@@ -273,6 +273,9 @@ class Contract:
             shown = shown.replace(f"context_length={case.context_length} ", "")
         if not self.has(Capability.HEADS) or (self.mappings and not self.has(Capability.ATTENTION)):
             shown = shown.replace(f" heads={case.heads}", "")
+        mask = self.call_form.mask
+        if mask.keys_only and mask.axes == 2:
+            shown = shown.replace(MaskForm.BATCH_ONE_ONE_KEY.value, "(b, t)")
         return shown
 
     def describe_parameter(self, name: str) -> str:

@@ -28,6 +28,7 @@ from properties.cases.case_tensors import make_generator
 from properties.cases.case_transforms import with_values
 from properties.contract import Capability
 from properties.counting import count_share
+from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import (
     make_identity_projection,
@@ -351,7 +352,7 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
 def evaluation_ignores_dropout(context: CaseContext) -> None:
     """In evaluation mode the output is that of attention without dropout."""
     without = context.with_case(replace(context.case, dropout=0.0))
-    context.assert_answer_unchanged(without.run())
+    assert_outputs_unchanged(context, context.answer, without.run(), context.expected)
 
 
 @family_property(

@@ -283,13 +283,8 @@ def _count_other_zeros(example: WorkedExample) -> int:
 def _show(
     inputs: AttentionInputs, stage: _Stage, right: PipelineState, one: Tensor, other: Tensor
 ) -> WorkedExample:
-    several = f"{count(inputs.heads, 'head')} of width {inputs.head_dim}"
-    width = several if inputs.heads > 1 else f"queries of width {inputs.head_dim}"
-    window = f"window = {inputs.window}, " if inputs.window else ""
-    sinks = "" if inputs.parameters.sinks is None else _describe_sinks(inputs.parameters.sinks)
-    given = inputs.may_attend is not None and not inputs.causal
     return WorkedExample(
-        sizes=f"{count(inputs.tokens, 'token')}, {window}{sinks}{width}{', a causal mask' * given}",
+        sizes=", ".join(_list_sizes(inputs, stage)),
         given=stage.given,
         result=stage.result,
         before=_format_matrix(stage.take_given(right)),
@@ -298,9 +293,24 @@ def _show(
     )
 
 
+def _list_sizes(inputs: AttentionInputs, stage: _Stage) -> Iterator[str]:
+    """Describe what an example is made of, as far as its numbers do not show it."""
+    yield count(inputs.tokens, "token")
+    if inputs.window:
+        yield f"window = {inputs.window}"
+    if inputs.parameters.sinks is not None:
+        yield _describe_sinks(inputs.parameters.sinks)
+    if inputs.heads > 1:
+        yield f"{count(inputs.heads, 'head')} of width {inputs.head_dim}"
+    elif not stage.result.startswith("tokens"):
+        yield f"queries of width {inputs.head_dim}"
+    if inputs.may_attend is not None and not inputs.causal:
+        yield "a causal mask"
+
+
 def _describe_sinks(sinks: Tensor) -> str:
     listed = " and ".join(map(_format_number, sinks.tolist()))
-    return f"{'sinks' if len(sinks) > 1 else 'a sink of'} {listed}, "
+    return f"{'sinks' if len(sinks) > 1 else 'a sink of'} {listed}"
 
 
 def _format_matrix(heads: Tensor) -> Shown:

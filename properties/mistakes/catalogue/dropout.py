@@ -8,6 +8,9 @@ from properties.mistakes.catalogue.mistake import Mistake, define_mistake
 from properties.mistakes.steps import dropout
 from properties.mistakes.steps.dropout import change_result, in_training
 
+CALLED = "projection:[dD]rop | dropout:^F | dropout:^(?!.*nn.Dropout)"
+"""the line that drops, not the one on which the layer is made"""
+
 IN_EVALUATION = define_mistake(
     "dropout_in_evaluation",
     "Dropout acts in evaluation, too; it has to follow self.training.",
@@ -70,19 +73,19 @@ RENORMALISED = define_mistake(
 BEFORE_SOFTMAX = define_mistake(
     "dropout_before_softmax",
     "Dropout acts on the scores, before the softmax: a score that is set to 0 still gets weight.",
-    "projection:[dD]rop | dropout:^F | dropout",
+    CALLED,
 ).dropping_by(dropout.on_scores, dropout.on_masked_scores)
 NOT_ON_WEIGHTS = define_mistake(
     "dropout_not_on_weights",
     "Dropout acts on something other than the attention weights, such as values or output: "
     "single coordinates vanish.",
-    "projection:[dD]rop | dropout:^F | dropout",
+    CALLED,
 ).dropping_by(dropout.on_values, dropout.on_context, dropout.on_output, dropout.on_input)
 WHOLE_ROWS = define_mistake(
     "dropout_of_whole_rows",
     "Dropout takes all weights of a query, or of a whole head, away at once; it is to draw for "
     "each weight.",
-    "projection:[dD]rop | dropout:^F | dropout",
+    CALLED,
 ).dropping_by(
     in_training(change_result("use", dropout.drop_together(3))),
     in_training(change_result("use", dropout.drop_together(2, 3))),
@@ -90,13 +93,13 @@ WHOLE_ROWS = define_mistake(
 WHOLE_KEYS = define_mistake(
     "dropout_of_whole_keys",
     "Dropout takes a key away from all queries at once; it is to draw for each weight.",
-    "dropout",
+    CALLED,
 ).dropping_by(in_training(change_result("use", dropout.drop_together(2))))
 SHARED_BY_BATCH = define_mistake(
-    "dropout_shared_by_batch", "All sequences of a batch drop the same weights.", "dropout"
+    "dropout_shared_by_batch", "All sequences of a batch drop the same weights.", CALLED
 ).dropping_by(in_training(change_result("use", dropout.drop_together(0))))
 SHARED_BY_HEADS = define_mistake(
-    "dropout_shared_by_heads", "All heads drop the same weights.", "dropout"
+    "dropout_shared_by_heads", "All heads drop the same weights.", CALLED
 ).dropping_by(in_training(change_result("use", dropout.drop_together(1))))
 
 DROPOUT: tuple[Mistake, ...] = (

@@ -181,7 +181,7 @@ HEADS: Sequence[Mistake] = (
     define_mistake(
         "one_head_repeated",
         "One head stands in the place of every head: all give the same.",
-        "last stack | last return",
+        "",
     ).simulated_by(
         {"merge": output.one_head_repeated(lambda t: t[:, :1])},
         {"merge": output.one_head_repeated(lambda t: t[:, -1:])},

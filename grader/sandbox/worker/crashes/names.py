@@ -138,10 +138,10 @@ def suggest(name: str, known: Iterable[Any]) -> str:
     open_names = (each for each in names if name.startswith("_") or not each.startswith("_"))
     plain = {each.lower(): each for each in open_names}
     by_case = plain.get(name.lower())
-    near = (
-        difflib.get_close_matches(name.lower(), plain, 1, MIN_SIMILARITY) if len(name) > 2 else []
-    )
-    best = by_case or (plain[near[0]] if near else None)
+    exchanged = [each for each in plain if sorted(each) == sorted(name.lower())]
+    near = difflib.get_close_matches(name.lower(), plain, 1, MIN_SIMILARITY)
+    found = [*exchanged, *near] if len(name) > 2 else []
+    best = by_case or (plain[found[0]] if found else None)
     return "" if best is None else f"; did you mean `{best}`?"
 
 

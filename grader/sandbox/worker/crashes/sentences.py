@@ -51,7 +51,7 @@ SENTENCES: Mapping[str, str] = {
     "list_of_no_layers": "A list of layers is given something that is no layer",
     "dropout_rate": "A dropout rate is not between 0 and 1",
     # Masks, dtypes, gradients.
-    "mask_not_cut": "The mask is not cut to the number of tokens",
+    "mask_not_cut": "The mask is not of this call's length: not cut, or kept from before",
     "mask_index": "A mask in brackets does not have the shape of the first axes",
     "mask_not_boolean": "A mask is not boolean, and has to be here",
     "floats_inverted": "`~` is applied to floats, and inverts only booleans and integers",
