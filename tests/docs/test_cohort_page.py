@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.course.formats import LAYOUT_NAMES
 from grader.course.intake.layouts import LAYOUTS
 from grader.ui.cli import cli
 
@@ -23,6 +24,10 @@ def test_documented_commands_are_valid(line: str) -> None:
     program, name, *arguments = shlex.split(line)
     assert program == "headcheck"
     cli.commands[name].make_context(name, arguments)
+
+
+def test_the_command_offers_every_layout() -> None:
+    assert tuple(LAYOUTS) == LAYOUT_NAMES
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
