@@ -33,7 +33,7 @@ gradients = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
 C = Capability
 NEEDS = (C.GATED, C.PROJECTED, C.TOKENS)
-GATE_HINT = "a gate is a sigmoid, and multiplies what goes into the output layer"
+GATE_HINT = "a sigmoid multiplies what goes into the output layer"
 FAR = 1e4
 """what a gate is the sigmoid of where it is closed, or open, in any dtype"""
 FACTOR = 2.0**13
@@ -82,7 +82,7 @@ def gates_open_and_close(context: CaseContext) -> None:
     C.NORMALISED,
     on=compose(at_least(tokens=3, d_in=2), with_values(content=InputContent.NORMAL)),
     limit=3,
-    hint="whose gate is it: that of the token that asks, or of those that it sees?",
+    hint="whose gate is it: the asking token's, or that of those it sees?",
 )
 def a_gate_is_made_of_the_token_that_asks(context: CaseContext) -> None:
     """Where tokens differ in their gates alone, another token changes its own output alone."""

@@ -75,7 +75,6 @@ LATER = {
     "a_constant_added_to_scores_and_sinks_cancels": "attention_sink/negated",
     "each_head_has_a_sink_of_its_own": "attention_sink/shared_by_all_heads",
     "gates_of_zeros_let_half_through": "gated_attention/doubled",
-    "gates_open_and_close": "gated_attention/tanh",
     "a_gate_is_made_of_the_token_that_asks": "gated_attention/on_values",
     "equal_values_come_through_the_gate": "gated_attention/inverted",
     "each_number_has_a_gate_of_its_own": "gated_attention/one_for_each_head",

@@ -38,8 +38,8 @@ def choose_between_two(merged: Tensor, asked: Tensor) -> Tensor:
 
 
 def by_hand(merged: Tensor, asked: Tensor) -> Tensor:
-    small = torch.exp(-asked.abs())
-    return merged * torch.where(asked < 0, small, torch.ones_like(small)) / (1 + small)
+    low, high = torch.exp(asked.clamp(max=0)), torch.exp(-asked.clamp(min=0))
+    return merged * torch.where(asked < 0, low / (1 + low), 1 / (1 + high))
 
 
 def in_float32(merged: Tensor, asked: Tensor) -> Tensor:

@@ -28,6 +28,6 @@ class GatedAttention(nn.Module):
         weights = self.dropout(powers / powers.sum(dim=-1, keepdim=True))
         context = (weights @ v).transpose(1, 2).flatten(2)
         asked = self.W_gate(x)
-        small = torch.exp(-asked.abs())
-        gate = torch.where(asked < 0, small, torch.ones_like(small)) / (1 + small)
+        low, high = torch.exp(asked.clamp(max=0)), torch.exp(-asked.clamp(min=0))
+        gate = torch.where(asked < 0, low / (1 + low), 1 / (1 + high))
         return self.out_proj(context * gate)
