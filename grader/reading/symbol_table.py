@@ -18,6 +18,10 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
+TYPE_MAKERS = frozenset({"namedtuple", "NamedTuple", "make_dataclass", "NewType", "TypeVar"})
+"""functions of the standard library that make classes"""
+
+
 @dataclass(frozen=True, slots=True)
 class DefinitionSite:
     """A class or function definition, and the top-level statement that contains it."""
@@ -39,7 +43,7 @@ class Variable:
     line: int
     value: ast.expr | None
     is_alias: bool
-    """whether the value is a lambda, or another name for something imported or defined"""
+    """whether the value is a lambda, a type, or another name for something imported or defined"""
 
     @property
     def is_literal(self) -> bool:
@@ -85,9 +89,8 @@ class SymbolTable:
 
     def _is_alias(self, value: ast.expr | None) -> bool:
         root = get_root_name(value) if isinstance(value, (ast.Name, ast.Attribute)) else None
-        return isinstance(value, ast.Lambda) or (
-            root is not None and self.find_variable(root) is None
-        )
+        is_known = root is not None and self.find_variable(root) is None
+        return is_known or isinstance(value, ast.Lambda) or _makes_type(value)
 
     def find_variable(self, name: str) -> Variable | None:
         """Return the variable of that name, which is no definition, import or alias."""
@@ -134,6 +137,13 @@ class SymbolTable:
                 effects = analyse_effects(site.node)
                 todo += [*effects.eager, *effects.lazy]
         return found
+
+
+def _makes_type(value: ast.expr | None) -> bool:
+    """Whether a value is a class that a call makes, such as `namedtuple("Cache", "k v")`."""
+    made_by = value.func if isinstance(value, ast.Call) else None
+    name = made_by.attr if isinstance(made_by, ast.Attribute) else getattr(made_by, "id", None)
+    return name in TYPE_MAKERS
 
 
 def list_methods(node: DefinitionNode) -> list[FunctionNode]:

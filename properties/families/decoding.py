@@ -33,9 +33,12 @@ from reference import Parameters, multi_head_attention
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
 SOME_TOKENS = at_least(tokens=5)
-LONG = {"batch": 2, "tokens": 300, "d_in": 3, "heads": 2, "head_dim": 2}
-"""more tokens than a cache of a round size has room for"""
-LONG_CHUNKS = (255, 1, 1)
+LARGE = (
+    {"batch": 1, "tokens": 520, "d_in": 3, "heads": 2, "head_dim": 2},
+    {"batch": 9, "tokens": 7, "d_in": 3, "heads": 12, "head_dim": 2},
+)
+"""more tokens, sequences and heads than a cache of a round size has room for"""
+LONGEST_CHUNK = 255
 Visible = Bool[Tensor, "tokens tokens"]
 
 
@@ -121,13 +124,14 @@ def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
 @family_property(
     C.CACHE,
     after=(several_tokens_at_a_time_give_the_same_output,),
-    on=at_least(tokens=LONG["tokens"]),
-    sizes=(LONG,),
-    hint="does the cache have room for as many tokens as come?",
+    on=SOME_TOKENS,
+    sizes=LARGE,
+    hint="what is done otherwise for many tokens, sequences or heads?",
 )
-def a_long_sequence_can_be_continued(context: LiveContext) -> None:
-    """A cache of hundreds of tokens is as right as one of a few."""
-    _assert_whole(context, (*LONG_CHUNKS, context.case.tokens - sum(LONG_CHUNKS)))
+def a_large_cache_is_right_too(context: LiveContext) -> None:
+    """A cache of hundreds of tokens, of many sequences or heads, is as right as a small one."""
+    first = min(LONGEST_CHUNK, context.case.tokens - 4)
+    _assert_whole(context, (first, 1, 1, context.case.tokens - first - 3, 1))
 
 
 @family_property(
@@ -141,12 +145,13 @@ def a_cache_can_be_continued_twice(context: LiveContext) -> None:
     """Whoever keeps a cache can go on from it once more, with other tokens."""
     prompt, first, second = context.x[:, :-2], context.x[:, -2:-1], context.x[:, -1:]
     other = torch.cat([prompt, _make_other_tokens(context)[:, -1:]], dim=1)
-    chunks = [(prompt, None), (first, 0), (second, 1), (other[:, -1:], 0), (first, 0)]
-    _, one, two, three, four = _decode(context, chunks)
+    # The first continuation goes on after the second has begun.
+    chunks = [(prompt, None), (first, 0), (other[:, -1:], 0), (second, 1), (first, 0)]
+    _, one, again, two, thrice = _decode(context, chunks)
     begin = prompt.shape[1]
+    _assert_part(context, other, again, begin, "the second time")
+    _assert_part(context, context.x[:, :-1], thrice, begin, "the third time")
     _assert_part(context, context.x, torch.cat([one, two], dim=1), begin, "the first time")
-    _assert_part(context, other, three, begin, "the second time")
-    _assert_part(context, context.x[:, :-1], four, begin, "the third time")
 
 
 @family_property(
@@ -158,16 +163,9 @@ def a_cache_can_be_continued_twice(context: LiveContext) -> None:
 )
 def sequences_keep_their_caches_apart(context: LiveContext) -> None:
     """Sequences that are continued in turn do not see each other, nor does one that comes after."""
-    x, other = context.x, _make_other_tokens(context)[:, :-2]  # of another length
-    prompt, token, other_prompt, other_token = x[:, :-1], x[:, -1:], other[:, :-1], other[:, -1:]
-    if context.contract.has(C.HANDED_CACHE):
-        chunks = [(prompt, None), (other_prompt, None), (token, 0), (other_token, 1)]
-        _, _, first, second = _decode(context, chunks)
-    else:  # the module keeps one cache, and forgets it when another sequence begins
-        chunks = [(prompt, None), (token, 0), (other_prompt, None), (other_token, 2)]
-        _, first, _, second = _decode(context, chunks)
-    _assert_part(context, x, first, x.shape[1] - 1, "of the first sequence")
-    _assert_part(context, other, second, other.shape[1] - 1, "of the second sequence")
+    for fewer in (2, 0):  # of another length, and of the same
+        other = _make_other_tokens(context)
+        _assert_kept_apart(context, other[:, : other.shape[1] - fewer])
 
 
 @family_property(
@@ -213,6 +211,20 @@ def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
         [Chunk(context.x[:, :begin], None), Chunk(context.x[:, begin:], 0, weights)]
     )
     _assert_part(context, halved, outputs[1].outputs[0].double(), begin, "after a change", doubled)
+
+
+def _assert_kept_apart(context: LiveContext, other: Tensor) -> None:
+    """Raise Violation unless the sequence and another one get their outputs, continued in turn."""
+    x = context.x
+    prompt, token, other_prompt, other_token = x[:, :-1], x[:, -1:], other[:, :-1], other[:, -1:]
+    if context.contract.has(C.HANDED_CACHE):
+        chunks = [(prompt, None), (other_prompt, None), (token, 0), (other_token, 1)]
+        _, _, first, second = _decode(context, chunks)
+    else:  # the module keeps one cache, and forgets it when another sequence begins
+        chunks = [(prompt, None), (token, 0), (other_prompt, None), (other_token, 2)]
+        _, first, _, second = _decode(context, chunks)
+    _assert_part(context, x, first, x.shape[1] - 1, "of the first sequence")
+    _assert_part(context, other, second, other.shape[1] - 1, "of the second sequence")
 
 
 def _make_other_tokens(context: LiveContext) -> Tensor:

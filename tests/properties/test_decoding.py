@@ -100,7 +100,7 @@ def test_the_solution_keeps_them() -> None:
     ("name", "broken"),
     [
         ("cache_grows_in_place", {"a_cache_can_be_continued_twice"}),
-        ("room_for_a_hundred", {"a_long_sequence_can_be_continued"}),
+        ("room_for_a_hundred", {"a_large_cache_is_right_too"}),
         ("tokens_are_kept", {"kept_keys_and_values_are_not_computed_again"}),
         (
             "cache_kept_in_the_module",

@@ -141,6 +141,8 @@ def test_every_assigned_name_is_a_variable(binding: str, function: str) -> None:
         "def n(): pass",
         "class n: pass",
         "n = lambda x: x",
+        "n = namedtuple('n', 'a b')",
+        "n = collections.namedtuple('n', 'a b')",
         "n = torch.nn",
         "n = torch.float32",
         "m = torch.nn\nn = m.Linear",
