@@ -29,7 +29,7 @@ HEAD = """\
 Made by `python -m benchmarks.gallery docs`; do not edit.
 
 What right attention looks like, and beside it a common mistake of each exercise: the pictures that
-students and instructors see in reports. The wrong answers are in `exercises/SLUG/answers`.
+students and instructors see in reports. The wrong answers are in `exercises/<slug>/answers`.
 """
 
 
