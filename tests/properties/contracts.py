@@ -16,7 +16,15 @@ SEARCH_SETTINGS = settings(
     database=None, derandomize=True, max_examples=500, phases=(Phase.generate, Phase.shrink)
 )
 
-every_contract = pytest.mark.parametrize("slug", SLUGS)
+SOME = (
+    "linear_layer", "scaled_dot_product", "self_attention_v2", "weight_transfer",
+    "causal_attention", "multi_head_attention", "cross_attention", "padding_mask",
+    "grouped_query", "rope", "llama_attention", "gpt2_size", "masked_multi_head",
+)  # fmt: skip
+"""one of each kind: in ordinary runs these stand for all"""
+
+every_contract = pytest.mark.sampled("slug", SLUGS, SOME)
+every_small_contract = pytest.mark.sampled("slug", SMALL, [s for s in SOME if s in SMALL])
 
 
 def get_contract(slug: str) -> Contract:

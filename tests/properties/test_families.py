@@ -46,7 +46,6 @@ LATER = {
     "the_order_of_the_past_does_not_matter": "multi_head_attention/caches_first_keys",
     "permuting_the_tokens_permutes_the_outputs": "masked_multi_head/causal_without_mask",
     "sequences_keep_their_caches_apart": "kv_cache/cache_kept_in_the_module",
-    "a_call_without_a_cache_begins_anew": "kv_cache/goes_on_without_being_asked",
     "blocked_tokens_change_nothing": "masked_multi_head/mask_first_sequence_only",
     "padding_is_invisible": "padding_mask/mask_ignored",
     "padding_may_stand_on_either_side": "padding_mask/padding_taken_for_last",

@@ -29,6 +29,7 @@ from tests.properties.contracts import (
     SMALL,
     assert_allowed,
     every_contract,
+    every_small_contract,
     get_contract,
 )
 
@@ -84,7 +85,7 @@ def test_options_of_every_kind_are_drawn() -> None:
     assert len({case.dropout for case in draw(MULTI_HEAD, 50)}) == 3
 
 
-@pytest.mark.parametrize("slug", SMALL)
+@every_small_contract
 def test_no_case_costs_much(slug: str) -> None:
     cases = draw(get_contract(slug), 500)
     assert max(map(estimate_work, cases)) <= MAX_LONG_WORK

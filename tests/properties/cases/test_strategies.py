@@ -30,9 +30,9 @@ from tests.properties.contracts import (
     MULTI_HEAD,
     PLAIN,
     SEARCH_SETTINGS,
-    SMALL,
     assert_allowed,
     every_contract,
+    every_small_contract,
     get_contract,
 )
 
@@ -48,7 +48,7 @@ def test_cases_are_valid_by_construction(slug: str, data: st.DataObject) -> None
     assert contract.sizes is not None or (case.tokens <= 7 and case.heads <= 4)
 
 
-@pytest.mark.parametrize("slug", SMALL)
+@every_small_contract
 @given(data=st.data())
 def test_every_case_has_tensors(slug: str, data: st.DataObject) -> None:
     contract = get_contract(slug)
@@ -213,7 +213,7 @@ def test_constants_of_other_code_change_no_example(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ the tensors of a case
 
 
-@pytest.mark.parametrize("slug", SMALL)
+@every_small_contract
 @given(data=st.data())
 def test_inputs_are_those_of_their_case(slug: str, data: st.DataObject) -> None:
     contract = get_contract(slug)

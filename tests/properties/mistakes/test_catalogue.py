@@ -45,7 +45,9 @@ ALIKE = {
 """Mistakes that no output tells apart without the weights, and why."""
 ASKED_APART = {frozenset({"distances_not_used", "scores_not_limited"})}
 """mistakes that are the same, and never tried on the same submission"""
-WITHOUT_LINE = {"batch_and_heads_confused", "bias_missing"} | {m.name for m in (*ROTARY, *ALIBI)}
+WITHOUT_LINE = {"one_head_repeated", "batch_and_heads_confused", "bias_missing"} | {
+    m.name for m in (*ROTARY, *ALIBI)
+}
 """mistakes that can stand in several lines, none of which can be told from the others"""
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
-from properties.contract import Contract
+from properties.contract import Capability, Contract
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue.gradients import GRADIENTS
 from properties.mistakes.catalogue.mistake import Mistake
@@ -24,6 +24,8 @@ from properties.mistakes.steps.numbers import change_after
 MASKED = restate(BY_SLUG["masked_multi_head"].contract)
 CAUSAL = restate(BY_SLUG["multi_head_attention"].contract)
 LINEAR = restate(BY_SLUG["linear_layer"].contract)
+SINKS = restate(BY_SLUG["attention_sink"].contract)
+GATED = restate(BY_SLUG["gated_attention"].contract)
 
 
 def make_harness(contract: Contract, computation: Computation) -> Harness:
@@ -36,7 +38,9 @@ def make_harness(contract: Contract, computation: Computation) -> Harness:
 def test_what_is_cut_is_named_and_its_numbers_are_right(mistake: Mistake) -> None:
     for overrides in mistake.variants:
         pipeline = CORRECT.override(overrides)
-        found = diagnose(make_harness(MASKED, Computation((pipeline,))))
+        needed = {Capability.SINKS: SINKS, Capability.GATED: GATED}
+        asked = MASKED if mistake.needs is None else needed.get(mistake.needs, MASKED)
+        found = diagnose(make_harness(asked, Computation((pipeline,))))
         assert [each.mistake.name for each in found] == [mistake.name]
         assert len(found[0].ways) == 1
 
