@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import sharing
-from properties.mistakes.steps.sharing import in_turn, mean_for_all, one_for_all, shared
+from properties.mistakes.steps.sharing import (
+    always_shared,
+    in_turn,
+    mean_for_all,
+    one_for_all,
+    shared,
+)
 
 SHARING: Sequence[Mistake] = (
     define_mistake(
@@ -32,22 +38,29 @@ SHARING: Sequence[Mistake] = (
     ).simulated_by(
         {"share": shared(one_for_all(0), one_for_all(0))},
         {"share": shared(one_for_all(-1), one_for_all(-1))},
+        {"share": always_shared(one_for_all(0), one_for_all(0))},
+        {"share": always_shared(one_for_all(-1), one_for_all(-1))},
     ),
     define_mistake(
         "keys_and_values_averaged_over_heads",
         "Keys and values are averaged over their heads, so that all heads use the same.",
         "mean | repeat",
-    ).simulated_by(share=shared(mean_for_all, mean_for_all)),
+    ).simulated_by(
+        {"share": shared(mean_for_all, mean_for_all)},
+        {"share": always_shared(mean_for_all, mean_for_all)},
+    ),
     define_rare_mistake(
         "keys_averaged_over_heads",
         "Keys are averaged over their heads, so that all heads use the same.",
         "mean | repeat",
-    ).simulated_by(share=shared(key=mean_for_all)),
+    ).simulated_by({"share": shared(key=mean_for_all)}, {"share": always_shared(key=mean_for_all)}),
     define_rare_mistake(
         "values_averaged_over_heads",
         "Values are averaged over their heads, so that all heads use the same.",
         "mean | repeat",
-    ).simulated_by(share=shared(value=mean_for_all)),
+    ).simulated_by(
+        {"share": shared(value=mean_for_all)}, {"share": always_shared(value=mean_for_all)}
+    ),
     define_rare_mistake(
         "queries_averaged_in_groups",
         "The queries of a group are averaged, so that its heads give the same: only keys and "

@@ -37,6 +37,18 @@ def shared(
     return share
 
 
+def always_shared(
+    key: Share = share_heads, value: Share = share_heads
+) -> Callable[[PipelineState], QKVTensors]:
+    """Share keys and values by these functions, also where there are as many as heads."""
+
+    def share(s: PipelineState) -> QKVTensors:
+        q, k, v = s.placed
+        return q, key(k, q.shape[1]), value(v, q.shape[1])
+
+    return share
+
+
 def queries_averaged(s: PipelineState) -> QKVTensors:
     """Let the heads of a group ask their mean query."""
     q, k, v = s.placed

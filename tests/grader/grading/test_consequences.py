@@ -184,7 +184,6 @@ LEFT = {
     "causal_attention/training_switched_off": {"the_training_flag_is_left_alone"},
     "fused_causal_self_attention/identity": {"it_goes_through_the_fused_attention"},
     "fused_causal_self_attention/returns_values": {"it_goes_through_the_fused_attention"},
-    "grouped_query/keys_averaged": {"it_equals_the_equation", "the_first_token_sees_only_itself"},
     "looped_causal_self_attention/loop_returns_early": {
         "every_weight_gets_a_gradient",
         "the_gradients_predict_a_small_step_of_the_weights",
