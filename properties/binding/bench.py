@@ -17,6 +17,7 @@ from properties.contract import Capability, Contract
 from properties.harness.harness import Harness
 from properties.harness.module_adapter import construct
 from properties.subject import CallOptions, Subject
+from properties.variant import find_visible, get_variant
 from properties.violation import Status, SubmissionFailed, Violation
 from reference import MultiHeadResult, Parameters, multi_head_attention
 
@@ -90,10 +91,13 @@ class Bench:
 
     def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
         """Return what the equation says, with other tokens as keys and values if they are given."""
-        scale = {"keys_from": others[0], "values_from": others[-1]} if others else {}
-        if keep is None and self.contract.has(C.CAUSAL):
-            keep = torch.ones(self.case.tokens, self.case.tokens).tril().bool()
-        return multi_head_attention(self.x, self.parameters, self.case.heads, keep, **scale)  # type: ignore[arg-type]
+        sources = {"keys_from": others[0], "values_from": others[-1]} if others else {}
+        if keep is None:
+            keep = find_visible(self.contract, self.case, self.case.tokens)
+        variant = get_variant(self.contract, self.case)
+        return multi_head_attention(
+            self.x, self.parameters, self.case.heads, keep, variant=variant, **sources
+        )
 
 
 def is_close(got: Sequence[Tensor], wanted: Tensor, place: int = 0) -> bool:

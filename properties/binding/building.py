@@ -2,13 +2,11 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from properties.binding.constructors import (
     Constructor,
-    iter_assigned,
-    iter_suggested,
     resolve_fields,
     suggest_field,
 )
@@ -20,6 +18,7 @@ from properties.contract import CONSTANT, Argument, Entry, list_numbers
 from properties.subject import Module, Subject, TensorInfo
 from properties.violation import Status, SubmissionFailed
 
+ConstructorSource = Callable[[Signature], Iterator[Constructor]]
 MAX_FIELDS = 24
 """so many values a config may be asked for"""
 MISSING = re.compile(r"has no attribute '(\w+)'|KeyError: '(\w+)'")
@@ -35,14 +34,13 @@ class Built:
 
 
 def build_all(
-    subject: Subject, signature: Signature, failures: list[str], *, suggested: bool
+    subject: Subject, signature: Signature, failures: list[str], source: ConstructorSource
 ) -> Iterator[Built]:
     """Yield ways to construct a class, each with tensors of other shapes.
 
     `failures` gets what it said where it could not be constructed. Raises SubmissionFailed if the
     process of the submission ends.
     """
-    source = iter_suggested if suggested else iter_assigned
     seen: set[object] = set()
     for constructor in source(signature):
         completed = _complete_config(subject, signature, constructor, failures)

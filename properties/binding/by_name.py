@@ -12,7 +12,7 @@ from torch import Tensor
 
 from properties.binding.building import Built, build_all, construct
 from properties.binding.calls import iter_call_forms
-from properties.binding.constructors import Constructor, is_option
+from properties.binding.constructors import Constructor, is_option, iter_suggested
 from properties.binding.hypotheses import OTHER, make_contract
 from properties.binding.intent import expects_causality
 from properties.binding.layouts import iter_named_layouts, list_stored
@@ -36,7 +36,7 @@ def match_by_name(search: BindingSearch) -> Match | None:
     form = next(iter_call_forms(signature.call), None)
     if form is None or len([role for role in form.inputs if role != "mask"]) != 1:
         return None
-    for built in build_all(subject, signature, search.failures, suggested=True):
+    for built in build_all(subject, signature, search.failures, iter_suggested):
         if not _knows_arguments(built.constructor):
             continue
         for sizes in search.iter_sizes_of(built):

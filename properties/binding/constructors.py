@@ -12,14 +12,19 @@ from properties.contract import CONSTANT, Argument, Entry
 
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
 """those of tokens that a function may take"""
-SIZES = ("d_in", "d_out", "heads", "head_dim", "context_length")
+SIZES = ("d_in", "d_out", "heads", "kv_heads", "head_dim", "context_length")
 """the quantities that are numbers of something"""
 GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
 """what an argument whose name says nothing may be, the most frequent first"""
 MAX_ASSIGNMENTS = 240
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """of numbers that are small, such as the spread of initial weights"""
-OTHERS: Mapping[str, int | str] = {
+OTHERS: Mapping[str, float | str] = {
+    "rope_theta": 10_000,
+    "rope_base": 10_000,
+    "rotary_base": 10_000,
+    "theta": 10_000,
+    "base": 10_000,
     "batch_size": 2,
     "layer_idx": 0,
     "layer_id": 0,
@@ -69,6 +74,15 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
         together = _resolve_widths([*passed, *variables])
         yield from (_split(each, len(passed)) for each in dict.fromkeys(together))
     yield from dict.fromkeys(_resolve_widths(passed))
+
+
+def iter_unshared(signature: Signature) -> Iterator[Constructor]:
+    """Yield what names suggest of a class that has a number of key heads, and refuses to share."""
+    passed = _list_passed(signature.constructor)
+    kinds = {a.name: "heads" for a in passed if a.quantity == "kv_heads"}
+    if kinds:
+        own = [replace(a, quantity=kinds.get(a.name, a.quantity)) for a in passed]
+        yield from dict.fromkeys(_resolve_widths(own))
 
 
 def iter_assigned(signature: Signature) -> Iterator[Constructor]:
@@ -132,7 +146,7 @@ def _suggest(parameter: SignatureParameter) -> Argument | None:
     number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
     if (
         parameter.has_default
-        and quantity != "config"
+        and quantity not in ("config", "kv_heads")  # None is for as many as heads
         and (quantity in (None, "bias") or not number)
     ):
         return None

@@ -1,20 +1,28 @@
 """Say in words which attention a contract describes, and what was assumed to find it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from properties.binding.signature import Signature
+from properties.binding.vocabulary import guess_quantity
 from properties.call_form import Polarity, TokenAxes
-from properties.contract import CONSTANT, Argument, Capability, Contract
+from properties.contract import CONSTANT, Argument, Capability, Contract, Positions
 
 C = Capability
 QUANTITY_WORDS = {
     "d_in": "the width of a token",
     "d_out": "the width of all heads together",
     "heads": "the number of heads",
+    "kv_heads": "the number of heads of keys and values",
     "head_dim": "the width of one head",
     "context_length": "the longest length",
+    "window": "how many tokens each sees",
     "dropout": "the rate of dropout",
     "bias": "whether queries, keys and values have a bias",
+}
+POSITION_WORDS = {
+    Positions.ROTARY: "rotary positions (in halves)",
+    Positions.ROTARY_NEIGHBOURS: "rotary positions (in pairs of neighbours)",
+    Positions.ALIBI: "scores that fall with the distance (ALiBi)",
 }
 POLARITY_WORDS = {
     Polarity.KEEP: "true where a query may attend",
@@ -37,12 +45,20 @@ def describe_attention(contract: Contract) -> str:
     else:
         kind += "self-attention"
     parts = [
+        POSITION_WORDS.get(contract.positions, ""),
+        "a window" * contract.has(C.WINDOW),
+        "shared keys and values" * contract.has(C.GROUPED),
         "an output layer" * contract.has(C.OUTPUT_PROJECTION),
         "a mask" * (contract.has(C.MASK) or contract.has(C.PADDING)),
         "its weights returned" * contract.has(C.WEIGHTS),
     ]
     said = [part for part in parts if part]
-    return f"{kind} with {' and '.join(said)}" if said else kind
+    return f"{kind} with {_join(said)}" if said else kind
+
+
+def _join(parts: Sequence[str]) -> str:
+    """Return "a", "a and b", or "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
@@ -50,6 +66,9 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     known = ", ".join(_describe_argument(argument) for argument in _list_arguments(contract))
     if known:
         yield f"`{signature.name}` takes {known}"
+    counts = [a.name for a in _list_arguments(contract) if a.quantity == "heads"]
+    if any(guess_quantity(name) == "kv_heads" for name in counts):
+        yield "judged with as many heads of keys as of queries: neighbouring heads do not share"
     axes = contract.call_form.axes
     if axes is not TokenAxes.BATCH_FIRST:
         tokens = [role for role in contract.call_form.inputs if role != "mask"]

@@ -1,5 +1,6 @@
 """What a constructed module may compute: the sizes it has, and contracts that say how."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,7 +8,7 @@ from properties.binding.constructors import Constructor
 from properties.binding.layouts import list_stored
 from properties.call_form import CallForm, TokenAxes
 from properties.case import Case
-from properties.contract import Capability, Contract, Entry
+from properties.contract import ROTARY, Capability, Contract, Entry, Positions
 from properties.parameter_mapping import ParameterMapping
 from properties.size_rules import parse_sizes
 from properties.subject import TensorInfo
@@ -24,9 +25,13 @@ OTHER = Case(
 """for confirmation: all sizes are others, and powers of two where these may be needed"""
 ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
 PLAIN_FORM = frozenset(
-    {C.OWN_KEYS, C.ANY_DISTANCE, C.PLACELESS, C.UNBIASED, C.DOT_PRODUCT, C.NORMALISED, C.UNGATED}
+    {C.ANY_DISTANCE, C.PLACELESS, C.UNBIASED, C.DOT_PRODUCT, C.NORMALISED, C.UNGATED}
 )
 """what attention has that is recognised by its behaviour: no more than the plain steps"""
+ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
+"""of the angles of rotary positions, as models have them"""
+ALL_HEADS = 99
+"""the size of the group where all heads share keys and values: no more heads than this are tried"""
 HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
 """how many heads a class may have that takes no number of heads"""
 
@@ -45,6 +50,8 @@ def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
     case = base
     if "heads" not in free:
         case = replace(case, heads=1, head_dim=base.d_out)
+    if {"heads", "kv_heads"} <= free:
+        case = replace(case, batch=3, group=2)
     if constructor.inner is not None:
         case = replace(case, head_dim=constructor.inner // case.heads)
     return replace(case, d_in=case.d_out) if constructor.square else case
@@ -73,7 +80,16 @@ def iter_sizes(
             for d_in in _iter_inputs(constructor, lengths, width, probe):
                 own = {} if "d_in" in free or constructor.square else {"d_in": d_in}
                 sized = _limit_context(replace(case, d_in=d_in), fixed_context)
-                yield Sizes(sized, {**fixed, **own, **_fix_context(fixed_context)})
+                said = {**fixed, **own, **_fix_context(fixed_context)}
+                yield Sizes(sized, said)
+                if "kv_heads" not in free and heads > 1 and _may_share_all(lengths, sized):
+                    yield Sizes(replace(sized, group=heads), {**said, "group": ALL_HEADS})
+
+
+def _may_share_all(lengths: Sequence[int], case: Case) -> bool:
+    """Whether a matrix is as wide as one head of keys, of both, or of these beside all queries."""
+    one = case.head_dim
+    return bool({one, 2 * one, case.d_out + 2 * one} & {*lengths})
 
 
 def _iter_widths(
@@ -143,6 +159,8 @@ def make_contract(
         C.WIDTHS: not {"head_dim", "d_in"} & sizes.fixed.keys(),
         C.CONTEXT: "context_length" in free or "context_length" in sizes.fixed,
         C.HEADS: sizes.case.heads > 1,
+        C.GROUPED: sizes.case.group > 0,
+        C.OWN_KEYS: not sizes.case.group,
         C.BIAS: bool(held & {"b_q", "b_k", "b_v"}),
         C.OUTPUT_PROJECTION: "W_o" in held,
         C.OUTPUT_BIAS: "b_o" in held,
@@ -165,6 +183,18 @@ def make_contract(
     )
     inner = constructor.inner
     return contract if inner is None else contract.with_sizes(parse_sizes(f"d_out={inner}"))
+
+
+def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
+    """Yield the contract of the same attention with positions, of one kind after another."""
+    plain = contract.capabilities - {C.PLACELESS} | {C.POSITIONS}
+    if case.head_dim % 2 == 0:
+        turned = replace(contract, capabilities=plain - {C.DOT_PRODUCT})
+        turned = turned.with_sizes(parse_sizes("head_dim=even"))
+        for base, kind in itertools.product(ROTARY_BASES, ROTARY):
+            yield replace(turned, positions=kind, rotary_base=base)
+    if contract.has(C.CAUSAL):
+        yield replace(contract, capabilities=plain - {C.UNBIASED}, positions=Positions.ALIBI)
 
 
 def iter_readings(form: CallForm) -> Iterator[CallForm]:

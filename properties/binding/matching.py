@@ -3,19 +3,20 @@
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from properties.call_form import TokenAxes
 from properties.case import Case
-from properties.contract import Capability, Contract
-from properties.mistakes.catalogue import DETERMINISTIC, Mistake
+from properties.contract import Capability, Contract, Positions
+from properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, ROTARY, Mistake
 from properties.mistakes.catalogue.output import TRIVIAL
 from properties.mistakes.mistake_table import Candidate, build_table, make_key
 from properties.mistakes.pipeline import CORRECT, AttentionInputs
 from properties.subject import TensorInfo
+from properties.variant import get_variant
 from properties.violation import Violation
 from reference import Parameters, causal_mask, multi_head_attention
 
@@ -25,12 +26,27 @@ rounded to float32 is off, and by far less than two hypotheses differ on random 
 matches is confirmed within the bound of `properties.tolerance`."""
 
 
+UNPAIRED_TURNS = frozenset(
+    {
+        "only_queries_turned",
+        "only_keys_turned",
+        "keys_turned_the_other_way",
+        "angles_and_pairs_differ",
+        "sine_not_negated",
+        "halves_not_swapped",
+        "second_half_from_the_turned_first",
+    }
+)
+"""Mistakes in turning that are mistakes whatever the base, the pairs and the direction are."""
+OWN_ORDERS = frozenset({"keys_and_values_in_turn"})
+UNPAIRED = tuple(m for m in ROTARY if m.name in UNPAIRED_TURNS)
 TELLING = tuple(
     m
-    for m in DETERMINISTIC
+    for m in (*DETERMINISTIC, *(m for m in OF_SOME_CONTRACTS if m.name not in OWN_ORDERS))
     if m not in TRIVIAL and not any("give" in overrides for overrides in m.variants)
 )
-"""The mistakes that show which attention it is: zeros, or the input itself, show nothing."""
+"""The mistakes that show which attention it is: zeros, or the input itself, show nothing. What some
+statement may ask for, such as the order in which heads share, is none without a statement."""
 SECTIONS = 60
 """how often the interval of a scale is cut by a third: to some 10⁻¹¹ of its width"""
 
@@ -100,9 +116,21 @@ def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
     if parameters is None:
         return None
     exact = multi_head_attention(
-        _order(contract, seen.x), parameters, case.heads, _get_visible(contract, seen)
+        _order(contract, seen.x),
+        parameters,
+        case.heads,
+        _get_visible(contract, seen),
+        variant=get_variant(contract, case),
     )
     return seen.find_place(_order(contract, exact.output))
+
+
+def starts_right(contract: Contract, case: Case, seen: Observation) -> bool:
+    """Whether the first token is right, which under a causal mask does not depend on scores."""
+    alone = replace(
+        seen, x=seen.x[:, :1], outputs=tuple(t[:, :1] for t in seen.outputs if t.dim() > 1)
+    )
+    return find_exact(contract, case, alone) is not None
 
 
 def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float, int] | None:
@@ -111,10 +139,12 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
     if parameters is None:
         return None
     visible, x = _get_visible(contract, seen), _order(contract, seen.x)
+    variant = get_variant(contract, case)
 
     def compute(exponent: float) -> Tensor:
         scale = 2.0**exponent
-        return multi_head_attention(x, parameters, case.heads, visible, scale).output
+        attended = multi_head_attention(x, parameters, case.heads, visible, scale, variant=variant)
+        return attended.output
 
     def measure(got: Tensor, exponent: float) -> float:
         return float((compute(exponent) - got).abs().max())
@@ -159,8 +189,9 @@ def find_mistakes(
         scale=1 / math.sqrt(case.head_dim),
         context_length=case.context_length,
         causal=contract.has(Capability.CAUSAL),
+        variant=get_variant(contract, case),
     )
-    table = build_table(make_key(inputs, CORRECT, _select_mistakes(case), pairs=pairs))
+    table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract, case), pairs=pairs))
     for place, output in enumerate(seen.outputs):
         numbers = output.to(torch.float64)
         if not _is_telling(numbers):
@@ -177,8 +208,12 @@ def _is_telling(output: Tensor) -> bool:
     return bool(((output != output[:1, :1]) & finite).any())
 
 
-def _select_mistakes(case: Case) -> Sequence[Mistake]:
-    return tuple(m for m in TELLING if case.heads > 1 or m.needs is not Capability.HEADS)
+def _select_mistakes(contract: Contract, case: Case) -> Sequence[Mistake]:
+    known = (*TELLING, *UNPAIRED) if contract.positions is Positions.ROTARY else TELLING
+    heads = case.heads > 1
+    return tuple(
+        m for m in known if m.applies_to(contract) and (heads or m.needs is not Capability.HEADS)
+    )
 
 
 def _order(contract: Contract, tensor: Tensor) -> Tensor:

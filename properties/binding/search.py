@@ -9,10 +9,19 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from properties.binding.building import MAX_FIELDS, Built, build_all, construct, extend_config
+from properties.binding.building import (
+    MAX_FIELDS,
+    Built,
+    ConstructorSource,
+    build_all,
+    construct,
+    extend_config,
+)
 from properties.binding.calls import iter_call_forms, names_roles
+from properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
 from properties.binding.hypotheses import (
     Sizes,
+    iter_placements,
     iter_readings,
     iter_sizes,
     make_contract,
@@ -25,6 +34,7 @@ from properties.binding.matching import (
     find_exact,
     find_mistakes,
     find_scale,
+    starts_right,
 )
 from properties.binding.signature import Signature
 from properties.call_form import CallForm, TokenAxes
@@ -41,6 +51,8 @@ SECONDS = 3.0
 """of processor time of this process, after which a search is given up"""
 MAX_NUMEL = 1 << 23
 """so many parameters at most are overwritten: four layers of a width of 1,448"""
+MAX_PLACED = 12
+"""of so many contracts at most all kinds of positions are tried"""
 MAX_MISTAKEN = 4
 """with so many contracts at most mistakes are tried, those that names suggest first"""
 
@@ -74,6 +86,9 @@ class CallProbe:
     """whether no output depends on a later token"""
 
 
+Attempt = Callable[[CallProbe], Match | None]
+
+
 @dataclass(eq=False)
 class BindingSearch:
     """What is known of a class while its binding is searched for."""
@@ -83,31 +98,45 @@ class BindingSearch:
     began: float = field(default_factory=time.process_time)
     failures: list[str] = field(default_factory=list)
     """what it said when it was constructed or called in vain"""
+    answered: bool = False
+    """whether some way to construct and to call it gave an answer"""
 
     def find(self) -> Match | None:
         """Return the contract that explains the class: exactly, or else with known mistakes.
 
         Raises SubmissionFailed if its process ends.
         """
-        for suggested in (True, False):
-            probes: list[CallProbe] = []
-            all_built = build_all(self.subject, self.signature, self.failures, suggested=suggested)
-            for built in itertools.takewhile(self._is_early, all_built):
-                for probe in self._iter_probes(built):
-                    match = self._match_exactly(probe)
-                    if match is not None:
-                        return replace(match, guessed=not suggested)
-                    probes.append(probe)
-            attempts = self._match_with_one_mistake, self._match_with_scale, self._match_with_two
-            for attempt, probe in itertools.product(
-                attempts, probes if self._may_be_mistaken else ()
-            ):
-                match = attempt(probe)
+        match = self._find_among(iter_suggested, self._attempts)
+        match = match or self._find_among(iter_unshared, ())
+        if match is not None or self.answered:
+            return match
+        match = self._find_among(iter_assigned, self._attempts)
+        return None if match is None else replace(match, guessed=True)
+
+    @property
+    def _attempts(self) -> tuple[Attempt, ...]:
+        """What may explain a class that is not plain attention, the simplest first."""
+        attempts: tuple[Attempt, ...] = (
+            self._match_with_one_mistake,
+            self._match_with_scale,
+            self._match_with_mistaken_positions,
+            self._match_with_two,
+        )
+        return attempts if self._may_be_mistaken else ()
+
+    def _find_among(self, source: ConstructorSource, attempts: Sequence[Attempt]) -> Match | None:
+        """Return what explains a class that is constructed in these ways: exactly if possible."""
+        probes: list[CallProbe] = []
+        all_built = build_all(self.subject, self.signature, self.failures, source)
+        for built in itertools.takewhile(self._is_early, all_built):
+            for probe in self._iter_probes(built):
+                match = self._match_exactly(probe)
                 if match is not None:
                     return match
-            if probes:
-                return None
-        return None
+                probes.append(probe)
+        self.answered = self.answered or bool(probes)
+        tried = (attempt(probe) for attempt, probe in itertools.product(attempts, probes))
+        return next((match for match in tried if match is not None), None)
 
     @property
     def _may_be_mistaken(self) -> bool:
@@ -190,13 +219,21 @@ class BindingSearch:
     # ----------------------------------------------------------------------------- matching
 
     def _match_exactly(self, probe: CallProbe) -> Match | None:
-        for contract, sizes in self._iter_contracts(probe, iter_layouts, (probe.blind,)):
+        every = self._iter_contracts(probe, iter_layouts, (probe.blind,))
+        for contract, sizes in itertools.chain(self._iter_placed(probe), every):
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
                 return Match(contract, sizes, place)
             if not self._is_early():
                 return None
         return None
+
+    def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
+        """Yield the contracts that names suggest, each without positions first, then with them."""
+        for contract, sizes in itertools.islice(self._iter_likely(probe), MAX_PLACED):
+            yield contract, sizes
+            if not probe.blind or starts_right(contract, sizes.case, probe.seen):
+                yield from ((placed, sizes) for placed in iter_placements(contract, sizes.case))
 
     def _match_with_one_mistake(self, probe: CallProbe) -> Match | None:
         return self._match_with_mistakes(probe, pairs=False)
@@ -227,6 +264,16 @@ class BindingSearch:
                 found = find_mistakes(contract, sizes.case, probe.seen, pairs=pairs)
                 for (mistakes, _), place in found:
                     return Match(contract, sizes, place, mistakes)
+                if not self._is_early():
+                    return None
+        return None
+
+    def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
+        """Return a contract with rotary positions, of the usual base, and one mistake."""
+        for contract, sizes in itertools.islice(self._iter_likely(probe), 1):
+            for placed in itertools.islice(iter_placements(contract, sizes.case), 2):
+                for (mistakes, _), place in find_mistakes(placed, sizes.case, probe.seen):
+                    return Match(placed, sizes, place, mistakes)
                 if not self._is_early():
                     return None
         return None

@@ -5,6 +5,7 @@ exact, or if a known mistake explains it: then the claim is made, and fails with
 """
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -36,6 +37,8 @@ from properties.size_rules import parse_sizes
 from properties.subject import Subject
 
 C = Capability
+WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
+"""of arguments that may be how far a token sees, and not how long sequences are"""
 
 
 def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
@@ -43,6 +46,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     settled = Settled(_intend(subject, signature, match))
     for step in (
         _settle_results,
+        _settle_window,
         _settle_mask,
         _settle_roles,
         settle_bias_option,
@@ -95,6 +99,27 @@ def _settle_results(bench: Bench) -> Settled:
     if len(results) < 2:
         return settled
     return settled.add("of what it returns only the output is judged")
+
+
+# ------------------------------------------------------------------------------------- window
+
+
+def _settle_window(bench: Bench) -> Settled:
+    """Take what was read as the longest length for a window, where longer inputs are taken."""
+    arguments = bench.contract.arguments
+    named = [a for a in arguments if a.quantity == "context_length" and WINDOW.search(a.name)]
+    if not bench.contract.has(C.CAUSAL) or not named:
+        return bench.settled
+    kept = bench.contract.capabilities - {C.ANY_DISTANCE} | {C.WINDOW}
+    longest = sum(a.quantity == "context_length" for a in arguments) > len(named)
+    windowed = replace(
+        bench.contract,
+        arguments=tuple(replace(a, quantity="window") if a in named else a for a in arguments),
+        capabilities=kept if longest else kept - {C.CONTEXT},
+    )
+    if not is_right_at(bench.subject, windowed, windowed.fit(replace(OTHER, window=4))):
+        return bench.settled
+    return replace(bench.settled, contract=windowed)
 
 
 # --------------------------------------------------------------------------------------- mask

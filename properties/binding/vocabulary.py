@@ -13,6 +13,11 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         ("dropout", r".*drop.*|p|.*_p|p_.*|.*_?rate|.*prob(ability)?"),
         ("bias", r".*bias.*"),
         (
+            "kv_heads",
+            r"(n|num|number|no)?_?(of_)?(kv|key_?value|shared)_?heads?(_(num|count|number))?|n_?kv|num_?kv|"
+            r"(n|num|number)_?(of_)?(query_|kv_|head_)?groups?|kv_groups?|heads?_kv|groups",
+        ),
+        (
             "d_in",
             r"(context|memory|cond|encoder|enc|cross|kv|source|src|y)_?(dim|size|width|features)|"
             r"[kv]dim|d_?(context|memory|cond|enc|cross|src)",
@@ -20,7 +25,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         (
             "heads",
             r"h|n?_?heads?|nheads?|n_?h|num_?heads?|(num|n|no|number)_(of_)?(\w+_)?heads?|"
-            r"heads?_(num|count|number|n)|num_attention_heads|head_count",
+            r"heads?_(num|count|number|n)|num_attention_heads|head_count|q(uery)?_?heads?|heads?_q",
         ),
         (
             "context_length",

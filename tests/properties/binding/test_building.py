@@ -3,6 +3,7 @@
 import pytest
 
 from properties.binding.building import build_all
+from properties.binding.constructors import iter_suggested
 from properties.contract import CONSTANT, Contract
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import SEPARATE, make, must_bind
@@ -108,7 +109,7 @@ def test_each_way_to_build_a_class_is_another() -> None:
         takes="d_in, d_out, num_heads", init="self.heads = num_heads\ndim = d_out\n" + SEPARATE
     )
     failures: list[str] = []
-    ways = list(build_all(*open_class(source, "Own"), failures, suggested=True))
+    ways = list(build_all(*open_class(source, "Own"), failures, iter_suggested))
     shapes = [tuple(info.shape for info in way.tensors.values()) for way in ways]
     assert len(set(zip(shapes, (w.constructor.square for w in ways), strict=True))) == len(ways)
     assert failures == []
@@ -117,5 +118,5 @@ def test_each_way_to_build_a_class_is_another() -> None:
 def test_what_a_constructor_says_is_kept() -> None:
     source = make(init="assert dim % 100 == 0, 'a hundred'\n" + SEPARATE)
     failures: list[str] = []
-    assert list(build_all(*open_class(source, "Own"), failures, suggested=True)) == []
+    assert list(build_all(*open_class(source, "Own"), failures, iter_suggested)) == []
     assert failures == ["AssertionError: a hundred"]
