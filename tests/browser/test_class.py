@@ -1,5 +1,6 @@
 """The index of a class and the dashboard in a real browser: narrow, sorted, filtered."""
 
+import base64
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -148,3 +149,43 @@ def test_screenshots_of_a_class_for_the_docs(
     else:
         shown.get_by_role("region", name="Matrix").screenshot(path=path)
     assert 0 < path.stat().st_size < MOST
+
+
+WIDTHS = (360, 800, 1400)
+SHEET = """<style>
+  body {{ margin: 0; padding: 8px; background: #888; width: 1320px; }}
+  div {{ display: flex; gap: 8px; margin-bottom: 8px; align-items: flex-start; }}
+</style>{rows}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("widths-page", "Chloë Ünal"),
+        ("widths-report", "index.html"),
+        ("widths-dashboard", "dashboard/index.html"),
+    ],
+)
+def test_sheets_of_all_widths_for_the_docs(
+    reader: "Reader", class_pages: Path, tmp_path: Path, name: str, page: str
+) -> None:
+    """Windows of three widths, at half their size: a row in light, a row in dark."""
+    path = class_pages / page if page in PAGES else find_page(class_pages, page)
+    shown = reader.open(path).page
+    rows = ""
+    for scheme in ("light", "dark"):
+        shown.emulate_media(color_scheme=scheme)
+        rows += f"<div>{''.join(take_screen(shown, width) for width in WIDTHS)}</div>"
+    sheet = reader.context.new_page()
+    sheet.set_viewport_size({"width": 1336, "height": 800})
+    sheet.set_content(SHEET.format(rows=rows))
+    kept = Path(os.environ.get("HEADCHECK_SCREENSHOTS", tmp_path)) / f"{name}.png"
+    sheet.screenshot(path=kept, full_page=True)
+    assert 0 < kept.stat().st_size < 3 * MOST
+
+
+def take_screen(page: "Page", width: int) -> str:
+    """An image element of what a window of this width shows, at half its size."""
+    page.set_viewport_size({"width": width, "height": 1100})
+    taken = base64.b64encode(page.screenshot()).decode()
+    return f'<img width="{width // 2}" src="data:image/png;base64,{taken}">'
