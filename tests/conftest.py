@@ -19,6 +19,7 @@ SHAPE_CHECKED = [
 ]
 # The tests in these folders, which call all of it in every way, check shapes in every run; the
 # others with `--whole` or `-m deep`: to check takes a fifth of the time that judging takes.
+NOT_CHECKED = Path(__file__).parent / "properties" / "binding"  # thousands of hypotheses
 WHERE_CHECKED = [Path(__file__).parent / name for name in ("reference", "properties")]
 
 # Before any operation: the thread pool that one starts would outlive the call, and a process
@@ -58,17 +59,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Check shapes, or leave them: before the first fixture of a test is set up."""
     is_ordinary = not item.config.option.whole and item.config.option.markexpr == "not deep"
     is_checked = any(folder in item.path.parents for folder in WHERE_CHECKED)
+    is_checked = is_checked and NOT_CHECKED not in item.path.parents
     config.update("jaxtyping_disable", is_ordinary and not is_checked)
 
 
 def pytest_pycollect_makeitem(
     collector: pytest.Collector, name: str, obj: object
 ) -> list[pytest.Item] | None:
-    """Generate nothing for a test marked deep unless `-m` asks for such tests."""
-    if collector.config.option.markexpr != "not deep":
+    """Generate nothing for a test marked deep or whole unless an option asks for such tests."""
+    option = collector.config.option
+    if option.markexpr != "not deep":
         return None
-    deep = any(mark.name == "deep" for mark in getattr(obj, "pytestmark", ()))
-    return [] if deep else None
+    left_out = {"deep"} if option.whole else {"deep", "whole"}
+    marks = {mark.name for mark in getattr(obj, "pytestmark", ())}
+    return [] if marks & left_out else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

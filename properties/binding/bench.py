@@ -91,12 +91,17 @@ class Bench:
 
     def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
         """Return what the equation says, with other tokens as keys and values if they are given."""
-        sources = {"keys_from": others[0], "values_from": others[-1]} if others else {}
+        keys, values = (others[0], others[-1]) if others else (None, None)
         if keep is None:
             keep = find_visible(self.contract, self.case, self.case.tokens)
-        variant = get_variant(self.contract, self.case)
         return multi_head_attention(
-            self.x, self.parameters, self.case.heads, keep, variant=variant, **sources
+            self.x,
+            self.parameters,
+            self.case.heads,
+            keep,
+            keys_from=keys,
+            values_from=values,
+            variant=get_variant(self.contract, self.case),
         )
 
 

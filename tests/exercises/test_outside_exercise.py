@@ -276,6 +276,7 @@ def test_points_are_for_exercises_that_there_are(own: Path, tmp_path: Path) -> N
 # -------------------------------------------------------------------------- elsewhere
 
 
+@pytest.mark.whole
 def test_pytest_tries_it(run_pytest: Run, pytester: pytest.Pytester, own: Path) -> None:
     pytester.makepyfile(mine=WRONG)
     write_exercise(pytester.path / "my folder" / SLUG)

@@ -3,6 +3,8 @@
 import textwrap
 from typing import TYPE_CHECKING
 
+import pytest
+
 from grader.report.records import SubmissionRecord
 
 if TYPE_CHECKING:
@@ -225,6 +227,7 @@ EXCHANGED = """
 """
 
 
+@pytest.mark.whole
 def test_exchanged_names_and_prints_cost_nothing_and_are_noted(
     grade_notebook: "GradeNotebook",
 ) -> None:
@@ -282,6 +285,7 @@ WALK = (
 )
 
 
+@pytest.mark.whole
 def test_class_reading_a_notebook_variable_fails_and_names_it(
     grade_notebook: "GradeNotebook",
 ) -> None:

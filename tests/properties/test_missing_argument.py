@@ -65,6 +65,7 @@ def judged(namespace: Mapping[str, Any], exercise: Exercise) -> tuple[Harness, l
     )
 
 
+@pytest.mark.whole
 @pytest.mark.sampled("missing", LACKING, [("dropout", "qkv_bias")], ids=" and ".join)
 def test_missing_argument_fails_its_properties(missing: tuple[str, ...]) -> None:
     harness, verdicts = judged(namespace_of(*LACKING[missing]), MULTI_HEAD)

@@ -139,6 +139,7 @@ def test_an_exercise_that_does_not_exist_is_refused(slug: str, meant: str) -> No
     assert meant in str(result.exception)
 
 
+@pytest.mark.whole
 def test_exit_code_shows_whether_the_audit_is_clean() -> None:
     result = CliRunner().invoke(cli, ["audit", "linear_layer", "--jobs", "1"])
     assert result.exit_code == 0

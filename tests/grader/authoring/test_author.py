@@ -74,6 +74,7 @@ def grade(server: ServerHandle, exercise: Exercise, file: Path) -> SubmissionRec
 # ----------------------------------------------------------------------------- certified
 
 
+@pytest.mark.whole
 @pytest.mark.sampled("name", SOLUTIONS, [Path(OWN).stem])
 @pytest.mark.usefixtures("few_changes")
 def test_a_right_solution_is_certified(

@@ -238,6 +238,7 @@ def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "the verdicts are the same")
 
 
+@pytest.mark.whole
 def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
     exercise = BY_SLUG["causal_attention"]
     quick = "\n1 / 0\n"  # judging ends at once; their text is compared whatever came of that

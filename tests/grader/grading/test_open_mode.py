@@ -147,6 +147,7 @@ def test_of_several_classes_those_that_attend_are_judged(grade: Grade) -> None:
     assert {name: record.status for name, record in records.items()} == {"Blender": "passed"}
 
 
+@pytest.mark.whole
 def test_what_resembles_an_exercise_but_is_called_otherwise_is_judged_as_what_it_is(
     grade: Grade,
 ) -> None:
@@ -168,6 +169,7 @@ def test_a_mistake_in_what_only_resembles_an_exercise_is_named(grade: Grade) -> 
 # -------------------------------------------------------------------- by an exercise
 
 
+@pytest.mark.whole
 def test_by_an_exercise_only_claims_about_what_it_lacks_fail(grade: Grade) -> None:
     record = grade(CAUSAL_OTHERWISE, slug="causal_attention")["CausalAttention"]
     assert record.exercise == "causal_attention"
@@ -242,6 +244,7 @@ def test_a_call_that_never_returns_while_it_is_recognised_is_told(grade: Grade) 
     assert record.error.kind == "timed_out"
 
 
+@pytest.mark.whole
 def test_a_search_does_without_what_a_claim_of_its_own_denied(grade: Grade) -> None:
     [answer] = [
         each

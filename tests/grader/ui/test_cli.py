@@ -117,6 +117,7 @@ def test_a_report_in_json_is_all_there_is_on_standard_output(headcheck: Command)
     assert [s.status for s in report.submissions] == ["passed", "failed", "not_tried"]
 
 
+@pytest.mark.whole
 def test_feedback_levels_apply_to_every_output(headcheck: Command) -> None:
     written(bob=WRONG)
     exam = '[feedback]\nlevel = "message"\nhidden = ["it_equals_the_equation"]\n'
@@ -171,6 +172,7 @@ def test_out_is_a_folder_with_the_report_and_its_pages(headcheck: Command) -> No
     assert all(page in index for page in pages if page != "index.html")
 
 
+@pytest.mark.whole
 def test_html_is_one_page(headcheck: Command) -> None:
     written(ada=RIGHT)
     ran = headcheck("grade", "ada.py", "--format", "html")
@@ -179,6 +181,7 @@ def test_html_is_one_page(headcheck: Command) -> None:
     assert "ada.py" in ran.out
 
 
+@pytest.mark.whole
 def test_points_change_what_a_group_is_worth(headcheck: Command) -> None:
     written(ada=RIGHT)
     Path("course.toml").write_text("[points.simplified_attention]\nvalues = 1000\n")
@@ -507,6 +510,7 @@ finally:
     assert ran.returncode == (2 if arguments == ["nonsense"] else 0)
 
 
+@pytest.mark.whole
 def test_the_module_runs_in_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
     (tmp_path / "Ξένια.py").write_text(WRONG)
     ran = as_process("-m", "grader", "grade", ".", env={"PYTHONIOENCODING": "ascii"}, cwd=tmp_path)

@@ -93,6 +93,7 @@ def test_there_may_be_no_batch() -> None:
     assert not contract.has(C.BATCH)
 
 
+@pytest.mark.whole
 def test_heads_and_widths_that_are_written_down_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SECONDS", 60.0)  # what is found is asked, not how fast
     source = make(takes="dim=24", init="dim = 24\nheads = self.heads = 3\n" + SEPARATE)

@@ -192,6 +192,7 @@ print(len(drawn), hash(tuple(map(str, drawn))))
 """
 
 
+@pytest.mark.whole
 def test_constants_of_other_code_change_no_example(tmp_path: Path) -> None:
     (tmp_path / "constants.py").write_text(f"NUMBERS = {list(range(300))}\n")
     environment = {**os.environ, "PYTHONHASHSEED": "0"}

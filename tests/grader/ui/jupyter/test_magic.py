@@ -167,6 +167,7 @@ def attend(q, k, v):
 """
 
 
+@pytest.mark.whole
 def test_a_function_is_judged_where_it_is_no_part_of_a_class(shell: InteractiveShell) -> None:
     run(shell, TORCH)
     alone = records(shell, f"%%headcheck\n{ATTEND}\ndef helper(x): return x")

@@ -44,16 +44,16 @@ def grade_as_file(source: str, folder: Path, settings: Settings) -> SubmissionRe
     return record
 
 
-@pytest.mark.parametrize(
-    ("source", "name", "slug"),
-    [
-        (STRANGE, "Blender", None),
-        (NO_SCALE, "Blender", None),
-        (OTHERWISE, "SelfAttention", None),
-        (CAUSAL_OTHERWISE, "CausalAttention", "causal_attention"),
-    ],
-    ids=["no exercise", "with a mistake", "resembles an exercise", "otherwise than an exercise"],
-)
+CLASSES = [
+    (STRANGE, "Blender", None),
+    (NO_SCALE, "Blender", None),
+    (OTHERWISE, "SelfAttention", None),
+    (CAUSAL_OTHERWISE, "CausalAttention", "causal_attention"),
+]
+"""no exercise, with a mistake, like an exercise, like one in its own terms"""
+
+
+@pytest.mark.sampled(("source", "name", "slug"), CLASSES, CLASSES[1::2])
 def test_the_verdicts_are_those_of_the_command(
     source: str, name: str, slug: str | None, tmp_path: Path
 ) -> None:
@@ -106,6 +106,7 @@ def test_what_cannot_be_said_of_arguments_is_told(bind: Any, message: str) -> No
     assert str(caught.value) == message
 
 
+@pytest.mark.whole
 def test_an_imported_class_is_judged_as_what_it_is() -> None:
     found = check(nn.MultiheadAttention)
     assert found.passed
@@ -143,6 +144,7 @@ def test_progress_says_first_that_it_finds_out_and_then_counts_the_claims(
     assert -1 < shown.find(first) < shown.find(then)
 
 
+@pytest.mark.whole
 def test_a_module_of_the_name_that_submissions_run_under_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

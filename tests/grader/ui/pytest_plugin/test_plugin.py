@@ -65,6 +65,7 @@ def test_a_right_answer_passes_with_its_notes_and_skips_devices_that_are_not_the
     result.stdout.no_fnmatch_line("*test_other*")
 
 
+@pytest.mark.whole
 def test_wrong_answer_fails_with_only_the_violation(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=DOUBLED, test_other=OTHER)
     asked = ("mine.py:attend", "test_other.py", "-k", "other or equation or kept or streaming")
@@ -123,6 +124,7 @@ def test_search_prints_a_line_that_replays(run: Run, pytester: pytest.Pytester) 
     assert replayed.stdout.startswith("holds: The output equals the equation")
 
 
+@pytest.mark.whole
 def test_search_ends_alike_in_two_processes_and_keeps_its_examples(
     run: Run, pytester: pytest.Pytester
 ) -> None:
@@ -140,6 +142,7 @@ def test_search_ends_alike_in_two_processes_and_keeps_its_examples(
     assert shared.parseoutcomes()["passed"] == alone.parseoutcomes()["passed"] > 3
 
 
+@pytest.mark.whole
 def test_sizes_are_kept_by_the_bank_and_by_the_search(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=EVEN)
     pytester.makeconftest(PROFILE)
@@ -211,15 +214,15 @@ feedback.hidden = ["precision", "it_attends"]
 """
 
 
-@pytest.mark.parametrize(
-    ("level", "told", "withheld"),
-    [
-        ("name", [], ["  got *", "  hint *", "  on *", "*replay-case*"]),
-        ("message", ["  got *", "  hint *"], ["  expected *", "  on *", "*replay-case*"]),
-        ("case", ["  expected *", "  got *", "  on *"], ["*replay-case*"]),
-        ("full", ["  expected *", "  on *", "  replay *"], []),
-    ],
-)
+LEVELS: list[tuple[str, list[str], list[str]]] = [
+    ("name", [], ["  got *", "  hint *", "  on *", "*replay-case*"]),
+    ("message", ["  got *", "  hint *"], ["  expected *", "  on *", "*replay-case*"]),
+    ("case", ["  expected *", "  got *", "  on *"], ["*replay-case*"]),
+    ("full", ["  expected *", "  on *", "  replay *"], []),
+]
+
+
+@pytest.mark.sampled(("level", "told", "withheld"), LEVELS, LEVELS[1:2])
 def test_the_level_of_an_exam_binds_this_too(
     run: Run, pytester: pytest.Pytester, level: str, told: list[str], withheld: list[str]
 ) -> None:
@@ -233,6 +236,7 @@ def test_the_level_of_an_exam_binds_this_too(
         result.stdout.no_fnmatch_line(line)
 
 
+@pytest.mark.whole
 def test_a_search_withholds_the_case_too(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=LATE)
     pytester.makeconftest(PROFILE)
@@ -245,6 +249,7 @@ def test_a_search_withholds_the_case_too(run: Run, pytester: pytest.Pytester) ->
         result.stdout.no_fnmatch_line(line)
 
 
+@pytest.mark.whole
 def test_a_bad_course_file_ends_the_run(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=RIGHT)
     course = pytester.path / "headcheck.toml"

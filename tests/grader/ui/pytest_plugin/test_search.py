@@ -195,6 +195,7 @@ def test_a_dtype_that_is_not_there_is_skipped_in_the_search_too() -> None:
 # ------------------------------------------------------------------------------- sizes
 
 
+@pytest.mark.whole
 def test_sizes_leave_out_what_would_be_refused() -> None:
     tried = suite(refuses_odd_widths, "d_in=even")
     for each in tried.list_variants(["cpu"]):
@@ -257,6 +258,7 @@ def test_two_searches_share_no_examples() -> None:
     assert list(one.fetch(b"key")) == [] and list(one.fetch(b"key.secondary")) == [b"value"]
 
 
+@pytest.mark.whole
 def test_a_property_of_modules_is_searched_in_sizes_of_its_own() -> None:
     exercise = BY_SLUG["multi_head_attention"]
     namespace: dict[str, object] = {}

@@ -107,6 +107,7 @@ def test_what_a_contract_waives_is_skipped_and_what_depends_on_it_is_tried(
     result.stdout.fnmatch_lines(["SKIPPED * not asked for: the contract waives it"])
 
 
+@pytest.mark.whole
 def test_without_a_contract_a_class_is_judged_as_what_it_computes(
     project: Path, pytester: pytest.Pytester
 ) -> None:
@@ -124,6 +125,7 @@ def test_without_a_contract_a_class_is_judged_as_what_it_computes(
     assert {name.split("[")[0] for name in failures(wrong)} == {"headcheck::it_equals_the_equation"}
 
 
+@pytest.mark.whole
 def test_a_function_is_judged_as_what_it_computes(project: Path, pytester: pytest.Pytester) -> None:
     (project / "pyproject.toml").unlink()
     (project / "scores.py").write_text(
@@ -135,6 +137,7 @@ def test_a_function_is_judged_as_what_it_computes(project: Path, pytester: pytes
     result.stdout.fnmatch_lines([f"assumed: its inputs have the shape {shape}"])
 
 
+@pytest.mark.whole
 def test_the_targets_of_a_project(project: Path, pytester: pytest.Pytester) -> None:
     result = run(pytester, "--headcheck-targets", *FEW)
     assert {name.split("[")[0] for name in failures(result)} == {
@@ -232,15 +235,15 @@ def test_options_that_do_not_go_together(
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["right:Attention", "--contract", "ours.toml"], 0, "passed"),
-        (["wrong:Attention", "--sizes", "heads=2"], 1, "expected  scores scaled by 1/√"),
-        (["right:Attention", "--device", "cuda:9"], 2, "skipped"),
-        (["gone:Attention"], 2, ""),
-    ],
-)
+VERIFIED = [
+    (["right:Attention", "--contract", "ours.toml"], 0, "passed"),
+    (["wrong:Attention", "--sizes", "heads=2"], 1, "expected  scores scaled by 1/√"),
+    (["right:Attention", "--device", "cuda:9"], 2, "skipped"),
+    (["gone:Attention"], 2, ""),
+]
+
+
+@pytest.mark.sampled(("arguments", "code", "said"), VERIFIED, VERIFIED[1::2])
 def test_verify(
     project: Path,
     capfd: pytest.CaptureFixture[str],
