@@ -14,12 +14,15 @@ Theory of operation
     Started over as: python -m grader.ui.program FD
 """
 
+import contextlib
 import gc
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -95,11 +98,33 @@ def fork_zygote() -> "Zygote":
 
     gc.disable()  # there is little garbage, and much to look through
     try:
-        return launch.adopt_zygote(*zygote.fork_zygote())
+        with raise_interrupts():
+            forked = zygote.fork_zygote()
+        return launch.adopt_zygote(*forked)
     except BaseException as error:
         fail(error)
     finally:
         gc.enable()
+
+
+@contextlib.contextmanager
+def raise_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the latest in the end: what torch imports may have caught it."""
+    interrupts: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 def fail(error: BaseException) -> NoReturn:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.ui.program import raise_interrupts
 from tests.grader.kills import GradingRun, write_class
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
@@ -288,3 +289,13 @@ program.go_on(0)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("headcheck: a fault of headcheck itself")
     assert "no torch here" in ran.stderr and ran.stderr.count("\n") == 1
+
+
+def test_an_interrupt_that_an_import_caught_is_raised_in_the_end() -> None:
+    def lose_an_interrupt() -> None:
+        with raise_interrupts(), suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        lose_an_interrupt()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
