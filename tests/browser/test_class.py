@@ -126,7 +126,6 @@ def test_a_long_marked_line_is_seen_to_its_end(reader: "Reader", class_pages: Pa
         ("class", "index.html", "light", 900, 1000),
         ("dashboard-dark", "dashboard/index.html", "dark", 900, 1000),
         ("dashboard-matrix", "dashboard/index.html", "light", 900, 0),
-        ("class-narrow", "index.html", "light", 360, 900),
     ],
 )
 def test_screenshots_of_a_class_for_the_docs(
