@@ -51,7 +51,7 @@ SECONDS = 3.0
 """of processor time of this process, after which a search is given up"""
 MAX_NUMEL = 1 << 23
 """so many parameters at most are overwritten: four layers of a width of 1,448"""
-MAX_PLACED = 12
+MAX_PLACED = 40
 """of so many contracts at most all kinds of positions are tried"""
 MAX_MISTAKEN = 4
 """with so many contracts at most mistakes are tried, those that names suggest first"""
