@@ -19,6 +19,7 @@ SERIES = (
     "two_dimensional_output",
     "multi_head_attention",
     "cross_attention",
+    "causal_alignment",
     "padding_mask",
     "sliding_window",
     "grouped_query",

@@ -33,10 +33,12 @@ PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "
 """the fields of `reference.Parameters`, which imports torch"""
 TOKENS = frozenset({"x", "query", "key", "value", "context"})
 """inputs that are tokens"""
+ROLES = ("query", "key", "value")
+"""inputs of a function that is given what is to be compared and averaged"""
 INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.CLASS: (*TOKENS, "mask"),
     Entry.BUILDER: (*TOKENS, "mask"),
-    Entry.FUNCTION: ("x", "queries", "keys"),
+    Entry.FUNCTION: ("x", "queries", "keys", *ROLES),
 }
 """what a call may pass; a function also takes its parameters"""
 PREREQUISITES = ("it_attends", "it_equals_the_equation")
@@ -85,9 +87,17 @@ def _takes_tokens(contract: Contract) -> bool:
     return bool(TOKENS & set(contract.callee.call))
 
 
+def _takes_roles(contract: Contract) -> bool:
+    return contract.entry is Entry.FUNCTION and set(ROLES) <= set(contract.call)
+
+
 IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.MODULE: lambda c: c.entry is not Entry.FUNCTION,
-    C.STATELESS: lambda c: c.entry is Entry.FUNCTION and _attends(c) and _takes_tokens(c),
+    C.STATELESS: lambda c: (
+        c.is_handed_parameters and _attends(c) and _takes_tokens(c)
+    ),
+    C.ROLES: _takes_roles,
+    C.ALIGNED: lambda c: {C.CAUSAL, C.CROSS} <= c.capabilities,
     C.ATTENTION: _attends,
     C.TOKENS: _takes_tokens,
     C.MASK: lambda c: _takes_mask(c) and not c.call_form.mask.keys_only,
@@ -98,7 +108,9 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.STRIDED: lambda c: True,
     C.STEADY: lambda c: c.entry is not Entry.FUNCTION,
     C.CONTEXT: lambda c: _takes("context_length", "config")(c) or _fixes(c, "context_length"),
-    C.HEADS: lambda c: _takes("heads", "config")(c) or _fixes(c, "heads"),
+    C.HEADS: lambda c: (
+        _takes("heads", "config")(c) or _fixes(c, "heads") or c.call_form.axes.are_cut
+    ),
     C.WIDTHS: lambda c: _takes_tokens(c) and not c.sizes,
     C.PROJECTED: lambda c: bool(c.mappings),
     C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER) and bool(c.mappings),
@@ -341,6 +353,15 @@ def _check_inputs(contract: Contract) -> Iterator[Problem]:
         yield ("call_form", "inputs"), None, "these are not those of `call`: leave them out"
     if not contract.call:
         yield ("call",), None, "a call passes something"
+    if set(contract.call) & set(ROLES) and contract.entry is Entry.FUNCTION:
+        yield from _check_roles(contract)
+
+
+def _check_roles(contract: Contract) -> Iterator[Problem]:
+    if contract.call != ROLES or contract.mappings:
+        yield ("call",), None, "a function of a query takes query, key and value, and nothing else"
+    if not contract.square:
+        yield ("square",), None, "queries, keys and values are used as they are: write true"
 
 
 def _turns_oddly(contract: Contract) -> Callable[[int], bool]:

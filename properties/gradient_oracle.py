@@ -8,7 +8,7 @@ correct algorithms in float32 the largest error was 0.15 of the tolerance, in bf
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -60,6 +60,8 @@ class ExactGradients:
         return Tolerance(*(limits if lost is None else [limit + lost for limit in limits]))
 
 
+ROLES = ("query", "key", "value")
+"""what a function is given that takes them as they are"""
 _CACHE: dict[tuple[object, ...], ExactGradients] = {}
 MAX_CACHED = 1024
 MAX_CACHED_NUMEL = 1 << 12
@@ -114,6 +116,37 @@ def _compute_gradients(
     scales = compute_absolute_gradients(contract, case, x, parameters, exact, loss)
     growth = compute_growth(case, seat_sinks(exact, parameters.sinks), variant)
     return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
+
+
+def compute_role_gradients(
+    contract: Contract,
+    case: Case,
+    roles: tuple[Tensor, Tensor, Tensor],
+    may_attend: Tensor | None,
+    cotangent: Tensor,
+) -> ExactGradients:
+    """Return the oracle's gradients of queries, keys and values that are given as they are.
+
+    Each is of shape (batch, tokens, width) and keeps a length of its own; there are no weights.
+    """
+    query, key, value = leaves = [t.detach().clone().requires_grad_() for t in roles]
+    eye = torch.eye(query.shape[-1], dtype=query.dtype)
+    scale, plain = get_scale(contract, case), Parameters(W_q=eye, W_k=eye, W_v=eye)
+    with torch.enable_grad():
+        exact = multi_head_attention(
+            query, plain, case.heads, may_attend, scale, keys_from=key, values_from=value
+        )
+        total = (exact.output * cotangent).sum()
+        values = torch.autograd.grad(total, leaves, materialize_grads=True)
+    q, k, v, context = (split_heads(t.detach().abs(), case.heads) for t in (*roles, cotangent))
+    weights = exact.weights.detach()
+    into_weights = context @ v.mT
+    mean = (weights * into_weights).sum(-1, keepdim=True)
+    into_scores = scale * weights * (into_weights + mean)
+    scales = map(merge_heads, (into_scores @ k, into_scores.mT @ q, weights.mT @ context))
+    named = (dict(zip(ROLES, found, strict=True)) for found in (values, scales))
+    growth = compute_growth(replace(case, tokens=key.shape[-2]), exact)
+    return ExactGradients(*named, growth, case.dtype)
 
 
 def project_absolute(

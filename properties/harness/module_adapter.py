@@ -185,6 +185,16 @@ class ModuleAdapter:
         given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in (x, *others)]
         return self._add_batch_axis(self.module.forward(given, CallOptions(apart=len(given))))
 
+    def vjp_apart(
+        self, inputs: Sequence[Tensor], cotangent: Tensor, only: int | None = None
+    ) -> list[Tensor | None]:
+        """Return the gradients of the tokens of queries, keys and values, or of one of these."""
+        dtype = DTYPES[self.case.dtype]
+        given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in inputs]
+        own = self._convert_cotangent(cotangent)
+        found = self.module.vjp(given, own, (), None, only=only, apart=len(given)).inputs
+        return [None if each is None else self._add_axis(each) for each in found]
+
     def _add_batch_axis(self, result: CallResult) -> CallResult:
         if self.has_batch_axis:
             return result

@@ -6,6 +6,7 @@ indistinguishable, the first is reported.
 """
 
 from properties.contract import Capability
+from properties.mistakes.catalogue.alignment import ALIGNMENT
 from properties.mistakes.catalogue.dropout import DROPOUT
 from properties.mistakes.catalogue.gates import GATES
 from properties.mistakes.catalogue.gradients import GRADIENTS
@@ -30,6 +31,7 @@ DETERMINISTIC = (
 
 OF_SOME_CONTRACTS = (
     *require(Capability.CROSS, SOURCES),
+    *require(Capability.ALIGNED, ALIGNMENT),
     *require(Capability.WINDOW, WINDOWS),
     *require(Capability.GROUPED, SHARING),
     *require(Capability.PADDING, PADDING),
