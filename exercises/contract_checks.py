@@ -93,9 +93,7 @@ def _takes_roles(contract: Contract) -> bool:
 
 IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.MODULE: lambda c: c.entry is not Entry.FUNCTION,
-    C.STATELESS: lambda c: (
-        c.is_handed_parameters and _attends(c) and _takes_tokens(c)
-    ),
+    C.STATELESS: lambda c: c.is_handed_parameters and _attends(c) and _takes_tokens(c),
     C.ROLES: _takes_roles,
     C.ALIGNED: lambda c: {C.CAUSAL, C.CROSS} <= c.capabilities,
     C.ATTENTION: _attends,

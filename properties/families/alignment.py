@@ -1,7 +1,7 @@
 """Queries that are the last of the tokens whose keys are given: the causal mask ends with both.
 
-Query i of q stands at key k - q + i of k, as in decoding with a cache. Libraries differ: a mask made
-for a square, or torch's `is_causal`, puts query i at key i (pytorch/pytorch#103082).
+Query i of q stands at key k - q + i of k, as in decoding with a cache. Libraries differ: with the
+`is_causal` of torch, as with a mask made for a square, it stands at key i (pytorch/pytorch#103082).
 """
 
 from properties.case import MaskForm

@@ -99,6 +99,8 @@ def list_numbers(asked: Asked) -> Iterator[Numbers]:
     if not asked.projected:
         yield Numbers(QUERIES[:2])
         yield Numbers(QUERIES)
+        if asked.crossed:
+            yield Numbers(QUERIES[:2], y=KEYS)
         return
     if asked.variant.rotary:
         yield Numbers(TWO, TURNED, TURNED, TURNED)
@@ -134,11 +136,13 @@ DROPPED_NUMBERS = (
 def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionInputs:
     """Return the inputs of a pipeline, with an output layer if its last step is of interest."""
     tokens = len(numbers.x)
+    keys = tokens if numbers.y is None else len(numbers.y)
+    visible = sliding_window_mask(keys, asked.window or keys)[keys - tokens :]
     return AttentionInputs(
         x=_tensor(numbers.x)[None],
         parameters=_make_parameters(asked, numbers, finishes=finishes),
         heads=numbers.heads,
-        may_attend=sliding_window_mask(tokens, asked.window or tokens) if asked.masked else None,
+        may_attend=visible if asked.masked else None,
         scale=asked.scale,
         context_length=tokens,
         causal=asked.causal,

@@ -296,6 +296,8 @@ def _show(
 def _list_sizes(inputs: AttentionInputs, stage: _Stage) -> Iterator[str]:
     """Describe what an example is made of, as far as its numbers do not show it."""
     yield count(inputs.tokens, "token")
+    if inputs.keys != inputs.tokens:
+        yield count(inputs.keys, "key")
     if inputs.window:
         yield f"window = {inputs.window}"
     if inputs.parameters.sinks is not None:

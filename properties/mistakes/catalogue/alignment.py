@@ -1,4 +1,4 @@
-"""Mistakes about where causal queries stand that are the last of the tokens whose keys are given."""
+"""Mistakes about where causal queries stand that are the last of the tokens given as keys."""
 
 from collections.abc import Sequence
 
