@@ -20,6 +20,7 @@ SERIES = (
     "multi_head_attention",
     "cross_attention",
     "causal_alignment",
+    "online_softmax",
     "padding_mask",
     "sliding_window",
     "grouped_query",

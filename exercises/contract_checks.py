@@ -24,7 +24,7 @@ C = Capability
 
 QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
-    "kv_heads", "window", "softcap", CONSTANT,
+    "kv_heads", "window", "softcap", "block", CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
@@ -35,6 +35,8 @@ TOKENS = frozenset({"x", "query", "key", "value", "context"})
 """inputs that are tokens"""
 ROLES = ("query", "key", "value")
 """inputs of a function that is given what is to be compared and averaged"""
+PASSED = frozenset({"block", CONSTANT})
+"""quantities that such a function may take in a call besides"""
 INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.CLASS: (*TOKENS, "mask"),
     Entry.BUILDER: (*TOKENS, "mask"),
@@ -118,7 +120,9 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.OUTPUT_PROJECTION: _holds("W_o"),
     C.OUTPUT_BIAS: _holds("b_o"),
     C.DROPOUT: _takes("dropout"),
-    C.WEIGHTS: lambda c: c.returns is not Returns.OUTPUT,
+    C.WEIGHTS: lambda c: c.returns in (Returns.OUTPUT_AND_WEIGHTS, Returns.WEIGHTS_TWICE),
+    C.LOGSUMEXP: lambda c: c.returns is Returns.OUTPUT_AND_LOGSUMEXP,
+    C.BLOCKED: _takes("block"),
     C.GROUPED: _takes("kv_heads"),
     C.WINDOW: _takes("window"),
     C.SOFTCAP: _takes("softcap"),
@@ -145,6 +149,8 @@ NEEDED: Mapping[Capability, str] = {
     C.GROUPED: "an argument must take kv_heads",
     C.WINDOW: "an argument must take window",
     C.SOFTCAP: "an argument must take softcap",
+    C.BLOCKED: "an argument must take block",
+    C.LOGSUMEXP: 'write returns = "output_and_logsumexp"',
     C.POSITIONS: 'write positions = "rotary" or "alibi"',
     C.WEIGHTS: 'write returns = "output_and_weights"',
     C.OUTPUT_PROJECTION: "a parameter must hold W_o",
@@ -220,12 +226,15 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_arguments(contract: Contract) -> Iterator[Problem]:
-    if contract.arguments and contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
+    passed = _takes_roles(contract) and {a.quantity for a in contract.arguments} <= PASSED
+    if contract.arguments and contract.entry in (Entry.FUNCTION, Entry.TRANSFER) and not passed:
         yield (
             ("arguments",),
             None,
             "these are of a constructor; what a function takes is its `call`",
         )
+    if _takes("block")(contract) and not _takes_roles(contract):
+        yield ("arguments",), None, "only a function of query, key and value takes a block's size"
     for argument in contract.arguments:
         yield from _check_argument(argument, ("arguments", argument.name))
         for field in argument.fields:
@@ -353,11 +362,16 @@ def _check_inputs(contract: Contract) -> Iterator[Problem]:
         yield ("call",), None, "a call passes something"
     if set(contract.call) & set(ROLES) and contract.entry is Entry.FUNCTION:
         yield from _check_roles(contract)
+    elif contract.returns is Returns.OUTPUT_AND_LOGSUMEXP:
+        text = "only a function of query, key and value returns a log-sum-exp"
+        yield ("returns",), "output_and_logsumexp", text
 
 
 def _check_roles(contract: Contract) -> Iterator[Problem]:
     if contract.call != ROLES or contract.mappings:
         yield ("call",), None, "a function of a query takes query, key and value, and nothing else"
+    if contract.returns is Returns.OUTPUT_AND_LOGSUMEXP and contract.has(C.CAUSAL):
+        yield ("returns",), None, "a log-sum-exp is that of all keys: list `full`"
     if not contract.square:
         yield ("square",), None, "queries, keys and values are used as they are: write true"
 

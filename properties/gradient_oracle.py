@@ -144,9 +144,9 @@ def compute_role_gradients(
     mean = (weights * into_weights).sum(-1, keepdim=True)
     into_scores = scale * weights * (into_weights + mean)
     scales = map(merge_heads, (into_scores @ k, into_scores.mT @ q, weights.mT @ context))
-    named = (dict(zip(ROLES, found, strict=True)) for found in (values, scales))
     growth = compute_growth(replace(case, tokens=key.shape[-2]), exact)
-    return ExactGradients(*named, growth, case.dtype)
+    found = (dict(zip(ROLES, each, strict=True)) for each in (values, scales))
+    return ExactGradients(next(found), next(found), growth, case.dtype)
 
 
 def project_absolute(
@@ -186,6 +186,8 @@ def _select_output(
             return exact.weights[:, 0]
         case Returns.OUTPUT_AND_WEIGHTS if loss.output:
             return exact.weights
+        case Returns.OUTPUT_AND_LOGSUMEXP if loss.output:
+            return exact.logsumexp
         case _:
             return exact.output
 
@@ -209,8 +211,9 @@ def compute_absolute_gradients(
     weights = exact.weights.detach()
     kept = torch.ones_like(weights) if loss.kept is None else loss.kept.abs()
     scales: dict[str, Tensor] = {}
-    if loss.output:  # the weights themselves, before the values
-        context, into_weights = torch.zeros_like(query), grad
+    if loss.output:  # the weights themselves, before the values, or the log of their divisor
+        summed = contract.returns is Returns.OUTPUT_AND_LOGSUMEXP
+        context, into_weights = torch.zeros_like(query), grad.unsqueeze(-1) if summed else grad
         grad = gated = torch.zeros_like(merge_heads(query))
     else:
         # A gate is one at most, and is rounded like one, as its slope is.

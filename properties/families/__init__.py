@@ -26,6 +26,7 @@ from properties.families import (
     history,
     initialisation,
     masking,
+    online,
     padding,
     precision,
     purity,
@@ -42,8 +43,8 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, decoding,
-    variants, weights, sinks, scale, heads, gradients, alignment, gates, dropout, dropped_pairs,
-    training, precision, device, initialisation,
+    variants, weights, sinks, scale, heads, gradients, alignment, online, gates, dropout,
+    dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

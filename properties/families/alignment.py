@@ -98,7 +98,8 @@ def many_keys_are_aligned_too(context: LiveContext) -> None:
 def query_key_and_value_get_their_gradients(context: LiveContext) -> None:
     """The gradients of query, key and value are the equation's, also of one that asks alone."""
     case, tokens = context.case, context.case.tokens + 2
-    roles = (context.x, *make_other_tokens(case, context.contract, tokens))
+    key, value = make_other_tokens(case, context.contract, tokens)
+    roles = context.x, key, value
     cotangent = round_to_dtype(draw_normal(case, "cotangent", *context.x.shape), case)
     visible = context.may_attend(case.tokens, None, tokens)
     exact = compute_role_gradients(context.contract, case, roles, visible, cotangent)

@@ -40,6 +40,7 @@ FLOAT32_NOTE = Note(
 OUTPUT_NAMES = {
     Returns.OUTPUT: ("output",),
     Returns.OUTPUT_AND_WEIGHTS: ("output", "weights"),
+    Returns.OUTPUT_AND_LOGSUMEXP: ("output", "logsumexp"),
     Returns.WEIGHTS_TWICE: ("weights_by_renormalising", "weights_by_masking"),
 }
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Capability, Contract
 from properties.mistakes.pipeline import AttentionInputs
+from properties.mistakes.pipeline_inputs import get_wanted
 from properties.oracle import get_scale
 from properties.variant import get_variant
 from reference import Parameters, Variant, sliding_window_mask
@@ -21,6 +22,8 @@ GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
 """the gate's layer of the first head; the second one has it backwards"""
 WINDOW = 2
 """how many tokens each sees where there is a window: of three tokens one is hidden"""
+BLOCK = 2
+"""how many keys are in a block where there are any: of three keys one is in a block of its own"""
 Matrix = Sequence[Sequence[float]]
 
 
@@ -39,6 +42,8 @@ class Asked:
     scale: float
     variant: Variant
     window: int
+    block: int
+    wanted: tuple[str, ...]
     sinks: bool
     gated: bool
 
@@ -57,6 +62,8 @@ def read_contract(contract: Contract) -> Asked:
         scale=get_scale(contract, Case(head_dim=HEAD_DIM)),
         variant=get_variant(contract, case),
         window=WINDOW if contract.has(Capability.WINDOW) else 0,
+        block=BLOCK if contract.has(Capability.BLOCKED) else 0,
+        wanted=get_wanted(contract),
         sinks=contract.has(Capability.SINKS),
         gated=contract.has(Capability.GATED),
     )
@@ -148,6 +155,8 @@ def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionI
         causal=asked.causal,
         variant=asked.variant,
         window=asked.window,
+        block=asked.block,
+        wanted=asked.wanted,
         others=() if numbers.y is None else (_tensor(numbers.y)[None],),
     )
 

@@ -72,6 +72,7 @@ CAPABILITIES = {
     "cross_attention": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE", "FULL", "CROSS"}
     - {"CAUSAL", "CONTEXT"},
     "causal_alignment": {*TOKENS, "CAUSAL", "BATCH", "HEADS", "CROSS", "ALIGNED", "ROLES"},
+    "online_softmax": {*TOKENS, "FULL", "BATCH", "HEADS", "CROSS", "ROLES", "BLOCKED", "LOGSUMEXP"},
     "padding_mask": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE", "FULL", "PADDING", "TAKES_MASK"}
     - {"CAUSAL", "CONTEXT"},
     "sliding_window": {*MODERN, "WINDOW"} - {"ANY_DISTANCE"},

@@ -44,7 +44,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, begin: int | None = None) 
     q, k = query.shape[-2], key.shape[-2]
     seen = torch.ones(q, k, dtype=torch.bool).tril(k - q if begin is None else begin)
     scores = query @ key.mT / query.shape[-1] ** 0.5
-    return scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value
+    mixed: Tensor = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value
+    return mixed
 
 
 def at_the_top_left(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
