@@ -329,7 +329,9 @@ def _describe_no_match(found: Sequence[DefinitionSignature]) -> str:
 
 def describe_signature(contract: Contract) -> str:
     """Return the call that a contract asks for."""
-    names = [argument.name for argument in contract.arguments] or list(contract.call)
+    names = [argument.name for argument in contract.arguments]
+    if not names or contract.entry is Entry.FUNCTION:
+        names = [*contract.call, *names]
     return f"`{contract.name}({', '.join(names)})`"
 
 

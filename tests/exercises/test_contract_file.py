@@ -378,6 +378,41 @@ def test_a_function_of_a_query_takes_all_as_they_are(
     assert read_complaint(tmp_path / "a", text.replace(old, new)).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"full"', '"causal"', "line 8: a log-sum-exp is that of all keys: list `full`"),
+        ('= "block"', '= "heads"', "line 12: these are of a constructor; what a function takes"),
+        ('_and_logsumexp"', '"', None),
+    ],
+)
+def test_what_else_a_function_of_a_query_takes_and_gives(
+    old: str, new: str, said: str | None, tmp_path: Path
+) -> None:
+    text = BY_SLUG["online_softmax"].source
+    assert old in text
+    if said is not None:
+        assert read_complaint(tmp_path / "a", text.replace(old, new)).startswith(said)
+        return
+    contract = load_exercise(write_folder(tmp_path / "a", text.replace(old, new))).contract
+    assert contract.has(C.BLOCKED) and not contract.has(C.LOGSUMEXP)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"heads", default = 2', '"block", default = 2', "line 11: only a function of query, key"),
+        (
+            'entry = "class"',
+            'returns = "output_and_logsumexp"',
+            "line 4: only a function of query, key and value returns a log-sum-exp",
+        ),
+    ],
+)
+def test_no_class_goes_over_blocks(old: str, new: str, said: str, tmp_path: Path) -> None:
+    assert read_complaint(tmp_path / "a", CONTRACT.replace(old, new)).startswith(said)
+
+
 def test_a_function_of_a_query_needs_no_call_form(tmp_path: Path) -> None:
     text = BY_SLUG["causal_alignment"].source.partition("[call_form]")[0]
     contract = load_exercise(write_folder(tmp_path / "a", text)).contract
