@@ -32,8 +32,8 @@ class CallOptions:
 
     With `training` None the module stays in its mode. `seed` seeds the random number generators
     before the call. `watched` records which attention functions of torch the call goes through,
-    and how many numbers it holds. `times` repeats the call; the last one is answered. The first
-    `apart` inputs are tokens: see `properties.call_form`.
+    and `counted` how many numbers it holds. `times` repeats the call; the last one is answered.
+    The first `apart` inputs are tokens: see `properties.call_form`.
     """
 
     training: bool | None = False
@@ -41,6 +41,7 @@ class CallOptions:
     memory: str = "contiguous"
     grad: str = "no_grad"  # "no_grad", "inference" or "grad"
     watched: bool = False
+    counted: bool = False
     times: int = 1
     apart: int = 1
 
@@ -61,7 +62,7 @@ class CallResult:
     training_after: bool = False
     called: tuple[str, ...] = ()
     held: int = 0
-    """the most numbers that new tensors held at a time, if the call was watched"""
+    """the most numbers that new tensors held at a time, if they were counted"""
     altered: tuple[str, ...] = ()
     """attributes of the inputs that changed, besides their numbers"""
     unmoved: tuple[str, ...] = ()

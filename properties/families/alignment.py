@@ -25,6 +25,8 @@ LONG = (
 )
 MANY = 137
 """so many keys come before the queries of a long case"""
+MOST = 40
+"""so many keys come before those of others, at most"""
 HINT = "at which key does query i stand, if there are more keys?"
 
 
@@ -38,7 +40,7 @@ HINT = "at which key does query i stand, if there are more keys?"
 )
 def the_last_query_stands_at_the_last_key(context: LiveContext) -> None:
     """Queries are the last tokens: each sees all keys up to its own place, counted from the end."""
-    for earlier in (1, 3, context.case.tokens):
+    for earlier in (1, 3, min(context.case.tokens, MOST)):
         assert_equation(context, context.case.tokens + earlier)
 
 

@@ -127,7 +127,7 @@ def the_gradient_of_the_log_sum_exp_is_right(context: CaseContext) -> None:
 def it_never_holds_all_scores(context: LiveContext) -> None:
     """With many keys in small blocks, never as many numbers are held as there are scores."""
     others = make_other_tokens(context.case, context.contract, MANY_KEYS)
-    held = context.adapter.forward_apart(context.x, others, CallOptions(watched=True)).held
+    held = context.adapter.forward_apart(context.x, others, CallOptions(counted=True)).held
     scores = context.case.tokens * MANY_KEYS
     if held >= scores:
         what = (

@@ -70,6 +70,11 @@ class AttentionInputs:
         return self.sources[1].shape[-2]
 
     @property
+    def earlier(self) -> int:
+        """How many keys come before the first query's own: causal queries are the last tokens."""
+        return self.keys - self.tokens if self.causal else 0
+
+    @property
     def d_out(self) -> int:
         """The width of all heads together."""
         return self.parameters.W_q.shape[0]

@@ -10,7 +10,7 @@ from torch import Tensor
 from exercises import BY_SLUG
 from exercises.answers import find_answer, list_answers
 from grader.sandbox.grader_side.subject import make_subject
-from grader.sandbox.worker.held import watch_memory
+from grader.sandbox.worker.held import count_held
 from properties.case import Case
 from properties.cases.case_set import generate_case_set
 from properties.contract import Capability
@@ -100,20 +100,20 @@ def test_right_answers_hold_much_fewer_numbers_than_there_are_scores(name: str) 
     queries, keys = 64, 512
     drawn = torch.Generator().manual_seed(1)
     query, key, value = (torch.randn(1, 1, n, 2, generator=drawn) for n in (queries, keys, keys))
-    with torch.no_grad(), watch_memory(True, (query, key, value)) as held:
+    with torch.no_grad(), count_held(True, (query, key, value)) as held:
         function(query, key, value, 32)
     assert queries * 32 // 4 < held.most < queries * keys * 2 // 5
 
 
 def test_what_is_given_and_what_is_gone_is_not_held() -> None:
     x = torch.zeros(100)
-    with watch_memory(True, (x,)) as held:
+    with count_held(True, (x,)) as held:
         for _ in range(5):
             x.view(10, 10).mT[2:]  # a view of what was given
             y = x + 1  # takes the place of the one before
         y.view(4, 25).add_(1)  # a view of what is held
     assert held.most == 200, "the new one and the one before, while both are there"
-    with watch_memory(False, (x,)) as held:
+    with count_held(False, (x,)) as held:
         x + 1
     assert held.most == 0
 

@@ -15,6 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
 from grader.sandbox.worker.left_behind import UncompiledDispatchMode
+from grader.sandbox.worker.second_device import allow_biases
 
 
 class HeldNumbers:
@@ -65,8 +66,11 @@ def _is_counted(made: Any) -> bool:
 
 
 @contextlib.contextmanager
-def watch_memory(is_watched: bool, given: Sequence[Tensor]) -> Iterator[HeldNumbers]:
-    """Count the numbers that are held inside besides those given; none if they are not watched."""
+def count_held(is_counted: bool, given: Sequence[Tensor]) -> Iterator[HeldNumbers]:
+    """Count the numbers that are held inside besides those given, if they are to be counted."""
     held = HeldNumbers(given)
-    with _CountingMode(held) if is_watched else contextlib.nullcontext():
+    if not is_counted:
+        yield held
+        return
+    with allow_biases(), _CountingMode(held):
         yield held

@@ -190,7 +190,7 @@ def _make_bias(cls: type[Tensor], *sizes: int) -> Tensor:
 
 
 @contextlib.contextmanager
-def _allow_biases() -> Iterator[None]:
+def allow_biases() -> Iterator[None]:
     """Let torch's own bias be made inside, if it has been imported.
 
     It is a tensor of a class of its own, and no mode lets one be constructed.
@@ -209,7 +209,7 @@ def _allow_biases() -> Iterator[None]:
 @contextlib.contextmanager
 def enable_second_device(unmoved: UnmovedTracker) -> Iterator[None]:
     """Provide a second device called "meta" inside."""
-    with _allow_biases(), ConversionMode(), SecondDeviceMode(unmoved):
+    with allow_biases(), ConversionMode(), SecondDeviceMode(unmoved):
         yield
 
 

@@ -13,20 +13,13 @@ def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor]:
 
     def permit(s: PipelineState) -> Tensor:
         everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
-        return everything.tril(place(s.inputs.keys - s.inputs.tokens))
+        return everything.tril(place(s.inputs.earlier))
 
     return permit
 
 
 def among_themselves(s: PipelineState) -> Tensor:
     """The queries see each other as they should, and no key before."""
-    seen, earlier = begun_at(lambda before: before)(s), s.inputs.keys - s.inputs.tokens
-    seen[:, :earlier] = False
-    return seen
-
-
-def only_what_was_before(s: PipelineState) -> Tensor:
-    """All queries see the keys before the first one's own, and none of their own."""
-    seen = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
-    seen[:, max(1, s.inputs.keys - s.inputs.tokens) :] = False
+    seen = begun_at(lambda before: before)(s)
+    seen[:, : s.inputs.earlier] = False
     return seen
