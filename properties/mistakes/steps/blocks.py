@@ -24,10 +24,13 @@ def _number_blocks(s: PipelineState, scores: Tensor) -> Tensor:
     return torch.arange(scores.shape[-1]) // (s.inputs.block or scores.shape[-1])
 
 
+def _split_blocks(s: PipelineState) -> tuple[Tensor, ...]:
+    return torch.split(s.masked_scores, _count_in_block(s), dim=-1)
+
+
 def _find_block_maxima(s: PipelineState) -> Tensor:
     """Return the largest score of each block: batch heads queries blocks."""
-    blocks = s.masked_scores.split(_count_in_block(s), dim=-1)
-    return torch.stack([block.amax(-1) for block in blocks], dim=-1)
+    return torch.stack([block.amax(-1) for block in _split_blocks(s)], dim=-1)
 
 
 def _find_running_maxima(s: PipelineState) -> Tensor:
@@ -73,8 +76,7 @@ def divided(above: Step, below: Step) -> Step:
 
 
 def softmax_of_each_block(s: PipelineState) -> Tensor:
-    blocks = s.masked_scores.split(_count_in_block(s), dim=-1)
-    return torch.cat([block.softmax(-1) for block in blocks], dim=-1)
+    return torch.cat([block.softmax(-1) for block in _split_blocks(s)], dim=-1)
 
 
 def average_of_softmaxes(s: PipelineState) -> Tensor:
@@ -125,7 +127,8 @@ def of_unscaled_scores(s: PipelineState) -> Tensor:
 
 
 def of_the_last_block(s: PipelineState) -> Tensor:
-    return s.masked_scores.split(_count_in_block(s), dim=-1)[-1].logsumexp(-1)
+    *_, last = _split_blocks(s)
+    return last.logsumexp(-1)
 
 
 def filled_up(s: PipelineState) -> Tensor:
@@ -153,9 +156,7 @@ def logsumexp_with_filling(s: PipelineState) -> Tensor:
 def scaled_in_every_block(s: PipelineState) -> Tensor:
     """The scale is applied once more in each block."""
     times = _number_blocks(s, s.raw_scores) + 1
-    scales = torch.full_like(s.raw_scores[0, 0, 0], s.inputs.scale)
-    scaled: Tensor = s.raw_scores * scales**times
-    return scaled
+    return s.raw_scores * torch.pow(s.inputs.scale, times.to(s.raw_scores.dtype))
 
 
 def keys_up_to(count: Callable[[int, int], int]) -> Step:
