@@ -71,13 +71,14 @@ BLOCKS: Sequence[Mistake] = (
     define_mistake(
         "last_short_block_dropped",
         "The last block is left out where it is shorter than the others.",
+        "only range",
     ).simulated_by(
         {"hide": blocks.keys_up_to(lambda keys, block: max(block, keys - keys % block))},
         {"hide": blocks.keys_up_to(lambda keys, block: keys - keys % block)},
     ),
-    define_rare_mistake("first_block_alone", "Only the first block is attended to.").simulated_by(
-        hide=blocks.keys_up_to(lambda keys, block: block)
-    ),
+    define_rare_mistake(
+        "first_block_alone", "Only the first block is attended to.", "only range"
+    ).simulated_by(hide=blocks.keys_up_to(lambda keys, block: block)),
     define_rare_mistake(
         "blocks_overlap",
         "Neighbouring blocks share a key, which then counts twice.",

@@ -10,7 +10,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState, select_result
+from properties.mistakes.pipeline import (
+    PipelineState,
+    filled_with_minus_infinity,
+    select_result,
+)
 
 Step = Callable[[PipelineState], Tensor]
 
@@ -165,7 +169,7 @@ def keys_up_to(count: Callable[[int, int], int]) -> Step:
     def hide(s: PipelineState) -> Tensor:
         keys = s.scores.shape[-1]
         seen = torch.arange(keys) < count(keys, s.inputs.block or keys)
-        return s.scores.masked_fill(~seen, -math.inf)
+        return filled_with_minus_infinity(s).masked_fill(~seen, -math.inf)
 
     return hide
 
@@ -174,4 +178,4 @@ def first_keys_twice(s: PipelineState) -> Tensor:
     """The first key of each block but the first counts in the block before it, too."""
     places = torch.arange(s.scores.shape[-1])
     twice = (places > 0) & (places % (s.inputs.block or len(places)) == 0)
-    return s.scores + twice.to(s.scores.dtype) * math.log(2)
+    return filled_with_minus_infinity(s) + twice.to(s.scores.dtype) * math.log(2)
