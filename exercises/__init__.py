@@ -19,6 +19,8 @@ SERIES = (
     "two_dimensional_output",
     "multi_head_attention",
     "cross_attention",
+    "causal_alignment",
+    "online_softmax",
     "padding_mask",
     "sliding_window",
     "grouped_query",

@@ -24,7 +24,7 @@ C = Capability
 
 QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
-    "kv_heads", "window", "softcap", CONSTANT,
+    "kv_heads", "window", "softcap", "block", CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
@@ -33,10 +33,14 @@ PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "
 """the fields of `reference.Parameters`, which imports torch"""
 TOKENS = frozenset({"x", "query", "key", "value", "context"})
 """inputs that are tokens"""
+ROLES = ("query", "key", "value")
+"""inputs of a function that is given what is to be compared and averaged"""
+PASSED = frozenset({"block", CONSTANT})
+"""quantities that such a function may take in a call besides"""
 INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.CLASS: (*TOKENS, "mask"),
     Entry.BUILDER: (*TOKENS, "mask"),
-    Entry.FUNCTION: ("x", "queries", "keys"),
+    Entry.FUNCTION: ("x", "queries", "keys", *ROLES),
 }
 """what a call may pass; a function also takes its parameters"""
 PREREQUISITES = ("it_attends", "it_equals_the_equation")
@@ -85,9 +89,15 @@ def _takes_tokens(contract: Contract) -> bool:
     return bool(TOKENS & set(contract.callee.call))
 
 
+def _takes_roles(contract: Contract) -> bool:
+    return contract.entry is Entry.FUNCTION and set(ROLES) <= set(contract.call)
+
+
 IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.MODULE: lambda c: c.entry is not Entry.FUNCTION,
-    C.STATELESS: lambda c: c.entry is Entry.FUNCTION and _attends(c) and _takes_tokens(c),
+    C.STATELESS: lambda c: c.is_handed_parameters and _attends(c) and _takes_tokens(c),
+    C.ROLES: _takes_roles,
+    C.ALIGNED: lambda c: {C.CAUSAL, C.CROSS} <= c.capabilities,
     C.ATTENTION: _attends,
     C.TOKENS: _takes_tokens,
     C.MASK: lambda c: _takes_mask(c) and not c.call_form.mask.keys_only,
@@ -98,7 +108,9 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.STRIDED: lambda c: True,
     C.STEADY: lambda c: c.entry is not Entry.FUNCTION,
     C.CONTEXT: lambda c: _takes("context_length", "config")(c) or _fixes(c, "context_length"),
-    C.HEADS: lambda c: _takes("heads", "config")(c) or _fixes(c, "heads"),
+    C.HEADS: lambda c: (
+        _takes("heads", "config")(c) or _fixes(c, "heads") or c.call_form.axes.are_cut
+    ),
     C.WIDTHS: lambda c: _takes_tokens(c) and not c.sizes,
     C.PROJECTED: lambda c: bool(c.mappings),
     C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER) and bool(c.mappings),
@@ -108,7 +120,9 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.OUTPUT_PROJECTION: _holds("W_o"),
     C.OUTPUT_BIAS: _holds("b_o"),
     C.DROPOUT: _takes("dropout"),
-    C.WEIGHTS: lambda c: c.returns is not Returns.OUTPUT,
+    C.WEIGHTS: lambda c: c.returns in (Returns.OUTPUT_AND_WEIGHTS, Returns.WEIGHTS_TWICE),
+    C.LOGSUMEXP: lambda c: c.returns is Returns.OUTPUT_AND_LOGSUMEXP,
+    C.BLOCKED: _takes("block"),
     C.GROUPED: _takes("kv_heads"),
     C.WINDOW: _takes("window"),
     C.SOFTCAP: _takes("softcap"),
@@ -135,6 +149,8 @@ NEEDED: Mapping[Capability, str] = {
     C.GROUPED: "an argument must take kv_heads",
     C.WINDOW: "an argument must take window",
     C.SOFTCAP: "an argument must take softcap",
+    C.BLOCKED: "an argument must take block",
+    C.LOGSUMEXP: 'write returns = "output_and_logsumexp"',
     C.POSITIONS: 'write positions = "rotary" or "alibi"',
     C.WEIGHTS: 'write returns = "output_and_weights"',
     C.OUTPUT_PROJECTION: "a parameter must hold W_o",
@@ -210,12 +226,15 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_arguments(contract: Contract) -> Iterator[Problem]:
-    if contract.arguments and contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
+    passed = _takes_roles(contract) and {a.quantity for a in contract.arguments} <= PASSED
+    if contract.arguments and contract.entry in (Entry.FUNCTION, Entry.TRANSFER) and not passed:
         yield (
             ("arguments",),
             None,
             "these are of a constructor; what a function takes is its `call`",
         )
+    if _takes("block")(contract) and not _takes_roles(contract):
+        yield ("arguments",), None, "only a function of query, key and value takes a block's size"
     for argument in contract.arguments:
         yield from _check_argument(argument, ("arguments", argument.name))
         for field in argument.fields:
@@ -341,6 +360,20 @@ def _check_inputs(contract: Contract) -> Iterator[Problem]:
         yield ("call_form", "inputs"), None, "these are not those of `call`: leave them out"
     if not contract.call:
         yield ("call",), None, "a call passes something"
+    if set(contract.call) & set(ROLES) and contract.entry is Entry.FUNCTION:
+        yield from _check_roles(contract)
+    elif contract.returns is Returns.OUTPUT_AND_LOGSUMEXP:
+        text = "only a function of query, key and value returns a log-sum-exp"
+        yield ("returns",), "output_and_logsumexp", text
+
+
+def _check_roles(contract: Contract) -> Iterator[Problem]:
+    if contract.call != ROLES or contract.mappings:
+        yield ("call",), None, "a function of a query takes query, key and value, and nothing else"
+    if contract.returns is Returns.OUTPUT_AND_LOGSUMEXP and contract.has(C.CAUSAL):
+        yield ("returns",), None, "a log-sum-exp is that of all keys: list `full`"
+    if not contract.square:
+        yield ("square",), None, "queries, keys and values are used as they are: write true"
 
 
 def _turns_oddly(contract: Contract) -> Callable[[int], bool]:

@@ -30,6 +30,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from exercises.contract_checks import (
+    ROLES,
     Problem,
     complete_capabilities,
     find_problems,
@@ -284,7 +285,8 @@ def _read_contract(value: object, place: Place, others: Collection[str] = ()) ->
 
 def expect_call_form(contract: Contract) -> CallForm:
     """Return the form of a call where none is written: only the order of inputs is its own."""
-    usual = contract.entry in (Entry.FUNCTION, Entry.TRANSFER) or contract.call in USUAL_CALLS
+    usual = contract.entry is Entry.TRANSFER or contract.call in USUAL_CALLS
+    usual |= contract.entry is Entry.FUNCTION and not set(ROLES) & set(contract.call)
     return USUAL if usual else CallForm(inputs=contract.call)
 
 

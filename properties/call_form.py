@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from properties.case import MaskForm
 
@@ -102,11 +103,16 @@ class CallForm:
     cache: CacheConvention | None = None
     """how a sequence is continued, if it can be"""
 
-    def to_meta(self, heads: int) -> Mapping[str, object] | None:
-        """Return it as data for a request, for so many heads; None for the usual form."""
+    def to_meta(
+        self, heads: int, numbers: Mapping[str, object] = MappingProxyType({})
+    ) -> Mapping[str, object] | None:
+        """Return it as data for a request, for so many heads; None for the usual form.
+
+        A function gets the `numbers` in each call, behind the tensors.
+        """
         if self == USUAL:
             return None
-        return {**asdict(self), "heads": heads}
+        return {**asdict(self), "heads": heads, "numbers": list(numbers.values())}
 
 
 USUAL = CallForm()

@@ -52,4 +52,8 @@ class Capability(Enum):
     CACHE = auto()  # a sequence may come in several calls
     HANDED_CACHE = auto()  # ... each of which is handed what an earlier one gave
     CROSS = auto()  # keys and values may come from other tokens than queries
+    ALIGNED = auto()  # ... which are the last of those tokens, and see none that is later
+    BLOCKED = auto()  # keys are computed in blocks
+    LOGSUMEXP = auto()  # returns the log-sum-exp of the scores
+    ROLES = auto()  # it is a function that takes queries, keys and values apart
     STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts

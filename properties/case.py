@@ -74,6 +74,8 @@ class Case:
     """how many tokens each sees, itself included; 0 where the number is left open"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
+    block: int = 0
+    """how many keys are computed at a time; 0 where the number is left open"""
     bias: bool = False
     dropout: float = 0.0
     sharpness: int = 1
@@ -111,6 +113,7 @@ class Case:
                 (f"kv_heads={self.kv_heads}", self.group),
                 (f"window={self.window}", self.window),
                 (f"softcap={self.softcap:g}", self.softcap),
+                (f"block={self.block}", self.block),
                 ("bias", self.bias),
                 (f"dropout={self.dropout:g}", self.dropout),
                 (self.content.value, self.content is not InputContent.NORMAL),

@@ -40,6 +40,7 @@ class Returns(StrEnum):
 
     OUTPUT = "the output"
     OUTPUT_AND_WEIGHTS = "the output and the attention weights"
+    OUTPUT_AND_LOGSUMEXP = "the output and the log-sum-exp of the scores"
     WEIGHTS_TWICE = "the attention weights, computed in two ways"
 
 
@@ -64,6 +65,7 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.GROUPED, "group", 0),
     (Capability.WINDOW, "window", 0),
     (Capability.SOFTCAP, "softcap", 0.0),
+    (Capability.BLOCKED, "block", 0),
     (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
 )
 """The value that a field of a case is fixed to where a contract lacks a capability."""
@@ -243,6 +245,8 @@ class Contract:
             changes["window"] = case.window or (min(case.tokens, case.context_length) + 1) // 2
         if self.has(Capability.SOFTCAP):
             changes["softcap"] = case.softcap or USUAL_SOFTCAP
+        if self.has(Capability.BLOCKED):
+            changes["block"] = case.block or (min(case.tokens, case.context_length) + 1) // 2
         return _replace_changed(case, changes)
 
     def with_sizes(self, rules: SizeRules) -> Contract:

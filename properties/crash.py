@@ -66,6 +66,7 @@ class CallSizes:
         if (kv_heads := self.sizes.get("kv_heads")) is not None:
             yield self.sizes["heads"] // kv_heads
         if (tokens := self.sizes.get("tokens")) is not None:
+            yield tokens % self.sizes.get("block", tokens)
             yield from {tokens - 1, tokens + 1} - {self.sizes.get("context_length")}
 
 

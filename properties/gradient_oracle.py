@@ -8,7 +8,7 @@ correct algorithms in float32 the largest error was 0.15 of the tolerance, in bf
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -60,6 +60,8 @@ class ExactGradients:
         return Tolerance(*(limits if lost is None else [limit + lost for limit in limits]))
 
 
+ROLES = ("query", "key", "value")
+"""what a function is given that takes them as they are"""
 _CACHE: dict[tuple[object, ...], ExactGradients] = {}
 MAX_CACHED = 1024
 MAX_CACHED_NUMEL = 1 << 12
@@ -116,6 +118,37 @@ def _compute_gradients(
     return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
 
 
+def compute_role_gradients(
+    contract: Contract,
+    case: Case,
+    roles: tuple[Tensor, Tensor, Tensor],
+    may_attend: Tensor | None,
+    cotangent: Tensor,
+) -> ExactGradients:
+    """Return the oracle's gradients of queries, keys and values that are given as they are.
+
+    Each is of shape (batch, tokens, width) and keeps a length of its own; there are no weights.
+    """
+    query, key, value = leaves = [t.detach().clone().requires_grad_() for t in roles]
+    eye = torch.eye(query.shape[-1], dtype=query.dtype)
+    scale, plain = get_scale(contract, case), Parameters(W_q=eye, W_k=eye, W_v=eye)
+    with torch.enable_grad():
+        exact = multi_head_attention(
+            query, plain, case.heads, may_attend, scale, keys_from=key, values_from=value
+        )
+        total = (exact.output * cotangent).sum()
+        values = torch.autograd.grad(total, leaves, materialize_grads=True)
+    q, k, v, context = (split_heads(t.detach().abs(), case.heads) for t in (*roles, cotangent))
+    weights = exact.weights.detach()
+    into_weights = context @ v.mT
+    mean = (weights * into_weights).sum(-1, keepdim=True)
+    into_scores = scale * weights * (into_weights + mean)
+    scales = map(merge_heads, (into_scores @ k, into_scores.mT @ q, weights.mT @ context))
+    growth = compute_growth(replace(case, tokens=key.shape[-2]), exact)
+    found = (dict(zip(ROLES, each, strict=True)) for each in (values, scales))
+    return ExactGradients(next(found), next(found), growth, case.dtype)
+
+
 def project_absolute(
     x: Tensor, parameters: Parameters, heads: int, variant: Variant
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -153,6 +186,8 @@ def _select_output(
             return exact.weights[:, 0]
         case Returns.OUTPUT_AND_WEIGHTS if loss.output:
             return exact.weights
+        case Returns.OUTPUT_AND_LOGSUMEXP if loss.output:
+            return exact.logsumexp
         case _:
             return exact.output
 
@@ -176,8 +211,9 @@ def compute_absolute_gradients(
     weights = exact.weights.detach()
     kept = torch.ones_like(weights) if loss.kept is None else loss.kept.abs()
     scales: dict[str, Tensor] = {}
-    if loss.output:  # the weights themselves, before the values
-        context, into_weights = torch.zeros_like(query), grad
+    if loss.output:  # the weights themselves, before the values, or the log of their divisor
+        summed = contract.returns is Returns.OUTPUT_AND_LOGSUMEXP
+        context, into_weights = torch.zeros_like(query), grad.unsqueeze(-1) if summed else grad
         grad = gated = torch.zeros_like(merge_heads(query))
     else:
         # A gate is one at most, and is rounded like one, as its slope is.

@@ -15,6 +15,7 @@ from properties.tolerance import (
     Precision,
     Tolerance,
     bound_linear_error,
+    bound_logsumexp,
     compute_bounds,
 )
 from properties.variant import get_variant
@@ -122,6 +123,9 @@ def _compute_expected(
             return Expected((exact.output,), (output,), exact)
         case Returns.OUTPUT_AND_WEIGHTS:
             return Expected((exact.output, exact.weights), (output, weights), exact)
+        case Returns.OUTPUT_AND_LOGSUMEXP:
+            limits = (bound_logsumexp(exact, scale, each) for each in get_precisions(case.dtype))
+            return Expected((exact.output, exact.logsumexp), (output, Tolerance(*limits)), exact)
         case Returns.WEIGHTS_TWICE:
             # Queries and keys are the input here, and there is one head.
             w, a = exact.weights[:, 0], weights[:, 0]

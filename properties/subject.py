@@ -31,9 +31,9 @@ class CallOptions:
     """How to call `forward`.
 
     With `training` None the module stays in its mode. `seed` seeds the random number generators
-    before the call. `watched` records which attention functions of torch the call goes through.
-    `times` repeats the call; the last one is answered. The first `apart` inputs are tokens: see
-    `properties.call_form`.
+    before the call. `watched` records which attention functions of torch the call goes through,
+    and `counted` how many numbers it holds. `times` repeats the call; the last one is answered.
+    The first `apart` inputs are tokens: see `properties.call_form`.
     """
 
     training: bool | None = False
@@ -41,6 +41,7 @@ class CallOptions:
     memory: str = "contiguous"
     grad: str = "no_grad"  # "no_grad", "inference" or "grad"
     watched: bool = False
+    counted: bool = False
     times: int = 1
     apart: int = 1
 
@@ -60,6 +61,8 @@ class CallResult:
     random_state_moved: bool = False
     training_after: bool = False
     called: tuple[str, ...] = ()
+    held: int = 0
+    """the most numbers that new tensors held at a time, if they were counted"""
     altered: tuple[str, ...] = ()
     """attributes of the inputs that changed, besides their numbers"""
     unmoved: tuple[str, ...] = ()

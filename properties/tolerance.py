@@ -291,6 +291,23 @@ def compute_bounds(
     return K * output, K * (weights if p.sinks is None else weights[..., :-1])
 
 
+def bound_logsumexp(
+    exact: MultiHeadResult, scale: float, precision: Precision
+) -> Float[Tensor, "*batch heads q"]:
+    """Return K times the bound of log Σ exp s, of queries and keys that are given as they are.
+
+    Errors D of the scores move it by at most log Σ p exp(D). Sums are off by as much as those of a
+    softmax, and their logarithm, added to the maximum or not, is rounded.
+    """
+    unmoved = torch.zeros_like(exact.query), torch.zeros_like(exact.key)
+    errors = bound_score_error(exact, *unmoved, scale, precision, None)
+    moved = (exact.weights * torch.expm1(errors.clamp(max=50.0))).sum(-1).log1p()
+    lse, largest = exact.logsumexp, exact.scores.amax(-1)
+    summed = 3 * precision.u + 2 * math.sqrt(exact.key.shape[-2]) * precision.ua
+    rounded = precision.u * (3 * lse.abs() + 2 * largest.abs() + 2 * (lse - largest))
+    return K * (moved + summed + rounded)
+
+
 def bound_gated_error(
     x: Tensor, context: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
 ) -> Tensor:

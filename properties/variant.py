@@ -5,7 +5,7 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.contract import ROTARY, Capability, Contract, Positions
-from reference import Variant, causal_mask, sliding_window_mask, to_bool_mask
+from reference import Variant, causal_lower_right_mask, sliding_window_mask, to_bool_mask
 
 
 def find_visible(
@@ -14,12 +14,16 @@ def find_visible(
     tokens: int,
     mask: Tensor | None = None,
     device: torch.device | None = None,
+    keys: int | None = None,
 ) -> Tensor | None:
-    """Return who may attend to whom: by the causal mask, within a window, or by what is given."""
+    """Return who may attend to whom: by the causal mask, within a window, or by what is given.
+
+    Where there are other keys than the tokens' own, `keys` in number, these tokens are the last.
+    """
     if contract.has(Capability.WINDOW):
         return sliding_window_mask(tokens, case.window, device=device)
     if contract.has(Capability.CAUSAL):
-        return causal_mask(tokens, device=device)
+        return causal_lower_right_mask(tokens, keys or tokens, device=device)
     return None if mask is None else to_bool_mask(mask)
 
 

@@ -80,6 +80,11 @@ class MultiHeadResult:
     gate: Float[Tensor, "*batch tokens d_out"] | None = None
     """what the gate is the sigmoid of, if there is one"""
 
+    @property
+    def logsumexp(self) -> Float[Tensor, "*batch heads tokens"]:
+        """The logarithm of the sum of the exponentials of each query's scores, of all keys."""
+        return torch.logsumexp(self.scores, dim=-1)
+
 
 def split_heads(
     t: Float[Tensor, "*batch tokens d"], heads: int

@@ -28,7 +28,7 @@ from grader.report.records import WeightsEvidence as Weights
 from properties import comparison
 from properties.case import Case
 from properties.cases.case_transforms import transform_cases
-from properties.contract import Capability, Contract, Returns
+from properties.contract import Capability, Contract
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.diagnosis import DiagnosedMistake
@@ -176,7 +176,7 @@ def _compare_returned_weights(context: LiveContext) -> Weights | None:
     visible = context.may_attend(context.case.tokens, context.mask)
     rows = zip(context.output_names, context.expected.outputs, strict=True)
     for i, (name, expected) in enumerate(rows):
-        if name != "output" and context.contract.returns is not Returns.OUTPUT:
+        if name != "output" and context.contract.has(Capability.WEIGHTS):
             pair = (expected, context.answer[i])
             right, got = (t.unsqueeze(1) if t.dim() == 3 else t for t in pair)
             worst = _find_worst(context.case, right, got, visible)

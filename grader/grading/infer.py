@@ -49,7 +49,7 @@ class DefinitionSignature:
         names = {a.name for a in contract.arguments}
         needed = {a.name for a in contract.arguments if not a.optional}
         if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
-            names = needed = set(contract.call)
+            names = needed = {*contract.call, *names}
         elif contract.entry is Entry.CLASS and not names:
             names = set(contract.call)
         known = {*self.required, *self.optional}
@@ -260,7 +260,7 @@ def _fits_by_position(defined: DefinitionSignature, contract: Contract) -> bool:
     """Return whether it takes as many arguments as the contract passes, whatever their names."""
     must = sum(not argument.optional for argument in contract.arguments)
     if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
-        must = len(contract.call)
+        must += len(contract.call)
     takes = len(defined.required), len(defined.required) + len(defined.optional)
     same_kind = defined.is_class is (contract.entry is Entry.CLASS)
     return same_kind and takes[0] <= must <= takes[1]
@@ -329,7 +329,9 @@ def _describe_no_match(found: Sequence[DefinitionSignature]) -> str:
 
 def describe_signature(contract: Contract) -> str:
     """Return the call that a contract asks for."""
-    names = [argument.name for argument in contract.arguments] or list(contract.call)
+    names = [argument.name for argument in contract.arguments]
+    if not names or contract.entry is Entry.FUNCTION:
+        names = [*contract.call, *names]
     return f"`{contract.name}({', '.join(names)})`"
 
 

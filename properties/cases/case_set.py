@@ -48,6 +48,7 @@ OWN_LEVELS: dict[Capability, tuple[str, tuple[Any, ...]]] = {
     Capability.GROUPED: ("group", (2, 1, 3, 99)),  # capped at the heads, which then share all
     Capability.WINDOW: ("window", (2, 3, 1, 5, 99)),
     Capability.SOFTCAP: ("softcap", (2.0, 5.0, 30.0, 0.5)),
+    Capability.BLOCKED: ("block", (2, 3, 1, 5, 99)),
 }
 """of what few contracts have; others draw no numbers for it"""
 RELATIONS = (

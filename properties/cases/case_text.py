@@ -21,6 +21,7 @@ LIMITS = {
     "sharpness": (1, MAX_SHARPNESS),
     "group": (0, MAX_SIZE),
     "window": (0, MAX_SIZE),
+    "block": (0, MAX_SIZE),
 }
 """the least and the largest of some numbers; all others are sizes"""
 

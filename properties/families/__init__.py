@@ -12,6 +12,7 @@ from types import ModuleType
 from properties import peculiarity
 from properties.contract import Contract
 from properties.families import (
+    alignment,
     batch,
     contract,
     cross,
@@ -25,6 +26,7 @@ from properties.families import (
     history,
     initialisation,
     masking,
+    online,
     padding,
     precision,
     purity,
@@ -41,8 +43,8 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, decoding,
-    variants, weights, sinks, scale, heads, gradients, gates, dropout, dropped_pairs, training,
-    precision, device, initialisation,
+    variants, weights, sinks, scale, heads, gradients, alignment, online, gates, dropout,
+    dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

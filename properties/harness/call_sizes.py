@@ -42,6 +42,8 @@ def list_call_sizes(contract: Contract, case: Case, x: Tensor | None = None) -> 
         sizes["kv_heads"] = case.kv_heads
     if contract.has(Capability.WINDOW):
         sizes["window"] = case.window
+    if contract.has(Capability.BLOCKED):
+        sizes["block"] = case.block
     if x is None or x.dim() != 3:
         return CallSizes(_list_own_names(contract), sizes)
     sizes["tokens"] = x.shape[1]

@@ -40,6 +40,7 @@ FLOAT32_NOTE = Note(
 OUTPUT_NAMES = {
     Returns.OUTPUT: ("output",),
     Returns.OUTPUT_AND_WEIGHTS: ("output", "weights"),
+    Returns.OUTPUT_AND_LOGSUMEXP: ("output", "logsumexp"),
     Returns.WEIGHTS_TWICE: ("weights_by_renormalising", "weights_by_masking"),
 }
 
@@ -148,9 +149,11 @@ class CaseContext(AnswerSource):
         """What the outputs are called in messages."""
         return OUTPUT_NAMES[self.contract.returns]
 
-    def may_attend(self, tokens: int, mask: Tensor | None) -> Tensor | None:
-        """Return who may attend to whom under this contract."""
-        return find_visible(self.contract, self.case, tokens, mask)
+    def may_attend(
+        self, tokens: int, mask: Tensor | None, keys: int | None = None
+    ) -> Tensor | None:
+        """Return who may attend to whom under this contract, of so many keys or the tokens' own."""
+        return find_visible(self.contract, self.case, tokens, mask, keys=keys)
 
     def list_visible(self) -> Bool[Tensor, "tokens tokens"]:
         """Return which tokens each token attends to where no mask is given."""

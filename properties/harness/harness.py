@@ -121,6 +121,8 @@ class LiveContext(CaseContext):
                 return (output,)
             case Returns.OUTPUT_AND_WEIGHTS:
                 return (output, (b, self.case.heads, t, t))
+            case Returns.OUTPUT_AND_LOGSUMEXP:
+                return (output, (b, self.case.heads, t))
             case Returns.WEIGHTS_TWICE:
                 return ((b, t, t), (b, t, t))
 

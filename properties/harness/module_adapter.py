@@ -179,11 +179,24 @@ class ModuleAdapter:
         """Let what is said of a crash inside have the sizes of a call with these tokens."""
         return add_call_sizes(self.contract, self.case, x)
 
-    def forward_apart(self, x: Tensor, others: Sequence[Tensor]) -> CallResult:
+    def forward_apart(
+        self, x: Tensor, others: Sequence[Tensor], options: CallOptions | None = None
+    ) -> CallResult:
         """Call the module with keys, or keys and values, of other tokens."""
         dtype = DTYPES[self.case.dtype]
         given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in (x, *others)]
-        return self._add_batch_axis(self.module.forward(given, CallOptions(apart=len(given))))
+        options = replace(options or CallOptions(), apart=len(given))
+        return self._add_batch_axis(self.module.forward(given, options))
+
+    def vjp_apart(
+        self, inputs: Sequence[Tensor], cotangent: Tensor, only: int | None = None
+    ) -> list[Tensor | None]:
+        """Return the gradients of the tokens of queries, keys and values, or of one of these."""
+        dtype = DTYPES[self.case.dtype]
+        given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in inputs]
+        own = self._convert_cotangent(cotangent)
+        found = self.module.vjp(given, own, (), None, only=only, apart=len(given)).inputs
+        return [None if each is None else self._add_axis(each) for each in found]
 
     def _add_batch_axis(self, result: CallResult) -> CallResult:
         if self.has_batch_axis:
@@ -300,7 +313,7 @@ def construct(
     """
     match contract.entry:
         case Entry.FUNCTION:
-            form = contract.call_form.to_meta(case.heads)
+            form = contract.call_form.to_meta(case.heads, contract.build_arguments(case))
             module = holder = subject.get_function(contract.name, form=form)
             module.move(None, case.device)  # a function has no dtype, but its inputs have a device
         case Entry.TRANSFER:

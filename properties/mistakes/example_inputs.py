@@ -9,6 +9,7 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Capability, Contract
 from properties.mistakes.pipeline import AttentionInputs
+from properties.mistakes.pipeline_inputs import get_wanted
 from properties.oracle import get_scale
 from properties.variant import get_variant
 from reference import Parameters, Variant, sliding_window_mask
@@ -21,6 +22,8 @@ GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
 """the gate's layer of the first head; the second one has it backwards"""
 WINDOW = 2
 """how many tokens each sees where there is a window: of three tokens one is hidden"""
+BLOCK = 2
+"""how many keys are in a block where there are any: of three keys one is in a block of its own"""
 Matrix = Sequence[Sequence[float]]
 
 
@@ -39,6 +42,8 @@ class Asked:
     scale: float
     variant: Variant
     window: int
+    block: int
+    wanted: tuple[str, ...]
     sinks: bool
     gated: bool
 
@@ -57,6 +62,8 @@ def read_contract(contract: Contract) -> Asked:
         scale=get_scale(contract, Case(head_dim=HEAD_DIM)),
         variant=get_variant(contract, case),
         window=WINDOW if contract.has(Capability.WINDOW) else 0,
+        block=BLOCK if contract.has(Capability.BLOCKED) else 0,
+        wanted=get_wanted(contract),
         sinks=contract.has(Capability.SINKS),
         gated=contract.has(Capability.GATED),
     )
@@ -99,6 +106,8 @@ def list_numbers(asked: Asked) -> Iterator[Numbers]:
     if not asked.projected:
         yield Numbers(QUERIES[:2])
         yield Numbers(QUERIES)
+        if asked.crossed:
+            yield Numbers(QUERIES[:2], y=KEYS)
         return
     if asked.variant.rotary:
         yield Numbers(TWO, TURNED, TURNED, TURNED)
@@ -134,16 +143,20 @@ DROPPED_NUMBERS = (
 def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionInputs:
     """Return the inputs of a pipeline, with an output layer if its last step is of interest."""
     tokens = len(numbers.x)
+    keys = tokens if numbers.y is None else len(numbers.y)
+    visible = sliding_window_mask(keys, asked.window or keys)[keys - tokens :]
     return AttentionInputs(
         x=_tensor(numbers.x)[None],
         parameters=_make_parameters(asked, numbers, finishes=finishes),
         heads=numbers.heads,
-        may_attend=sliding_window_mask(tokens, asked.window or tokens) if asked.masked else None,
+        may_attend=visible if asked.masked else None,
         scale=asked.scale,
         context_length=tokens,
         causal=asked.causal,
         variant=asked.variant,
         window=asked.window,
+        block=asked.block,
+        wanted=asked.wanted,
         others=() if numbers.y is None else (_tensor(numbers.y)[None],),
     )
 

@@ -30,6 +30,7 @@ from reference import Parameters
 NAME, SOURCE, TARGET = "Attention", "Source", "Target"
 QUANTITIES = (
     "d_in", "d_out", "heads", "context_length", "bias", "dropout", "kv_heads", "window", "softcap",
+    "block",
 )  # fmt: skip
 OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """what is about the form of a submission, which the module does not share"""
@@ -188,7 +189,7 @@ class FaultyAttention(nn.Module):
     ) -> tuple[Tensor, ...]:
         x, *others = tokens
         parameters = Parameters(**dict(self.named_parameters()))
-        visible = self._list_visible(x, mask)
+        visible = self._list_visible(x, mask, others)
         inputs = make_attention_inputs(self.contract, self.case, x, parameters, visible, others)
         if self.contract.returns is Returns.WEIGHTS_TWICE:
             inputs = replace(inputs, wanted=("matrix",))
@@ -199,8 +200,11 @@ class FaultyAttention(nn.Module):
         pipelines = (how.dropping(each, rate, self.training) for each in right)
         return tuple(t for each in pipelines for t in run_pipeline(each, inputs).answer)
 
-    def _list_visible(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
-        return find_visible(self.contract, self.case, x.shape[-2], mask, x.device)
+    def _list_visible(
+        self, x: Tensor, mask: Tensor | None, others: Sequence[Tensor]
+    ) -> Tensor | None:
+        keys = others[0].shape[-2] if others else None
+        return find_visible(self.contract, self.case, x.shape[-2], mask, x.device, keys)
 
 
 def _make_case(contract: Contract, values: Sequence[Any], named: Mapping[str, Any]) -> Case:

@@ -67,6 +67,7 @@ def make_key(
         inputs.wanted,
         inputs.variant,
         inputs.window,
+        inputs.block,
     )
     content = hash_tensors(*inputs.sources, inputs.may_attend, *parameters.values())
     content += repr((rest, list(parameters))).encode()

@@ -38,11 +38,14 @@ class AttentionInputs:
     causal: bool = False
     """whether the mask is the module's own; otherwise the caller passes it"""
     wanted: tuple[str, ...] = ("output",)
-    """results to return: `output`, `weights`, or the `matrix` of the only head's weights"""
+    """results to return: `output`, `weights`, `logsumexp`, or the `matrix` of the only head's
+    weights"""
     variant: Variant = PLAIN
     """what it has besides the plain steps"""
     window: int = 0
     """how many tokens each sees at most; 0 for all"""
+    block: int = 0
+    """how many keys are computed at a time; 0 for all"""
     others: tuple[Float[Tensor, "batch others d_in"], ...] = ()
     """in cross-attention the tokens of keys and values, or those of each; else all are x"""
 
@@ -65,6 +68,11 @@ class AttentionInputs:
     def keys(self) -> int:
         """The length of the sequence that is attended to."""
         return self.sources[1].shape[-2]
+
+    @property
+    def earlier(self) -> int:
+        """How many keys come before the first query's own: causal queries are the last tokens."""
+        return self.keys - self.tokens if self.causal else 0
 
     @property
     def d_out(self) -> int:
@@ -299,6 +307,8 @@ def select_result(s: PipelineState, name: str) -> Tensor:
             return s.output
         case "weights":
             return s.applied_weights
+        case "logsumexp":
+            return torch.logsumexp(s.masked_scores, dim=-1)
         case "matrix":
             return s.applied_weights[:, 0]
     raise ValueError(f"select_result: there is no {name}; ask for output, weights or matrix")

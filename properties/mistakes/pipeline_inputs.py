@@ -11,6 +11,17 @@ from properties.oracle import get_scale
 from properties.variant import get_variant
 from reference import Parameters
 
+WANTED = {
+    Returns.OUTPUT_AND_WEIGHTS: ("output", "weights"),
+    Returns.OUTPUT_AND_LOGSUMEXP: ("output", "logsumexp"),
+}
+"""results that are returned, where these are more than the output"""
+
+
+def get_wanted(contract: Contract) -> tuple[str, ...]:
+    """Return the names of the results that a contract asks for."""
+    return WANTED.get(contract.returns, ("output",))
+
 
 def get_correct_pipeline(contract: Contract) -> Pipeline:
     """Return the pipeline that computes what a contract asks for."""
@@ -34,10 +45,9 @@ def make_attention_inputs(
         scale=get_scale(contract, case),
         context_length=case.context_length,
         causal=contract.has(Capability.CAUSAL),
-        wanted=("output", "weights")
-        if contract.returns is Returns.OUTPUT_AND_WEIGHTS
-        else ("output",),
+        wanted=get_wanted(contract),
         variant=get_variant(contract, case),
         window=case.window,
+        block=case.block,
         others=tuple(others),
     )

@@ -101,6 +101,8 @@ PADDED_CASE = replace(CASES[1], tokens=7, context_length=7, seed=2017)
 
 OTHER_LENGTHS = (0, 3, -2)
 """how many tokens more a sequence has that another attends to"""
+ALIGNED_LENGTHS = (0, 3, 2)
+"""the same where the one that attends is the end of the other"""
 
 
 class Sample:
@@ -219,7 +221,8 @@ def collect_cross_samples(harness: Harness, device: str) -> list[Sample]:
     if not harness.contract.has(Capability.CROSS):
         return []
     samples = []
-    for case, longer in zip(CASES, OTHER_LENGTHS, strict=False):
+    aligned = harness.contract.has(Capability.ALIGNED)
+    for case, longer in zip(CASES, ALIGNED_LENGTHS if aligned else OTHER_LENGTHS, strict=False):
         drawn = replace(case, mask_form=MaskForm.NONE, device=device)
         context = harness.create_context(harness.contract.fit(drawn))
         samples.append(_make_sample(context, others=_make_others(context, longer)))
@@ -245,7 +248,8 @@ def _make_sample(
 ) -> Sample:
     x = context.x if x is None else x
     parameters = parameters or context.parameters
-    visible = context.may_attend(context.case.tokens, context.mask)
+    keys = others[0].shape[-2] if others else None
+    visible = context.may_attend(context.case.tokens, context.mask, keys)
     return Sample(
         make_attention_inputs(context.contract, context.case, x, parameters, visible, others),
         _observe_answer(context, x, parameters, others),

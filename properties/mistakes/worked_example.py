@@ -118,6 +118,11 @@ def _list_stages(*, rotary: bool) -> Iterator[_Stage]:
 
 STAGES = tuple(_list_stages(rotary=False))
 ROTARY_STAGES = tuple(_list_stages(rotary=True))
+SUMMED_STAGES = (
+    *STAGES,
+    _Stage("logsumexp", lambda s: s.answer[-1][0].unsqueeze(-1), "scores", lambda s: s.scores[0]),
+)
+"""where the log-sum-exp is returned, too"""
 LATE_STAGES = tuple(dropwhile(lambda stage: stage.result != "weights", STAGES))
 """for a mistake in the weights that are used, which may make up for an earlier one"""
 DROPPED_STAGES = tuple(
@@ -197,6 +202,7 @@ def _iter_examples(
     finishes = "finish" in overrides and asked.finished
     faulty = base.override(overrides)
     stages = ROTARY_STAGES if asked.variant.rotary else STAGES
+    stages = SUMMED_STAGES if "logsumexp" in asked.wanted else stages
     for numbers in list_numbers(asked) if overrides else ():
         if numbers.heads > 1 or mistake.needs is not Capability.HEADS:
             inputs = make_inputs(asked, numbers, finishes=finishes)
@@ -296,8 +302,12 @@ def _show(
 def _list_sizes(inputs: AttentionInputs, stage: _Stage) -> Iterator[str]:
     """Describe what an example is made of, as far as its numbers do not show it."""
     yield count(inputs.tokens, "token")
+    if inputs.keys != inputs.tokens:
+        yield count(inputs.keys, "key")
     if inputs.window:
         yield f"window = {inputs.window}"
+    if inputs.block:
+        yield f"blocks of {count(inputs.block, 'key')}"
     if inputs.parameters.sinks is not None:
         yield _describe_sinks(inputs.parameters.sinks)
     if inputs.heads > 1:

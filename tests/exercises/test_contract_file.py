@@ -71,6 +71,8 @@ CAPABILITIES = {
     "multi_head_attention": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE"},
     "cross_attention": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE", "FULL", "CROSS"}
     - {"CAUSAL", "CONTEXT"},
+    "causal_alignment": {*TOKENS, "CAUSAL", "BATCH", "HEADS", "CROSS", "ALIGNED", "ROLES"},
+    "online_softmax": {*TOKENS, "FULL", "BATCH", "HEADS", "CROSS", "ROLES", "BLOCKED", "LOGSUMEXP"},
     "padding_mask": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE", "FULL", "PADDING", "TAKES_MASK"}
     - {"CAUSAL", "CONTEXT"},
     "sliding_window": {*MODERN, "WINDOW"} - {"ANY_DISTANCE"},
@@ -355,6 +357,68 @@ def test_a_function_is_given_its_parameters(tmp_path: Path) -> None:
     text = BY_SLUG["linear_layer"].source.replace('call = ["x", "weight", "bias"]', 'call = ["x"]')
     said = read_complaint(tmp_path / "a", text)
     assert said == "line 10: a function is given its parameters: list 'weight' in `call`, too"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            ', "value"]',
+            "]",
+            "line 7: a function of a query takes query, key and value, and nothing",
+        ),
+        ("square = true", "", "line 1: queries, keys and values are used as they are: write true"),
+    ],
+)
+def test_a_function_of_a_query_takes_all_as_they_are(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    text = BY_SLUG["causal_alignment"].source
+    assert old in text
+    assert read_complaint(tmp_path / "a", text.replace(old, new)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"full"', '"causal"', "line 8: a log-sum-exp is that of all keys: list `full`"),
+        ('= "block"', '= "heads"', "line 12: these are of a constructor; what a function takes"),
+        ('_and_logsumexp"', '"', None),
+    ],
+)
+def test_what_else_a_function_of_a_query_takes_and_gives(
+    old: str, new: str, said: str | None, tmp_path: Path
+) -> None:
+    text = BY_SLUG["online_softmax"].source
+    assert old in text
+    if said is not None:
+        assert read_complaint(tmp_path / "a", text.replace(old, new)).startswith(said)
+        return
+    contract = load_exercise(write_folder(tmp_path / "a", text.replace(old, new))).contract
+    assert contract.has(C.BLOCKED) and not contract.has(C.LOGSUMEXP)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"heads", default = 2', '"block", default = 2', "line 11: only a function of query, key"),
+        (
+            'entry = "class"',
+            'returns = "output_and_logsumexp"',
+            "line 4: only a function of query, key and value returns a log-sum-exp",
+        ),
+    ],
+)
+def test_no_class_goes_over_blocks(old: str, new: str, said: str, tmp_path: Path) -> None:
+    assert read_complaint(tmp_path / "a", CONTRACT.replace(old, new)).startswith(said)
+
+
+def test_a_function_of_a_query_needs_no_call_form(tmp_path: Path) -> None:
+    text = BY_SLUG["causal_alignment"].source.partition("[call_form]")[0]
+    contract = load_exercise(write_folder(tmp_path / "a", text)).contract
+    assert contract.call_form.inputs == ("query", "key", "value")
+    assert contract.has(C.ROLES, C.ALIGNED) and not contract.has(C.HEADS)
+    assert not contract.has(C.STATELESS)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ class ForwardReply:
     earlier_result_changed: bool
     config_changed: bool
     called: tuple[str, ...]
+    held: int
     altered: tuple[str, ...]
     unmoved: tuple[str, ...]
 

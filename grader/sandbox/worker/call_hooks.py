@@ -38,6 +38,8 @@ class CallHooks:
     places: Sequence[int] | None
     one_head: bool
     cache: Mapping[str, Any] | None = None
+    numbers: Sequence[float] = ()
+    """what a function takes besides, behind the tensors"""
 
     def attach(self, module: nn.Module) -> None:
         """Let a module be called in the usual form."""
@@ -55,7 +57,7 @@ class CallHooks:
 
     def convert_inputs(
         self, called: Callable[..., Any], given: tuple[Tensor, ...], options: dict[str, Any]
-    ) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments that it takes: tokens, and perhaps a mask, in its order.
 
         Of the tensors given the first `apart` are tokens. With one, a sequence attends to itself,
@@ -70,7 +72,8 @@ class CallHooks:
         roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
         if masks or self.mask["required"]:
             roles["mask"] = self._convert_mask(masks[0] if masks else None, *tokens)
-        own_inputs = tuple(roles[name] for name in self.inputs if name in roles)
+        passed = (roles[name] for name in self.inputs if name in roles)
+        own_inputs = (*passed, *self.numbers)
         return own_inputs, self._pass_cache(called, options["cache"]) if "cache" in options else {}
 
     def _pass_cache(self, called: Callable[..., Any], cache: Any) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from grader.sandbox.worker.calling import (
     snapshot_state,
 )
 from grader.sandbox.worker.configs import Config, make_config
+from grader.sandbox.worker.held import count_held
 from grader.sandbox.worker.left_behind import UnmovedTracker
 from grader.sandbox.worker.second_device import get_cpu_tensor
 from grader.sandbox.worker.transforms import WAYS
@@ -199,6 +200,7 @@ class ObjectHost:
         with (
             GRADIENT_MODES[meta["grad"]](),
             watch_attention_calls(meta["watched"]) as called,
+            count_held(meta.get("counted", False), inputs) as held,
             tracking,
             watch_settings(self.disturbed),
         ):
@@ -222,6 +224,7 @@ class ObjectHost:
                 vars(config) != before for config, before in self.configs.get(meta["handle"], ())
             ),
             "called": sorted(called),
+            "held": held.most,
             "altered": list_alterations(snapshots, inputs),
             "unmoved": unmoved.messages,
         }

@@ -13,6 +13,7 @@ Theory of operation
 """
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -183,10 +184,32 @@ class ConversionMode(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def _make_bias(cls: type[Tensor], *sizes: int) -> Tensor:
+    with torch._C._DisableTorchDispatch():
+        return Tensor.__new__(cls, *sizes)
+
+
+@contextlib.contextmanager
+def allow_biases() -> Iterator[None]:
+    """Let torch's own bias be made inside, if it has been imported.
+
+    It is a tensor of a class of its own, and no mode lets one be constructed.
+    """
+    bias = sys.modules.get("torch.nn.attention.bias")  # importing it takes more than a second
+    if bias is None:
+        yield
+        return
+    bias.CausalBias.__new__ = _make_bias
+    try:
+        yield
+    finally:
+        del bias.CausalBias.__new__
+
+
 @contextlib.contextmanager
 def enable_second_device(unmoved: UnmovedTracker) -> Iterator[None]:
     """Provide a second device called "meta" inside."""
-    with ConversionMode(), SecondDeviceMode(unmoved):
+    with allow_biases(), ConversionMode(), SecondDeviceMode(unmoved):
         yield
 
 

@@ -6,6 +6,8 @@ indistinguishable, the first is reported.
 """
 
 from properties.contract import Capability
+from properties.mistakes.catalogue.alignment import ALIGNMENT
+from properties.mistakes.catalogue.blocks import BLOCKS, LOGSUMEXP
 from properties.mistakes.catalogue.dropout import DROPOUT
 from properties.mistakes.catalogue.gates import GATES
 from properties.mistakes.catalogue.gradients import GRADIENTS
@@ -14,7 +16,7 @@ from properties.mistakes.catalogue.layers import LAYERS
 from properties.mistakes.catalogue.mask import MASK
 from properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require
 from properties.mistakes.catalogue.numbers import LIMIT_UNASKED, NUMBERS, POSITIONS_UNASKED
-from properties.mistakes.catalogue.output import OUTPUT, TRIVIAL
+from properties.mistakes.catalogue.output import OUTPUT, RETURNED, TRIVIAL
 from properties.mistakes.catalogue.padding import PADDING
 from properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
 from properties.mistakes.catalogue.scale import SCALE
@@ -26,10 +28,14 @@ from properties.mistakes.catalogue.windows import WINDOWS
 
 DETERMINISTIC = (
     *TRIVIAL, *SCALE, *SOFTMAX, *MASK, *LAYERS, *require(Capability.HEADS, HEADS), *OUTPUT,
+    *RETURNED,
 )  # fmt: skip
 
 OF_SOME_CONTRACTS = (
     *require(Capability.CROSS, SOURCES),
+    *require(Capability.ALIGNED, ALIGNMENT),
+    *require(Capability.BLOCKED, BLOCKS),
+    *require(Capability.LOGSUMEXP, LOGSUMEXP),
     *require(Capability.WINDOW, WINDOWS),
     *require(Capability.GROUPED, SHARING),
     *require(Capability.PADDING, PADDING),

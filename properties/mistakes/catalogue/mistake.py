@@ -95,6 +95,11 @@ def _parse_matcher(text: str) -> CodeMatcher:
     return CodeMatcher(kind, detail, last="last" in how, only="only" in how)
 
 
+def exclude(capability: Capability, group: Sequence[Mistake]) -> tuple[Mistake, ...]:
+    """Return the same mistakes, restricted to contracts that lack a capability."""
+    return tuple(replace(each, unless=capability) for each in group)
+
+
 def require(capability: Capability, group: Sequence[Mistake]) -> tuple[Mistake, ...]:
     """Return the same mistakes, restricted to contracts that have a capability."""
     return tuple(replace(each, needs=capability) for each in group)

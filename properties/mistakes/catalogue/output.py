@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 import torch
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.contract import Capability
+from properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+    exclude,
+)
 from properties.mistakes.steps import output, scores
 
 TRIVIAL: Sequence[Mistake] = (
@@ -116,6 +122,9 @@ OUTPUT: Sequence[Mistake] = (
     ).simulated_by(
         {"give": output.returned_results("weights")}, {"give": output.returned_results("matrix")}
     ),
+)
+
+_RETURNED: Sequence[Mistake] = (
     define_rare_mistake(
         "weights_returned_too",
         "Output and attention weights are returned; only the output is asked for.",
@@ -184,3 +193,6 @@ OUTPUT: Sequence[Mistake] = (
         {"give": output.returned_weights(lambda s: s.applied_weights[:, -1])},
     ),
 )
+
+RETURNED = exclude(Capability.LOGSUMEXP, _RETURNED)
+"""of results that are to be the output, and perhaps the weights"""

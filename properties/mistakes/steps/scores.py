@@ -81,7 +81,8 @@ def _past(s: PipelineState, by: int = 0) -> Tensor:
 
     Where there is a window, it begins where it should.
     """
-    past = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool).tril(by)
+    everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
+    past = everything.tril(by + s.inputs.earlier)
     return past.triu(1 - s.inputs.window) if s.inputs.window else past
 
 
@@ -105,7 +106,7 @@ def window_of(width: int) -> Callable[[PipelineState], Tensor | None]:
 
     def permit(s: PipelineState) -> Tensor | None:
         queries, keys = torch.arange(s.inputs.tokens), torch.arange(s.inputs.keys)
-        near = (queries[:, None] - keys).abs() < width
+        near = (queries[:, None] + s.inputs.earlier - keys).abs() < width
         return near if s.inputs.may_attend is None else near & s.inputs.may_attend
 
     return permit

@@ -141,6 +141,14 @@ def test_functions_are_called_by_place(definition: str) -> None:
     assert answers(definition) == {"linear": "linear_layer"}
 
 
+@pytest.mark.parametrize("arguments", ["query, key, value, block_size", "q, k, v, size, mask=None"])
+def test_numbers_that_a_function_takes_count(arguments: str) -> None:
+    definition = f"def online_attention({arguments}): ..."
+    assert answers(definition) == {"online_attention": "online_softmax"}
+    with pytest.raises(infer.TargetNotFound, match=r"for is `.*\(query, key, value, block_size\)`"):
+        answers("def online_attention(query, key, value): ...")
+
+
 def test_an_inherited_constructor_counts() -> None:
     base = a_class("Base", "d_in, d_out, context_length, dropout, qkv_bias=False")
     found = answers(base, "class CausalAttention(Base):\n    pass")

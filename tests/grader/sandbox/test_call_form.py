@@ -216,6 +216,15 @@ def test_tokens_are_cut_into_heads_and_outputs_put_together(
     assert torch.equal(second, weights)
 
 
+def test_numbers_are_passed_behind_the_tensors() -> None:
+    def function(query: Tensor, key: Tensor, times: int, plus: float) -> Tensor:
+        return times * (query + key) + plus
+
+    form = CallForm(("query", "key")).to_meta(1, {"times": 3, "plus": 0.5})
+    assert form is not None
+    assert torch.equal(CallHooks(**form).wrap(function)(X), 6 * X + 0.5)  # type: ignore[arg-type]
+
+
 def test_functional_call_and_a_module_around_it_use_the_form() -> None:
     module = attached(axes="tokens batch width")
     called = torch.func.functional_call(module, {"weight": torch.tensor(2.0)}, (X,))

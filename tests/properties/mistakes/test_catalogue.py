@@ -21,6 +21,8 @@ from properties.mistakes.catalogue import (
     SINKS,
     Mistake,
 )
+from properties.mistakes.catalogue.alignment import ALIGNMENT
+from properties.mistakes.catalogue.blocks import BLOCKS
 from properties.mistakes.evaluation import MemoisedEvaluator
 from properties.mistakes.pipeline import (
     CORRECT,
@@ -33,6 +35,7 @@ from reference import (
     PLAIN,
     Parameters,
     Variant,
+    causal_lower_right_mask,
     causal_mask,
     multi_head_attention,
     sliding_window_mask,
@@ -46,7 +49,7 @@ ALIKE = {
 ASKED_APART = {frozenset({"distances_not_used", "scores_not_limited"})}
 """mistakes that are the same, and never tried on the same submission"""
 WITHOUT_LINE = {"one_head_repeated", "batch_and_heads_confused", "bias_missing"} | {
-    m.name for m in (*ROTARY, *ALIBI)
+    m.name for m in (*ROTARY, *ALIBI, *BLOCKS)
 }
 """mistakes that can stand in several lines, none of which can be told from the others"""
 
@@ -114,6 +117,18 @@ def with_gate(inputs: AttentionInputs) -> AttentionInputs:
     return replace(inputs, parameters=replace(inputs.parameters, W_gate=gate))
 
 
+def with_earlier_keys(inputs: AttentionInputs, earlier: int) -> AttentionInputs:
+    """Queries that are the last of the tokens whose keys are given."""
+    keys = inputs.tokens + earlier
+    others = (numbers(62, 2, keys, inputs.d_in),)
+    visible = causal_lower_right_mask(inputs.tokens, keys)
+    return replace(inputs, others=others, may_attend=visible, wanted=("output", "weights"))
+
+
+def in_blocks(inputs: AttentionInputs, block: int) -> AttentionInputs:
+    return replace(inputs, block=block, wanted=("output", "logsumexp"))
+
+
 INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given(), CORRECT),
     (given(heads=2, head_dim=2, d_in=4, tokens=19), CORRECT),
@@ -141,9 +156,14 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (with_sinks(given("drawn", heads=2)), CORRECT),
     (with_gate(given()), CORRECT),
     (with_gate(given("none", heads=2, head_dim=3, d_in=6, tokens=6)), CORRECT),
+    (with_earlier_keys(given(tokens=4), 5), CORRECT),
+    (with_earlier_keys(given(tokens=3, heads=1, plain=True), 2), CORRECT),
+    (in_blocks(given("none", tokens=7), 3), CORRECT),
+    (in_blocks(given("none", tokens=8, heads=2, plain=True), 2), CORRECT),
+    (in_blocks(given("none", tokens=4, spread=9.0), 6), CORRECT),
 )
 """Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
-that heads share, positions, sinks, gates."""
+that heads share, positions, sinks, gates, keys that come earlier, blocks."""
 ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES)
 
 
@@ -259,5 +279,5 @@ def test_few_mistakes_look_the_same_without_weights() -> None:
         and one.kv_heads == one.heads
         and one.parameters.sinks is one.parameters.W_gate is None
     ]
-    elsewhere = {each.name for each in (*ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES)}
+    elsewhere = {each.name for each in (*ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES, *ALIGNMENT)}
     assert {pair for pair in alike(plain) if not pair & elsewhere} == set(ALIKE)

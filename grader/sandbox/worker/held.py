@@ -1,0 +1,76 @@
+"""How many numbers a call holds at a time, in tensors that are made in it.
+
+Counted are storages, not tensors, so that views count once, and what is handed in not at all. They
+are looked at after every operation of torch, while all that it made is still there. What a kernel
+holds inside of one operation is not seen.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_leaves
+
+from grader.sandbox.worker.left_behind import UncompiledDispatchMode
+from grader.sandbox.worker.second_device import allow_biases
+
+
+class HeldNumbers:
+    """The storages that were made and are still there, and the most numbers they ever held."""
+
+    def __init__(self, given: Sequence[Tensor]) -> None:
+        self.most = 0
+        self._given = {t.untyped_storage()._cdata for t in given}
+        self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._total = 0
+
+    def add(self, made: Sequence[Tensor]) -> None:
+        """Count the storages of tensors that an operation gave, beside those still there."""
+        for tensor in made:
+            storage = tensor.untyped_storage()
+            key = storage._cdata
+            if key in self._given:
+                continue
+            _, before = self._storages.get(key, (None, 0))
+            numbers = storage.nbytes() // tensor.element_size()
+            self._storages[key] = (StorageWeakRef(storage), numbers)
+            self._total += numbers - before
+        # Which ones are gone counts only where they would make it more than it ever was.
+        if self._total > self.most:
+            self._drop_expired()
+            self.most = max(self.most, self._total)
+
+    def _drop_expired(self) -> None:
+        kept = {key: each for key, each in self._storages.items() if not each[0].expired()}
+        self._storages, self._total = kept, sum(numbers for _, numbers in kept.values())
+
+
+class _CountingMode(UncompiledDispatchMode):
+    """Counts what every operation of torch makes."""
+
+    def __init__(self, held: HeldNumbers) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.held = held
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        made = func(*args, **(kwargs or {}))
+        self.held.add([each for each in tree_leaves(made) if _is_counted(each)])
+        return made
+
+
+def _is_counted(made: Any) -> bool:
+    return isinstance(made, Tensor) and made.layout is torch.strided
+
+
+@contextlib.contextmanager
+def count_held(is_counted: bool, given: Sequence[Tensor]) -> Iterator[HeldNumbers]:
+    """Count the numbers that are held inside besides those given, if they are to be counted."""
+    held = HeldNumbers(given)
+    if not is_counted:
+        yield held
+        return
+    with allow_biases(), _CountingMode(held):
+        yield held

@@ -1,0 +1,113 @@
+"""Queries that are the last of the tokens whose keys are given: the causal mask ends with both.
+
+Query i of q stands at key k - q + i of k, as in decoding with a cache. Libraries differ: with the
+`is_causal` of torch, as with a mask made for a square, it stands at key i (pytorch/pytorch#103082).
+"""
+
+from properties.case import MaskForm
+from properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
+from properties.cases.case_transforms import at_least, compose, with_values
+from properties.contract import Capability
+from properties.families.contract import FORM
+from properties.families.cross import assert_equation, keys_and_values_come_from_their_own_tokens
+from properties.families.gradients import assert_close_to_exact, the_gradient_of_the_input_is_right
+from properties.gradient_oracle import ROLES, compute_role_gradients
+from properties.harness.harness import LiveContext
+from properties.property import PropertyFamily, PropertyGroup
+
+mask_property = PropertyFamily(PropertyGroup.MASK, FORM)
+gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
+C = Capability
+UNMASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.NONE))
+LONG = (
+    {"batch": 1, "tokens": 3, "d_in": 2, "heads": 2, "head_dim": 1, "sharpness": 2},
+    {"batch": 1, "tokens": 130, "d_in": 3, "heads": 1, "head_dim": 3, "sharpness": 2},
+)
+MANY = 137
+"""so many keys come before the queries of a long case"""
+MOST = 40
+"""so many keys come before those of others, at most"""
+HINT = "at which key does query i stand, if there are more keys?"
+
+
+@mask_property(
+    C.ALIGNED,
+    on=UNMASKED,
+    after=(keys_and_values_come_from_their_own_tokens,),
+    limit=4,
+    hint=HINT,
+    essential=True,
+)
+def the_last_query_stands_at_the_last_key(context: LiveContext) -> None:
+    """Queries are the last tokens: each sees all keys up to its own place, counted from the end."""
+    for earlier in (1, 3, min(context.case.tokens, MOST)):
+        assert_equation(context, context.case.tokens + earlier)
+
+
+@mask_property(
+    C.ALIGNED,
+    on=UNMASKED,
+    after=(keys_and_values_come_from_their_own_tokens,),
+    limit=2,
+    hint="a token that is decoded is a query alone, with many keys",
+)
+def a_single_query_sees_every_key(context: LiveContext) -> None:
+    """A single query is the last token: it sees every key."""
+    for keys in (1, 2, 5):
+        assert_equation(context, keys, context.x[:, -1:])
+
+
+@mask_property(
+    C.ALIGNED,
+    on=UNMASKED,
+    after=(keys_and_values_come_from_their_own_tokens,),
+    limit=4,
+    hint=HINT,
+)
+def the_last_queries_alone_get_the_last_rows(context: LiveContext) -> None:
+    """With fewer queries, and all keys, the last queries get the outputs that they get with all."""
+    others = (context.x,) * (len(context.contract.call_form.inputs) - 1)
+    for queries in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
+        rows = slice(-queries, None)
+        context.adapter.set(context.parameters)
+        result = context.adapter.forward_apart(context.x[:, rows], others)
+        output, whole = result.outputs[0].double(), context.output
+        what = f"output of the last {queries} of {context.case.tokens}"
+        tolerance = context.tolerance[:, rows]
+        context.assert_unchanged(output, whole[:, rows], tolerance, what)
+
+
+@mask_property(
+    C.ALIGNED,
+    on=UNMASKED,
+    after=(the_last_query_stands_at_the_last_key,),
+    sizes=LONG,
+    hint="what is done otherwise for many keys?",
+)
+def many_keys_are_aligned_too(context: LiveContext) -> None:
+    """Where hundreds of keys come before the queries, each query stands at its own place, too."""
+    assert_equation(context, context.case.tokens + MANY)
+
+
+@gradient_property(
+    C.ROLES,
+    C.CROSS,
+    on=UNMASKED,
+    after=(keys_and_values_come_from_their_own_tokens, the_gradient_of_the_input_is_right),
+    limit=3,
+    hint="does something cut or change gradients: detach(), a clamp, a hook?",
+)
+def query_key_and_value_get_their_gradients(context: LiveContext) -> None:
+    """The gradients of query, key and value are the equation's, also of one that asks alone."""
+    case, tokens = context.case, context.case.tokens + 2
+    key, value = make_other_tokens(case, context.contract, tokens)
+    roles = context.x, key, value
+    cotangent = round_to_dtype(draw_normal(case, "cotangent", *context.x.shape), case)
+    visible = context.may_attend(case.tokens, None, tokens)
+    exact = compute_role_gradients(context.contract, case, roles, visible, cotangent)
+    context.adapter.set(context.parameters)
+    together = context.adapter.vjp_apart(roles, cotangent)
+    alone = [context.adapter.vjp_apart(roles, cotangent, only=n)[n] for n in range(len(ROLES))]
+    for found in (together, alone):
+        own = dict(zip(ROLES, found, strict=True))
+        assert_close_to_exact(context, own, exact, ROLES)

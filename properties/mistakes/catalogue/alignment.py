@@ -1,0 +1,32 @@
+"""Mistakes about where causal queries stand that are the last of the tokens given as keys."""
+
+from collections.abc import Sequence
+
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.steps import alignment
+
+LINE = "triangle | kernel | fill"
+
+ALIGNMENT: Sequence[Mistake] = (
+    define_mistake(
+        "mask_at_the_top_left",
+        "The causal mask begins at the first key: the first query sees that one alone, although "
+        "it stands behind the keys that came before it.",
+        LINE,
+    ).simulated_by(permit=alignment.begun_at(lambda before: 0)),
+    define_mistake(
+        "earlier_keys_hidden",
+        "The keys before the first query are hidden: the queries see each other alone.",
+        LINE,
+    ).simulated_by(permit=alignment.among_themselves),
+    define_rare_mistake(
+        "mask_in_the_middle",
+        "The causal mask lies in the middle of the keys; the last query stands at the last key.",
+        LINE,
+    ).simulated_by(permit=alignment.begun_at(lambda before: before // 2)),
+    define_rare_mistake(
+        "mask_too_far_right",
+        "The causal mask begins at twice the number of keys that came before.",
+        LINE,
+    ).simulated_by(permit=alignment.begun_at(lambda before: 2 * before)),
+)

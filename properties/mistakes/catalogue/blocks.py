@@ -1,0 +1,130 @@
+"""Mistakes in going over the keys in blocks, and in the log-sum-exp that is returned."""
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.pipeline import PipelineState, StepOverrides
+from properties.mistakes.steps import blocks
+
+Exponentials = Callable[[PipelineState], Tensor]
+
+
+def _summed(above: Exponentials, below: Exponentials, maxima: Exponentials) -> StepOverrides:
+    """Replace the exponentials of the average, and those of the sum and the log-sum-exp."""
+    logsumexp = blocks.logarithm_of(below, maxima)
+    return {
+        "normalise": blocks.divided(above, below),
+        "give": blocks.returning(logsumexp),
+    }
+
+
+BLOCKS: Sequence[Mistake] = (
+    define_mistake(
+        "earlier_blocks_not_rescaled",
+        "When a block has a larger score than all before it, what was summed up before is not "
+        "corrected.",
+    ).simulated_by(
+        _summed(
+            blocks.from_running_maximum, blocks.from_running_maximum, blocks.last_running_maximum
+        )
+    ),
+    define_mistake(
+        "earlier_average_not_rescaled",
+        "When the maximum grows, the sum so far is corrected, and the average so far is not.",
+    ).simulated_by(
+        _summed(blocks.from_running_maximum, blocks.from_final_maximum, blocks.last_running_maximum)
+    ),
+    define_mistake(
+        "earlier_sum_not_rescaled",
+        "When the maximum grows, the average so far is corrected, and the sum so far is not.",
+    ).simulated_by(
+        _summed(blocks.from_final_maximum, blocks.from_running_maximum, blocks.last_running_maximum)
+    ),
+    define_mistake(
+        "rescaled_the_other_way",
+        "When the maximum grows, what was summed up before is made larger instead of smaller.",
+    ).simulated_by(
+        _summed(
+            blocks.corrected_the_other_way,
+            blocks.corrected_the_other_way,
+            blocks.last_running_maximum,
+        )
+    ),
+    define_mistake(
+        "blocks_have_their_own_maximum",
+        "The exponentials of each block are relative to its own maximum, and are added up as if "
+        "these were all the same.",
+    ).simulated_by(
+        _summed(blocks.from_own_maximum, blocks.from_own_maximum, blocks.last_own_maximum)
+    ),
+    define_mistake(
+        "softmax_of_each_block",
+        "Each block has a softmax of its own, and these are added: the weights sum to the number "
+        "of blocks.",
+    ).simulated_by(normalise=blocks.softmax_of_each_block),
+    define_mistake(
+        "blocks_count_alike",
+        "The averages of all blocks count alike, whatever their scores are.",
+    ).simulated_by(normalise=blocks.average_of_softmaxes),
+    define_mistake(
+        "last_short_block_dropped",
+        "The last block is left out where it is shorter than the others.",
+        "only range",
+    ).simulated_by(
+        {"hide": blocks.keys_up_to(lambda keys, block: max(block, keys - keys % block))},
+        {"hide": blocks.keys_up_to(lambda keys, block: keys - keys % block)},
+    ),
+    define_rare_mistake(
+        "first_block_alone", "Only the first block is attended to.", "only range"
+    ).simulated_by(hide=blocks.keys_up_to(lambda keys, block: block)),
+    define_rare_mistake(
+        "blocks_overlap",
+        "Neighbouring blocks share a key, which then counts twice.",
+    ).simulated_by(hide=blocks.first_keys_twice),
+    define_rare_mistake(
+        "blocks_filled_up",
+        "The last block is filled up with keys of zeros, whose exponentials are summed up, too.",
+    ).simulated_by(
+        normalise=blocks.softmax_with_filling,
+        give=blocks.returning(blocks.logsumexp_with_filling),
+    ),
+    define_rare_mistake(
+        "scaled_again_in_every_block",
+        "The scale is applied again in each block, so that later scores become smaller.",
+    ).simulated_by(scale=blocks.scaled_in_every_block),
+)
+
+LOGSUMEXP: Sequence[Mistake] = (
+    define_mistake(
+        "logsumexp_without_the_maximum",
+        "The maximum that was subtracted from the scores is missing in the log-sum-exp.",
+        "last return",
+    ).simulated_by(give=blocks.returning(blocks.logarithm_alone)),
+    define_mistake(
+        "maximum_instead_of_logsumexp",
+        "The largest score is returned as log-sum-exp: the logarithm of the sum is missing.",
+        "last return",
+    ).simulated_by(give=blocks.returning(blocks.maximum_alone)),
+    define_mistake(
+        "no_logarithm_of_the_sum",
+        "The sum itself is added to the maximum, and not its logarithm.",
+        "last return",
+    ).simulated_by(give=blocks.returning(blocks.sum_instead_of_logarithm)),
+    define_mistake(
+        "logsumexp_to_base_two",
+        "The log-sum-exp is a logarithm to base 2 instead of base e.",
+        "last return",
+    ).simulated_by(give=blocks.returning(blocks.to_base_two)),
+    define_mistake(
+        "logsumexp_of_unscaled_scores",
+        "The log-sum-exp is that of the scores before they are scaled.",
+        "last return",
+    ).simulated_by(give=blocks.returning(blocks.of_unscaled_scores)),
+    define_rare_mistake(
+        "logsumexp_of_the_last_block",
+        "The log-sum-exp is that of the last block alone.",
+        "last return",
+    ).simulated_by(give=blocks.returning(blocks.of_the_last_block)),
+)

@@ -1,0 +1,25 @@
+"""Faulty steps where causal queries are the last of the tokens whose keys are given."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from properties.mistakes.pipeline import PipelineState
+
+
+def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor]:
+    """Let the first query stand at another place, from the number of keys before its own."""
+
+    def permit(s: PipelineState) -> Tensor:
+        everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
+        return everything.tril(place(s.inputs.earlier))
+
+    return permit
+
+
+def among_themselves(s: PipelineState) -> Tensor:
+    """The queries see each other as they should, and no key before."""
+    seen = begun_at(lambda before: before)(s)
+    seen[:, : s.inputs.earlier] = False
+    return seen

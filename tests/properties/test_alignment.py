@@ -1,0 +1,148 @@
+"""Causal queries that are the last of the tokens whose keys are given."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.case import Case
+from properties.cases.case_tensors import draw_normal
+from properties.contract import Capability
+from properties.families import ALL, select_for_contract
+from properties.families.alignment import (
+    a_single_query_sees_every_key,
+    many_keys_are_aligned_too,
+    query_key_and_value_get_their_gradients,
+    the_last_queries_alone_get_the_last_rows,
+    the_last_query_stands_at_the_last_key,
+)
+from properties.families.cross import keys_and_values_come_from_their_own_tokens
+from properties.gradient_oracle import Loss, compute_gradients, compute_role_gradients
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
+from properties.mistakes.diagnosis import diagnose
+from properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from properties.mistakes.pipeline import CORRECT
+from properties.mistakes.worked_example import work_example
+from properties.property import Property
+from properties.variant import find_visible
+from properties.violation import SubmissionFailed, Violation
+from reference import Parameters, causal_lower_right_mask, causal_mask
+
+CONTRACT = BY_SLUG["causal_alignment"].contract
+CASE = CONTRACT.fit(Case(batch=2, tokens=4, heads=2, head_dim=3, sharpness=2, seed=5))
+END, ALONE = the_last_query_stands_at_the_last_key, a_single_query_sees_every_key
+ROWS, MANY = the_last_queries_alone_get_the_last_rows, many_keys_are_aligned_too
+GRADIENTS = query_key_and_value_get_their_gradients
+OWN = keys_and_values_come_from_their_own_tokens
+ALIGNMENT = [each for each in OF_SOME_CONTRACTS if each.needs is Capability.ALIGNED]
+ABOUT_IT = (OWN, END, ALONE, ROWS, MANY, GRADIENTS)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, begin: int | None = None) -> Tensor:
+    q, k = query.shape[-2], key.shape[-2]
+    seen = torch.ones(q, k, dtype=torch.bool).tril(k - q if begin is None else begin)
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    mixed: Tensor = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value
+    return mixed
+
+
+def at_the_top_left(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, 0)
+
+
+def alone_at_the_top_left(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, 0 if query.shape[-2] == 1 else None)
+
+
+def only_few(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    many = max(0, key.shape[-2] - 99)
+    return attend(query, key[..., many:, :], value[..., many:, :])
+
+
+def other_keys_as_values(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, key)
+
+
+def keys_cut_off(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key if torch.equal(query, key) else key.detach(), value)
+
+
+def holds(prop: Property, function: object, case: Case = CASE) -> bool:
+    harness = Harness(make_subject({CONTRACT.name: function}), CONTRACT)
+    try:
+        prop.check(harness.get_context(case))
+    except (Violation, SubmissionFailed):
+        return False
+    return True
+
+
+def test_each_claim_is_made_of_aligned_attention_alone() -> None:
+    assert set(ABOUT_IT) <= set(ALL)
+    for slug, exercise in BY_SLUG.items():
+        asked = set(select_for_contract(exercise.contract)) & {END, ALONE, ROWS, MANY}
+        assert bool(asked) is exercise.contract.has(Capability.ALIGNED), slug
+
+
+LONG = CONTRACT.fit(Case(tokens=3, heads=2))
+
+
+@pytest.mark.parametrize(
+    ("function", "broken"),
+    [
+        (attend, set()),
+        (at_the_top_left, {END, ALONE, ROWS, MANY, GRADIENTS}),
+        (alone_at_the_top_left, {ALONE, ROWS}),
+        (only_few, {MANY}),
+        (other_keys_as_values, {OWN, END, ALONE, MANY, GRADIENTS}),
+        (keys_cut_off, {GRADIENTS}),
+    ],
+)
+def test_each_claim_accuses_what_breaks_it(function: object, broken: set[Property]) -> None:
+    cases = {prop: LONG if prop is MANY else CASE for prop in ABOUT_IT}
+    assert {p for p, case in cases.items() if not holds(p, function, case)} == broken
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (4, 4), (1, 5), (3, 5)])
+def test_visibility_ends_with_both(queries: int, keys: int) -> None:
+    visible = find_visible(CONTRACT, CASE, queries, keys=keys)
+    assert visible is not None
+    assert torch.equal(visible, causal_lower_right_mask(queries, keys))
+    assert torch.equal(visible, causal_mask(keys)[keys - queries :])
+
+
+def test_gradients_of_roles_add_up_to_those_of_one_sequence() -> None:
+    x, cotangent = (draw_normal(CASE, stream, 2, 4, 6) for stream in ("x", "cotangent"))
+    visible, eye = causal_mask(4), torch.eye(6, dtype=torch.float64)
+    apart = compute_role_gradients(CONTRACT, CASE, (x, x, x), visible, cotangent)
+    plain = Parameters(W_q=eye, W_k=eye, W_v=eye)
+    whole = compute_gradients(CONTRACT, CASE, x, plain, visible, Loss(cotangent))
+    for kind, of_x in ((apart.values, whole.values["x"]), (apart.scales, whole.scales["x"])):
+        torch.testing.assert_close(sum(kind.values()), of_x)
+    assert apart.growth == whole.growth
+
+
+def test_gradients_of_more_keys_are_those_of_autograd() -> None:
+    x, cotangent = (draw_normal(CASE, stream, 2, 4, 6) for stream in ("x", "cotangent"))
+    key, value = (draw_normal(CASE, stream, 2, 7, 6) for stream in ("x2", "W_k"))
+    visible = causal_lower_right_mask(4, 7)
+    exact = compute_role_gradients(CONTRACT, CASE, (x, key, value), visible, cotangent)
+    leaves = [t.clone().requires_grad_() for t in (x, key, value)]
+    heads = [t.unflatten(-1, (2, 3)).transpose(1, 2) for t in leaves]
+    (attend(*heads).transpose(1, 2).flatten(2) * cotangent).sum().backward()
+    for leaf, name in zip(leaves, ("query", "key", "value"), strict=True):
+        torch.testing.assert_close(leaf.grad, exact.values[name])
+        assert bool((exact.values[name].abs() <= exact.scales[name] * (1 + 1e-12)).all())
+
+
+@pytest.mark.parametrize("each", ALIGNMENT, ids=lambda each: each.name)
+def test_each_mistake_is_named_and_shown(each: Mistake) -> None:
+    restated = restate(CONTRACT)
+    (way,) = each.variants
+    namespace = make_namespace(restated, Computation((CORRECT.override(way),)))
+    found = diagnose(Harness(make_subject(namespace), restated))
+    assert [named.mistake for named in found] == [each]
+    shown = work_example(CONTRACT, each)
+    assert shown is not None
+    assert shown.sizes == "2 tokens, 3 keys, queries of width 4"
