@@ -21,7 +21,7 @@ class Packing(StrEnum):
     """How projections, and the heads of each, follow one another in a tensor."""
 
     ROWS = "each projection whole, one after the other"
-    HEADS = "for each head its part of every projection"
+    HEADS = "for each head its part of every projection; for heads that share, of all of them"
     INTERLEAVED = "each projection with its heads interleaved"
     STACKED = "one matrix for each head"
     CONVOLUTION = "as rows, with a kernel axis of length 1"
@@ -115,8 +115,8 @@ class ParameterMapping:
             tensors = [t[:, own] if self.is_output else t[own] for t in tensors]
         match self.packing:
             case Packing.HEADS:
-                split = [_split_heads(t, sizes.count_heads(self.holds[0])) for t in tensors]
-                packed = torch.stack(split, dim=1).flatten(0, 2)
+                split = [_split_heads(t, self._count_groups(sizes)) for t in tensors]
+                packed = torch.cat(split, dim=1).flatten(0, 1)
             case Packing.INTERLEAVED:
                 named = zip(self.holds, tensors, strict=True)
                 parts = [self._interleave(t, sizes.count_heads(name)) for name, t in named]
@@ -134,11 +134,12 @@ class ParameterMapping:
         kernel = self.packing.kernel_axes
         stored = stored.flatten(1) if kernel and stored.dim() == 2 + kernel else stored
         stored = stored.mT if self._is_transposed_matrix else stored
-        count = len(self.holds)
         match self.packing:
             case Packing.HEADS:
-                split = stored.unflatten(0, (sizes.count_heads(self.holds[0]), count, -1))
-                return [split[:, number].flatten(0, 1) for number in range(count)]
+                groups = self._count_groups(sizes)
+                rows = [self._count_rows(name, sizes) // groups for name in self.holds]
+                parts = stored.unflatten(0, (groups, -1)).split(rows, dim=1)
+                return [part.flatten(0, 1) for part in parts]
             case Packing.INTERLEAVED:
                 named = zip(self.holds, self._split(stored, sizes), strict=True)
                 return [self._deinterleave(t, sizes.count_heads(name)) for name, t in named]
@@ -147,9 +148,17 @@ class ParameterMapping:
             case _:
                 return self._split(stored, sizes)
 
+    def _count_groups(self, sizes: HeadSizes) -> int:
+        """Return how many parts a tensor of all heads has, each with heads that share."""
+        return min(sizes.count_heads(name) for name in self.holds)
+
+    @staticmethod
+    def _count_rows(name: str, sizes: HeadSizes) -> int:
+        return sizes.get_rows(name) * sizes.count_heads(name)
+
     def _split(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
         """Cut a tensor into what it holds; that of a single head, into equal parts."""
-        rows = [sizes.get_rows(name) * sizes.count_heads(name) for name in self.holds]
+        rows = [self._count_rows(name, sizes) for name in self.holds]
         return list(stored.split(rows) if sum(rows) == len(stored) else stored.chunk(len(rows)))
 
     def _interleave(self, tensor: Tensor, heads: int) -> Tensor:

@@ -5,6 +5,7 @@ other sequences, two calls differ, or the weights of a token do not sum to one. 
 be an attention of another kind, and is not accused of being a wrong one of this.
 """
 
+import re
 from dataclasses import replace
 
 import torch
@@ -22,9 +23,13 @@ from properties.cases.case_tensors import draw_normal, make_parameters
 from properties.contract import CONSTANT, Contract
 from properties.harness.module_adapter import construct as construct_adapter
 from properties.parameter_mapping import ParameterMapping
+from properties.size_rules import parse_sizes
 from properties.subject import CallOptions, Subject
 from properties.violation import Status, SubmissionFailed
 from reference import Parameters
+
+TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
+"""of tensors by which queries and keys are turned in pairs"""
 
 
 def match_by_name(search: BindingSearch) -> Match | None:
@@ -52,7 +57,9 @@ def match_by_name(search: BindingSearch) -> Match | None:
                     sizes,
                     causal=expects_causality(signature, module, built.tensors),
                 )
-                cases = (sizes.case, contract.fit(OTHER))
+                if any(TABLE.search(path) for path in built.tensors):
+                    contract = contract.with_sizes(parse_sizes("head_dim=even"))
+                cases = (contract.fit(sizes.case), contract.fit(OTHER))
                 if all(_breaks_a_law(subject, contract, case) for case in cases):
                     return Match(contract, sizes, inexact=True)
                 return None

@@ -30,6 +30,8 @@ PLAIN_FORM = frozenset(
 """what attention has that is recognised by its behaviour: no more than the plain steps"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
 """of the angles of rotary positions, as models have them"""
+ALIBI_HEADS = (1, 2, 4, 8, 16, 32)
+"""for how many heads all have the same slopes: for other numbers there are several conventions"""
 ALL_HEADS = 99
 """the size of the group where all heads share keys and values: no more heads than this are tried"""
 HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
@@ -193,8 +195,9 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
         turned = turned.with_sizes(parse_sizes("head_dim=even"))
         for base, kind in itertools.product(ROTARY_BASES, ROTARY):
             yield replace(turned, positions=kind, rotary_base=base)
-    if contract.has(C.CAUSAL):
-        yield replace(contract, capabilities=plain - {C.UNBIASED}, positions=Positions.ALIBI)
+    if contract.has(C.CAUSAL) and case.heads in ALIBI_HEADS:
+        lowered = replace(contract, capabilities=plain - {C.UNBIASED}, positions=Positions.ALIBI)
+        yield lowered.with_sizes(parse_sizes(f"heads={','.join(map(str, ALIBI_HEADS))}"))
 
 
 def iter_readings(form: CallForm) -> Iterator[CallForm]:

@@ -31,7 +31,7 @@ from properties.binding.signature import Signature
 from properties.call_form import CallForm, MaskConvention
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal
-from properties.contract import Capability, Contract, Returns
+from properties.contract import Argument, Capability, Contract, Returns
 from properties.harness.module_adapter import construct
 from properties.size_rules import parse_sizes
 from properties.subject import Subject
@@ -106,20 +106,26 @@ def _settle_results(bench: Bench) -> Settled:
 
 def _settle_window(bench: Bench) -> Settled:
     """Take what was read as the longest length for a window, where longer inputs are taken."""
-    arguments = bench.contract.arguments
-    named = [a for a in arguments if a.quantity == "context_length" and WINDOW.search(a.name)]
-    if not bench.contract.has(C.CAUSAL) or not named:
+    arguments = tuple(_name_window(argument) for argument in bench.contract.arguments)
+    if not bench.contract.has(C.CAUSAL) or arguments == bench.contract.arguments:
         return bench.settled
     kept = bench.contract.capabilities - {C.ANY_DISTANCE} | {C.WINDOW}
-    longest = sum(a.quantity == "context_length" for a in arguments) > len(named)
+    quantities = {field.quantity for a in arguments for field in (a, *a.fields)}
     windowed = replace(
         bench.contract,
-        arguments=tuple(replace(a, quantity="window") if a in named else a for a in arguments),
-        capabilities=kept if longest else kept - {C.CONTEXT},
+        arguments=arguments,
+        capabilities=kept if "context_length" in quantities else kept - {C.CONTEXT},
     )
     if not is_right_at(bench.subject, windowed, windowed.fit(replace(OTHER, window=4))):
         return bench.settled
     return replace(bench.settled, contract=windowed)
+
+
+def _name_window(argument: Argument) -> Argument:
+    """Return an argument, or one of its fields, as how far a token sees, if its name allows it."""
+    if argument.quantity == "context_length" and WINDOW.search(argument.name):
+        return replace(argument, quantity="window")
+    return replace(argument, fields=tuple(_name_window(field) for field in argument.fields))
 
 
 # --------------------------------------------------------------------------------------- mask

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from grader.sandbox.worker.moving import complex_buffers_apart
 from grader.sandbox.worker.second_device import get_cpu_tensor
 
 SHORT_LIVED = 3
@@ -110,6 +111,11 @@ def _find_dispensable(target: nn.Module) -> str | None:
     return first
 
 
+def _move_there_and_back(target: nn.Module, there: torch.dtype, back: torch.dtype) -> None:
+    with complex_buffers_apart(target, None):
+        target.to(there).to(back)
+
+
 def list_replaced(target: nn.Module) -> list[str]:
     """Return the names of the methods after which a module's parameters are other objects."""
     before = [id(parameter) for parameter in nn.Module.parameters(target)]
@@ -117,7 +123,7 @@ def list_replaced(target: nn.Module) -> list[str]:
     other = torch.float32 if dtype == torch.float64 else torch.float64
     methods: dict[str, Callable[[], object]] = {
         "load_state_dict": lambda: target.load_state_dict(target.state_dict()),
-        "to": lambda: target.to(other).to(dtype),
+        "to": lambda: _move_there_and_back(target, other, dtype),
         "train": lambda: target.train().eval(),
     }
     replaced = []

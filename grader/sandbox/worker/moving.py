@@ -1,6 +1,7 @@
 """Move modules to other dtypes and devices, and track calls of a moved module."""
 
 import contextlib
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,29 @@ def move(target: object, device: str | None, dtype: torch.dtype | None) -> None:
     if device == second_device.DEVICE_NAME:
         second_device.move_to_second_device(target, dtype)
     else:
-        target.to(device, dtype)
+        with complex_buffers_apart(target, device):
+            target.to(device, dtype)
+
+
+@contextlib.contextmanager
+def complex_buffers_apart(module: nn.Module, device: torch.device | str | None) -> Iterator[None]:
+    """Move complex buffers, such as turns of rotary positions, without a cast to real numbers.
+
+    torch would discard what is imaginary in them where the dtype is one of real numbers.
+    """
+    kept = [
+        (part, name, buffer)
+        for part in module.modules()
+        for name, buffer in part._buffers.items()
+        if buffer is not None and buffer.is_complex()
+    ]
+    for part, name, _ in kept:
+        part._buffers[name] = None
+    try:
+        yield
+    finally:
+        for part, name, buffer in kept:
+            part._buffers[name] = buffer.to(device or buffer.device)
 
 
 def send_input(tensor: Tensor, device: str) -> Tensor:

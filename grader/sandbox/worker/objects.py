@@ -166,12 +166,20 @@ class ObjectHost:
         return {"tensors": found}, ()
 
     def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Return the tensors that exist at these paths, or all that are registered for None."""
+        """Return the tensors that exist at these paths, or all that are registered for None.
+
+        A complex one, such as a table of turns, is sent as pairs of real numbers.
+        """
         target, paths = self.objects[meta["handle"]], meta["paths"]
         if paths is None:
             paths = attribute_paths.describe_registered(target)
         found = {path: attribute_paths.find(target, path) for path in paths}
-        return {}, label_by_name({p: make_sendable(t) for p, t in found.items() if t is not None})
+        real = {
+            path: torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+            for path, t in found.items()
+            if t is not None
+        }
+        return {}, label_by_name({path: make_sendable(t) for path, t in real.items()})
 
     def write(self, meta: Meta, tensors: Tensors) -> Reply:
         """Set the values of the tensors at these paths."""
@@ -320,7 +328,8 @@ class ObjectHost:
         new = make(type("Derived", (type(old),), {})) if meta["way"] == "subclass" else make()
         parameter = next(old.parameters(), None)
         if parameter is not None:
-            new.to(dtype=parameter.dtype, device=parameter.device)
+            with moving.complex_buffers_apart(new, parameter.device):
+                new.to(dtype=parameter.dtype, device=parameter.device)
         state = {name: tensor.clone() for name, tensor in old.state_dict().items()}
         new.load_state_dict(state, assign=meta["way"] == "assigned state_dict")
         return {"handle": self._keep(new, make)}, ()
