@@ -19,18 +19,14 @@ GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
 MAX_ASSIGNMENTS = 240
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """of numbers that are small, such as the spread of initial weights"""
-OTHERS: Mapping[str, float | str] = {
-    "rope_theta": 10_000,
-    "rope_base": 10_000,
-    "rotary_base": 10_000,
-    "theta": 10_000,
-    "base": 10_000,
+OTHERS: Mapping[str, int | str] = {
     "batch_size": 2,
     "layer_idx": 0,
     "layer_id": 0,
     "device": "cpu",
 }
 """what other arguments get: names and values"""
+ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)_?base|^base$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +124,13 @@ def suggest_field(name: str) -> Argument:
     """Return what a config should hold under a name that a constructor asked it for."""
     quantity = guess_quantity(name)
     if quantity in (None, "config", "bias") or is_flag(name):
-        value = OTHERS.get(name, 0.02 if SMALL.search(name) else name.endswith("first"))
+        value = _get_other(name, 0.02 if SMALL.search(name) else name.endswith("first"))
         return Argument(name, CONSTANT, default=value)
     return Argument(name, quantity or CONSTANT)
+
+
+def _get_other(name: str, usual: float | None = None) -> float | str | None:
+    return 10_000 if ROTARY_BASE.search(name) else OTHERS.get(name, usual)
 
 
 def resolve_fields(fields: Sequence[Argument]) -> Constructor:
@@ -153,7 +153,7 @@ def _suggest(parameter: SignatureParameter) -> Argument | None:
     if quantity == "bias" or (quantity is None and is_flag(name)):
         return Argument(name, CONSTANT, default=True)
     if quantity is None:
-        other = OTHERS.get(name)
+        other = _get_other(name)
         return Argument(name, CONSTANT, default=other) if other is not None else Argument(name, "?")
     return Argument(name, quantity)
 

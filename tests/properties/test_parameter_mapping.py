@@ -42,10 +42,9 @@ def mappings(draw: st.DrawFn) -> ParameterMapping:
 
 @st.composite
 def draw_stored(draw: st.DrawFn) -> tuple[ParameterMapping, HeadSizes]:
-    """A mapping and sizes; what is stored by heads, with queries, has keys for every head."""
+    """A mapping and sizes; where each head has a tensor with queries, it has keys of its own."""
     mapping, sizes = draw(mappings()), draw(SIZES)
-    by_heads = mapping.packing is Packing.HEADS or "{head}" in mapping.path
-    if by_heads and not mapping.is_shared:
+    if "{head}" in mapping.path and not mapping.is_shared:
         sizes = replace(sizes, kv_heads=sizes.heads)
     return mapping, sizes
 
@@ -203,3 +202,19 @@ def test_one_of_several_heads_holds_its_rows_and_of_an_output_layer_its_columns(
     own = ParameterMapping("heads.{head}.q", ("W_q",)).pack([q], sizes, 1)
     out = ParameterMapping("heads.{head}.o", ("W_o",)).pack([o], sizes, 1)
     assert torch.equal(own, q[3:]) and torch.equal(out, o[:, 3:])
+
+
+def test_heads_that_share_lie_beside_their_keys_in_a_fused_layer() -> None:
+    sizes = HeadSizes(d_in=1, heads=4, head_dim=1, kv_heads=2)
+    fused = ParameterMapping("qkv.weight", ("W_q", "W_k", "W_v"), packing=Packing.HEADS)
+    query, key, value = (torch.tensor(rows)[:, None] for rows in ([1, 2, 3, 4], [5, 6], [7, 8]))
+    assert fused.pack([query, key, value], sizes, None).flatten().tolist() == [
+        1,
+        2,
+        5,
+        7,
+        3,
+        4,
+        6,
+        8,
+    ]
