@@ -25,7 +25,7 @@ FEWER = compose(UNMASKED, with_values(head_dim=7))
     essential=True,
 )
 def keys_and_values_come_from_their_own_tokens(context: LiveContext) -> None:
-    """Queries, keys and values are each projected from the input that is theirs."""
+    """Queries, keys and values are each made of their own input, whatever its length."""
     for longer in (0, 3):
         _assert_equation(context, context.case.tokens + longer)
 

@@ -270,7 +270,7 @@ class Harness:
         return replace(
             own,
             mappings=(*own.mappings, *missing),
-            returns=asked.returns,
+            returns=asked.returns if Capability.WEIGHTS in needs else own.returns,
             call_form=replace(own.call_form, inputs=inputs, places=None),
             capabilities=own.capabilities | needs,
         )

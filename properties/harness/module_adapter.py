@@ -183,7 +183,9 @@ class ModuleAdapter:
         """Call the module with keys, or keys and values, of other tokens."""
         dtype = DTYPES[self.case.dtype]
         given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in (x, *others)]
-        return self._add_batch_axis(self.module.forward(given, CallOptions(apart=len(given))))
+        with add_call_sizes(self.contract, self.case, x, others):
+            result = self.module.forward(given, CallOptions(apart=len(given)))
+        return self._add_batch_axis(result)
 
     def _add_batch_axis(self, result: CallResult) -> CallResult:
         if self.has_batch_axis:

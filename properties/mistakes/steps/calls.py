@@ -213,6 +213,17 @@ def halve_parameters(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor 
     return attend(x, mask)
 
 
+def tie_heads(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Give all heads the weights of the last one, as where one module stands under many names."""
+    width = module.case.head_dim  # type: ignore[union-attr]  # of a FaultyAttention
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if name in ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v"):
+                heads = parameter.unflatten(0, (-1, width))
+                heads.copy_(heads[-1:].clone().expand_as(heads))
+    return attend(x, mask)
+
+
 def add_kept_bias(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
     """Add a vector that every module draws for itself, as a bias that nobody set."""
     return _map(attend(x, mask), lambda t: t + _draw_own(module, 1, t)[0])
