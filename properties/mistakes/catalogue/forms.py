@@ -105,7 +105,7 @@ FORMS = (
         ),
         (Symptom(LENGTHS, KEPT, after=True),),
         explains=(*HISTORY, *COPIES, *list_properties(device)),
-        wrappers=(calls.keep_first_length, calls.expect_first_batch),
+        wrappers=(calls.keep_first_length, calls.expect_first_batch, calls.keep_first_mask),
     ),
     StructuralMistake(
         define_mistake(
