@@ -230,7 +230,7 @@ def _assert_part(
 
 def _recognise(context: LiveContext, lengths: Lengths, output: Tensor) -> tuple[str, str]:
     """Say in which other way this output comes about, and give a hint; ("", "") if in none."""
-    uneven = (2, 1, context.case.tokens - 3)
+    uneven = (1, 2, 1, context.case.tokens - 4)
     answers = {lengths: output}
     with contextlib.suppress(SubmissionFailed, Violation):  # it has failed; this is to say how
         answers[uneven] = _decode_whole(context, uneven)

@@ -126,6 +126,12 @@ VISIBILITIES = (
         lambda call, query, key: (key <= query) & ~(call.is_kept() & (key == call.ends - 1)),
     ),
     OtherWay(
+        "of the new tokens of a call with a cache only the last is kept",
+        lambda call, query, key: (
+            (key <= query) & (~call.is_kept() | (call.numbers == 0) | (key == call.ends - 1))
+        ),
+    ),
+    OtherWay(
         "new keys stand before the kept ones, and the mask takes them for the older",
         lambda call, query, key: call.end - call.ends + key - call.begins <= query,
         hint=MASK_HINT,
@@ -151,6 +157,19 @@ POSITIONS = (
         "kept keys are turned again in every call",
         stands=lambda call, query, key: (query, key * (call.number - call.numbers + 1)),
         hint=KEPT_HINT,
+    ),
+    OtherWay(
+        "new keys are turned twice in calls with a cache",
+        stands=lambda call, query, key: (query, key * (1 + call.numbers.clamp(max=1))),
+        hint=POSITION_HINT,
+    ),
+    OtherWay(
+        "positions begin at the number of earlier calls",
+        stands=lambda call, query, key: (
+            query - call.begin + call.number,
+            key - call.begins + call.numbers,
+        ),
+        hint=POSITION_HINT,
     ),
     OtherWay(
         "kept keys are not turned",
@@ -194,6 +213,12 @@ def list_limits(number: int) -> tuple[OtherWay, ...]:
             f"no more than {number + 1} tokens are seen, the last",
             lambda call, query, key: (key <= query) & ((key >= query - number) | (call.begin == 0)),
             hint=MASK_HINT,
+        ),
+        OtherWay(
+            f"a call with a cache has no more than the last {number + 1} keys",
+            lambda call, query, key: (
+                (key <= query) & ((key >= call.end - number - 1) | (call.begin == 0))
+            ),
         ),
     )
 
@@ -292,18 +317,16 @@ def _find_limits(
         for call in list_calls(lengths)
         if not _is_right(context, call, output)
     )
-    whole, output = next(wrong)
+    call, output = next(wrong)
     near = (output - context.expected.outputs[0]).abs() <= context.tolerance.float32
-    first = int((~near)[:, whole.begin : whole.end].any(-1).any(0).nonzero()[0])
-    call = _cut(whole, whole.begin + first + 1)
-    limits = (way for number in range(1, call.begin) for way in list_limits(number))
-    return [w for w in limits if _is_near(context, call, output, _attend(context, heads, w, call))]
+    first = call.begin + (~near)[:, call.begin : call.end].any(-1).any(0).nonzero()[0]
+    limits = (way for number in range(1, call.end) for way in list_limits(number))
+    row = output[:, first], context.tolerance.float32[:, first]
+    return [w for w in limits if _gives(_attend(context, heads, w, call, first), *row)]
 
 
-def _cut(call: Call, end: int) -> Call:
-    """Return a call without its last tokens."""
-    upto = call.numbers[:end], call.begins[:end], call.ends[:end]
-    return Call(call.number, call.before, call.begin, end, *upto)
+def _gives(part: Tensor, row: Tensor, tolerance: Tensor) -> bool:
+    return bool(((part - row).abs() <= tolerance).all())
 
 
 def list_calls(lengths: Sequence[int]) -> Iterator[Call]:
@@ -332,13 +355,14 @@ def _project(context: CaseContext, parameters: Parameters) -> Heads:
     return split_shared_heads(projected, context.case.heads)
 
 
-def _attend(context: CaseContext, heads: Heads, way: OtherWay, call: Call) -> Tensor:
-    """Return the output of one call."""
+def _attend(
+    context: CaseContext, heads: Heads, way: OtherWay, call: Call, own: Places | None = None
+) -> Tensor:
+    """Return the output of one call, or of some of its tokens."""
     contract, case, p = context.contract, context.case, context.parameters
     variant, places = get_variant(contract, case), torch.arange(call.end)
-    own = places[call.begin :]
-    all_queries, *kept = (t[..., : call.end, :] for t in heads)
-    given = all_queries[..., call.begin :, :], kept[0], kept[1]
+    own = places[call.begin :] if own is None else own
+    given = heads[0][..., own, :], heads[1][..., : call.end, :], heads[2][..., : call.end, :]
     query, key, value = way.change(call, given)
     at_query, at_key = (
         replace(variant, positions=tuple(stand.tolist())) for stand in way.stands(call, own, places)
@@ -352,8 +376,7 @@ def _attend(context: CaseContext, heads: Heads, way: OtherWay, call: Call) -> Te
 
 def _is_near(context: CaseContext, call: Call, output: Tensor, part: Tensor) -> bool:
     rows = slice(call.begin, call.end)
-    off = (output[:, rows] - part).abs()
-    return bool((off <= context.tolerance.float32[:, rows]).all())
+    return _gives(part, output[:, rows], context.tolerance.float32[:, rows])
 
 
 def _is_right(context: CaseContext, call: Call, output: Tensor) -> bool:

@@ -12,6 +12,12 @@ IN_PARTS = (
     decoding.several_tokens_at_a_time_give_the_same_output,
     decoding.a_large_cache_is_right_too,
 )
+RESTING = (
+    decoding.a_cache_can_be_continued_twice,
+    decoding.sequences_keep_their_caches_apart,
+    decoding.kept_keys_and_values_are_not_computed_again,
+)
+"""what continues sequences, and compares with the whole"""
 SOME = ", in some of the calls$"
 
 WAYS = (
@@ -53,6 +59,12 @@ WAYS = (
         "the last token of each call is not kept",
     ),
     (
+        "only_last_of_call_kept",
+        "With a cache only the last new token of each call is kept: later ones do not see the "
+        "others.",
+        "of the new tokens of a call with a cache only the last",
+    ),
+    (
         "new_keys_before_kept_ones",
         "New keys stand before the kept ones: the causal mask takes them for the older.",
         "new keys stand before the kept ones",
@@ -61,7 +73,7 @@ WAYS = (
         "cache_cut_off",
         "Only the last tokens are kept, up to a number of them: earlier ones are forgotten, "
         "and a cache has to hold all.",
-        r"of earlier tokens no more than \d+ are kept",
+        r"(of earlier tokens no more than \d+ are kept|no more than the last \d+ keys)",
     ),
     (
         "window_with_a_cache",
@@ -90,6 +102,17 @@ WAYS = (
         "kept_keys_turned_again",
         "Kept keys are turned again in every call: they were turned when they were new.",
         "kept keys are turned again",
+    ),
+    (
+        "new_keys_turned_twice",
+        "With a cache the new keys are turned twice.",
+        "new keys are turned twice",
+    ),
+    (
+        "calls_counted_for_positions",
+        "With a cache positions begin at the number of earlier calls, and not at that of earlier "
+        "tokens.",
+        "positions begin at the number of earlier calls",
     ),
     (
         "kept_keys_not_turned",
@@ -136,10 +159,10 @@ def _define_ways() -> Iterator[StructuralMistake]:
     for name, sentence, words in WAYS:
         begins = f"-> what comes out if .*{words}"
         whole = define_mistake(name, sentence, "")
-        yield StructuralMistake(whole, (Symptom(f"{begins}(?!.*{SOME})", IN_PARTS),))
+        yield StructuralMistake(whole, (Symptom(f"{begins}(?!.*{SOME})", IN_PARTS),), RESTING)
         some = "In some calls, and not in others: " + _lower_first(sentence)
         part = define_mistake(f"{name}_at_times", some, "")
-        yield StructuralMistake(part, (Symptom(f"{begins}.*{SOME}", IN_PARTS),))
+        yield StructuralMistake(part, (Symptom(f"{begins}.*{SOME}", IN_PARTS),), RESTING)
 
 
 def _lower_first(sentence: str) -> str:

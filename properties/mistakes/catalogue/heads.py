@@ -196,7 +196,7 @@ HEADS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "last_head_missing",
-        "The last head is left out: the loop stops one head early.",
+        "The last head is left out, as by a loop that stops one head early.",
         "range:- ?1",
     ).simulated_by(
         {"merge": output.only_heads(lambda count: list(range(count - 1)))},
