@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
 from exercises import BY_SLUG
 from exercises.answers import find_answer

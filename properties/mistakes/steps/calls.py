@@ -219,8 +219,8 @@ def tie_heads(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None)
     own = [p for name, p in module.named_parameters() if name[-1] in "qkv"]
 
     def add_up(gradient: Tensor) -> Tensor:
-        heads = gradient.unflatten(0, (-1, width))
-        return heads.sum(0, keepdim=True).expand_as(heads).flatten(0, 1)
+        heads: Tensor = gradient.unflatten(0, (-1, width))
+        return heads.sum(0, keepdim=True).expand_as(heads).reshape(gradient.shape)
 
     if not _get_kept(module).setdefault("tied", False):
         _get_kept(module)["tied"] = True
