@@ -57,7 +57,7 @@ def list_call_sizes(
     if others and others[0].shape[1] != x.shape[1]:
         sizes["keys"] = others[0].shape[1]
     names = _list_own_names(contract)
-    in_case = tuple(x.shape[:2]) == (case.batch, case.tokens)
+    in_case = sizes["tokens"] == case.tokens and sizes.get("batch", case.batch) == case.batch
     return CallSizes(names, sizes, _describe_input(sizes, names), in_case)
 
 
