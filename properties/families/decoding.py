@@ -230,13 +230,14 @@ def _assert_part(
 
 def _recognise(context: LiveContext, lengths: Lengths, output: Tensor) -> tuple[str, str]:
     """Say in which other way this output comes about, and give a hint; ("", "") if in none."""
-    uneven = (1, 2, 1, context.case.tokens - 4)
-    answers = {lengths: output}
-    with contextlib.suppress(SubmissionFailed, Violation):  # it has failed; this is to say how
-        answers[uneven] = _decode_whole(context, uneven)
-    if uneven not in answers or _is_right(context, output):
+    tokens = context.case.tokens
+    uneven: tuple[Lengths, ...] = ((1, 2, 1, tokens - 4), (2, 1, tokens - 3))
+    if _is_right(context, output):
         return "", ""
-    found = recognise(context, answers)
+    answers = {}
+    with contextlib.suppress(SubmissionFailed, Violation):  # it has failed; this is to say how
+        answers = {each: _decode_whole(context, each) for each in uneven}
+    found = recognise(context, {lengths: output, **answers}) if answers else None
     if found is None:
         return "", ""
     way, always = found

@@ -1,6 +1,5 @@
 """What goes wrong when keys and values are kept from call to call."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from properties.families import decoding
@@ -160,13 +159,8 @@ def _define_ways() -> Iterator[StructuralMistake]:
         begins = f"-> what comes out if .*{words}"
         whole = define_mistake(name, sentence, "")
         yield StructuralMistake(whole, (Symptom(f"{begins}(?!.*{SOME})", IN_PARTS),), RESTING)
-        some = "In some calls, and not in others: " + _lower_first(sentence)
-        part = define_mistake(f"{name}_at_times", some, "")
+        part = define_mistake(f"{name}_at_times", f"{sentence} It is so in some calls only.", "")
         yield StructuralMistake(part, (Symptom(f"{begins}.*{SOME}", IN_PARTS),), RESTING)
-
-
-def _lower_first(sentence: str) -> str:
-    return re.sub("^.", lambda first: first[0].lower(), sentence)
 
 
 CACHES: Sequence[StructuralMistake] = (
