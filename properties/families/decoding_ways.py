@@ -2,7 +2,7 @@
 
 A wrong answer is recognised by what it attends to: each way is computed by the equation, from the
 queries, keys and values of the whole sequence. Ways that look alike if tokens come one by one
-differ where they come in uneven parts, so one is recognised only if it gives the answers to two
+differ where they come in uneven parts, so one is recognised only if it gives the answers to all
 schedules. Some code goes wrong in some calls only, such as in those of several tokens: then each
 call has to give what is right or what that way gives, and no other way may do so.
 """
