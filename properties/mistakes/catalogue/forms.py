@@ -136,7 +136,6 @@ FORMS = (
             Symptom(LENGTHS, (purity.the_input_is_left_unchanged,)),
         ),
         explains=HISTORY,
-        wrappers=(calls.expect_first_batch,),
     ),
 )
 
