@@ -264,7 +264,8 @@ class Harness:
             return asked
         lacks_mask = bool(MASKED & needs) and "mask" not in own.call_form.inputs
         inputs = (*own.call_form.inputs, *(("mask",) if lacks_mask else ()))
-        about_results = Capability.WEIGHTS in needs
+        # What returns too much fails in the terms of the statement; too little, where it is needed.
+        about_results = Capability.WEIGHTS in needs or not asked.has(Capability.WEIGHTS)
         places = None if about_results else own.call_form.places
         needed = {name for name, capability in ADDITIONAL_PARAMETERS.items() if capability in needs}
         lacking = {name for name in needed if not own.stores(name)}
