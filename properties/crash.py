@@ -25,6 +25,8 @@ class CallSizes:
     sizes: Mapping[str, int] = field(default_factory=dict)
     text: str = ""
     """the input in words"""
+    in_case: bool = True
+    """whether that is the case's own input, and not one of another size"""
 
     def name_shape(self, shape: tuple[int, ...]) -> str:
         """Write a shape with the names of the axes that can only be one: (batch=2, tokens=3, 5)."""
@@ -88,4 +90,5 @@ class Crash:
         said = f"{self.sentence}: {''.join(parts)}" if self.details else self.sentence
         ended = said if said.endswith("?") else f"{said}."
         has_shapes = any(isinstance(piece, tuple) for piece in self.details)
-        return f"{ended} The input: {self.sizes.text}." if has_shapes and self.sizes.text else ended
+        who = "The input" if self.sizes.in_case else "The input of this call, not that of the case"
+        return f"{ended} {who}: {self.sizes.text}." if has_shapes and self.sizes.text else ended

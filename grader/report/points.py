@@ -57,10 +57,18 @@ def award_points(
     held = {v.property for v in verdicts if v.status is Status.PASSED or v.property in found}
     if exercise.prerequisite not in held:
         return [0.0] * len(verdicts)
-    essential = (v.property for v in verdicts if v.property.essential)
-    worthless = {prop.group for prop in essential if prop not in held}
+    worthless = {v.property.group for v in verdicts if _spoils_group(v.property, held)}
     earns = (v.status is Status.PASSED and v.property.group not in worthless for v in verdicts)
     return [value[v.property] if earned else 0.0 for v, earned in zip(verdicts, earns, strict=True)]
+
+
+def _spoils_group(prop: Property, held: Collection[Property]) -> bool:
+    """Whether nothing of a group counts because what it is about does not hold.
+
+    What was not tried because of another group's claim is not known not to hold.
+    """
+    others = (required for required in prop.requires if required.group is not prop.group)
+    return prop.essential and prop not in held and all(required in held for required in others)
 
 
 def score_again(

@@ -42,7 +42,7 @@ from properties.families import (
 from properties.property import Property
 
 FAMILIES = (
-    contract, transfer, purity, history, batch, values, sizes, masking, padding, cross, decoding,
+    contract, transfer, purity, history, batch, cross, values, sizes, masking, padding, decoding,
     variants, weights, sinks, scale, heads, gradients, alignment, online, gates, dropout,
     dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip

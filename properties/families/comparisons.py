@@ -8,12 +8,19 @@ from reference import Parameters
 
 
 def assert_outputs_unchanged(
-    context: CaseContext, answer: tuple[Tensor, ...], before: tuple[Tensor, ...], expected: Expected
+    context: CaseContext,
+    answer: tuple[Tensor, ...],
+    before: tuple[Tensor, ...],
+    expected: Expected,
+    which: str = "",
 ) -> None:
-    """Raise Violation unless every output is as before, within the tolerances of `expected`."""
+    """Raise Violation unless every output is as before, within the tolerances of `expected`.
+
+    `which` says of which call the answer is.
+    """
     rows = zip(answer, before, expected.tolerances, context.output_names, strict=True)
     for got, previous, tolerance, name in rows:
-        context.assert_unchanged(got, previous, tolerance, name)
+        context.assert_unchanged(got, previous, tolerance, f"{name} {which}".rstrip())
 
 
 def assert_right_with(

@@ -27,7 +27,7 @@ FEWER = compose(UNMASKED, with_values(head_dim=7))
     essential=True,
 )
 def keys_and_values_come_from_their_own_tokens(context: LiveContext) -> None:
-    """Queries, keys and values are each made of the input that is theirs."""
+    """Queries, keys and values are each made of their own input, whatever its length."""
     # What is seen of more keys than queries, where not all are, is a matter of its own.
     for longer in (0,) if context.contract.has(C.ALIGNED) else (0, 3):
         assert_equation(context, context.case.tokens + longer)

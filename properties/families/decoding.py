@@ -7,11 +7,11 @@ comes back with its own answer to the whole: whether that is right, other claims
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from properties.cases.case_tensors import DTYPES, make_tokens
@@ -19,16 +19,15 @@ from properties.cases.case_transforms import at_least
 from properties.contract import Capability
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from properties.families.decoding_ways import Lengths, recognise
 from properties.families.values import it_equals_the_equation
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.harness.steps import build_fresh_module
-from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import Chunk
-from properties.variant import get_variant
 from properties.violation import SubmissionFailed, Violation, ViolationKind
-from reference import Parameters, multi_head_attention
+from reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
@@ -39,67 +38,13 @@ LARGE = (
 )
 """more tokens, sequences and heads than a cache of a round size has room for"""
 LONGEST_CHUNK = 255
-Visible = Bool[Tensor, "tokens tokens"]
-
-
-@dataclass(frozen=True)
-class Span:
-    """Where a chunk of a sequence lies, and where the one before it began."""
-
-    before: int
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class OtherWay:
-    """What a call with a cache may attend to instead of all tokens up to its own."""
-
-    words: str
-    sees: Callable[[Span, Tensor, Tensor], Visible]
-    """of a chunk: which keys its queries see, by the places of both"""
-    stands: Callable[[Span, Tensor], Tensor] = lambda _, place: place
-    """of a chunk: the positions of its tokens, from their places in the sequence"""
-
-
-OTHER_WAYS = (
-    OtherWay(
-        "each call attends to its own tokens alone",
-        lambda span, query, key: (key >= span.begin) & (key <= query),
-    ),
-    OtherWay(
-        "the first token of a call sees the first key alone, the second sees two, and so on",
-        lambda span, query, key: key <= query - span.begin,
-    ),
-    OtherWay(
-        "the tokens of a call see those that come after them in it",
-        lambda span, query, key: (key <= query) | ((key < span.end) & (span.begin > 0)),
-    ),
-    OtherWay(
-        "the cache holds the tokens of one call only",
-        lambda span, query, key: (key >= span.before) & (key <= query),
-    ),
-    OtherWay(
-        "positions are counted from the first token of each call",
-        lambda span, query, key: key <= query,
-        lambda span, place: place - span.begin,
-    ),
-    OtherWay(
-        "a token in a call with a cache does not attend to itself",
-        lambda span, query, key: (key <= query) & ((key < query) | (span.begin == 0)),
-    ),
-    OtherWay(
-        "a call with a cache does not attend to its own tokens",
-        lambda span, query, key: (key <= query) & ((key < span.begin) | (span.begin == 0)),
-    ),
-)
 
 
 @family_property(
     C.CACHE,
     on=SOME_TOKENS,
     limit=4,
-    hint="which keys and values does a new token attend to?",
+    hint="compare keys, values and mask with those of the whole sequence",
     essential=True,
 )
 def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
@@ -112,7 +57,7 @@ def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
     on=SOME_TOKENS,
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=4,
-    hint="the first new token stands behind all that the cache holds",
+    hint="new tokens come behind all that is kept; which does each see?",
 )
 def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
     """A sequence that comes in parts of any length, with a cache, gets the output of the whole."""
@@ -189,13 +134,14 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     C.PROJECTED,
     on=SOME_TOKENS,
     after=(
-        several_tokens_at_a_time_give_the_same_output,
+        one_token_at_a_time_gives_the_same_output,
         the_weights_are_registered_and_trainable,
         it_equals_the_equation,
     ),
     limit=2,
     dtypes=("float64",),
     hint="what does the cache hold: keys and values, or the tokens?",
+    essential=True,
 )
 def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
     """Keys and values of earlier tokens stay as they were computed, whatever the weights become."""
@@ -207,10 +153,10 @@ def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
     adapter = build_fresh_module(context)
     stored = dict(context.contract.to_stored(doubled, context.case))
     weights = {path: tensor.to(DTYPES[context.case.dtype]) for path, tensor in stored.items()}
-    outputs = adapter.decode(
-        [Chunk(context.x[:, :begin], None), Chunk(context.x[:, begin:], 0, weights)]
-    )
-    _assert_part(context, halved, outputs[1].outputs[0].double(), begin, "after a change", doubled)
+    first, one, other = context.x[:, :begin], context.x[:, begin : begin + 1], context.x[:, -1:]
+    results = adapter.decode([Chunk(first, None), Chunk(one, 0, weights), Chunk(other, 1)])
+    outputs = torch.cat([result.outputs[0].double() for result in results[1:]], dim=1)
+    _assert_part(context, halved, outputs, begin, "after a change", doubled)
 
 
 def _assert_kept_apart(context: LiveContext, other: Tensor) -> None:
@@ -248,16 +194,18 @@ def _decode(
     return [result.outputs[0].double() for result in results]
 
 
-def _assert_whole(context: LiveContext, lengths: Sequence[int]) -> None:
+def _assert_whole(context: LiveContext, lengths: Lengths) -> None:
     """Raise Violation unless chunks of these lengths get the outputs of the whole sequence."""
     output = _decode_whole(context, lengths)
     what = f"output of calls with {', '.join(map(str, lengths))} tokens"
-    if found := _recognise(context, lengths, output):
-        raise Violation(ViolationKind.VALUE, "that of the whole sequence", found, what)
+    found, hint = _recognise(context, lengths, output)
+    if found:
+        expected = "that of the whole sequence"
+        raise Violation(ViolationKind.VALUE, expected, found, what, hint=hint)
     context.assert_unchanged(output, context.output, context.tolerance, what)
 
 
-def _decode_whole(context: LiveContext, lengths: Sequence[int]) -> Tensor:
+def _decode_whole(context: LiveContext, lengths: Lengths) -> Tensor:
     """Return the outputs for a sequence that comes in chunks of these lengths."""
     parts = context.x.split(list(lengths), dim=1)
     chunks = [(part, number - 1 if number else None) for number, part in enumerate(parts)]
@@ -280,49 +228,23 @@ def _assert_part(
     context.assert_unchanged(got, whole[:, rows], expected.tolerances[0][:, rows], what)
 
 
-def _recognise(context: LiveContext, lengths: Sequence[int], output: Tensor) -> str:
-    """Say which other tokens are attended to if that gives this output; "" if nothing does.
-
-    Ways that look alike if tokens come one by one differ where they come in uneven parts.
-    """
-    if _is_near(context, output, context.expected.outputs[0]):
-        return ""
-    uneven = (2, 1, context.case.tokens - 3)
-    answers = {tuple(lengths): output}
+def _recognise(context: LiveContext, lengths: Lengths, output: Tensor) -> tuple[str, str]:
+    """Say in which other way this output comes about, and give a hint; ("", "") if in none."""
+    tokens = context.case.tokens
+    uneven: tuple[Lengths, ...] = ((1, 2, 1, tokens - 4), (2, 1, tokens - 3))
+    if _is_right(context, output):
+        return "", ""
+    answers = {}
     with contextlib.suppress(SubmissionFailed, Violation):  # it has failed; this is to say how
-        answers[uneven] = _decode_whole(context, uneven)
-    words = [
-        way.words
-        for way in OTHER_WAYS
-        if all(_is_near(context, got, _attend(context, way, cut)) for cut, got in answers.items())
-    ]
-    return f"what comes out if {words[0]}" if words and uneven in answers else ""
+        answers = {each: _decode_whole(context, each) for each in uneven}
+    found = recognise(context, {lengths: output, **answers}) if answers else None
+    if found is None:
+        return "", ""
+    way, always = found
+    where = "" if always else ", in some of the calls"
+    return f"what comes out if {way.words}{where}", way.hint
 
 
-def _attend(context: LiveContext, way: OtherWay, lengths: Sequence[int]) -> Tensor:
-    """Return the output if tokens are attended to, and stand, in another way."""
-    spans, places = list(_list_spans(lengths)), torch.arange(sum(lengths))
-    own = [places[span.begin : span.end] for span in spans]
-    seen = [way.sees(s, queries[:, None], places) for s, queries in zip(spans, own, strict=True)]
-    stand = torch.cat([way.stands(s, queries) for s, queries in zip(spans, own, strict=True)])
-    variant = get_variant(context.contract, context.case)
-    return multi_head_attention(
-        context.x,
-        context.parameters,
-        context.case.heads,
-        torch.cat(seen),
-        get_scale(context.contract, context.case),
-        variant=replace(variant, positions=tuple(stand.tolist())),
-    ).output
-
-
-def _is_near(context: LiveContext, output: Tensor, other: Tensor) -> bool:
-    return bool(((output - other).abs() <= context.tolerance.float32).all())
-
-
-def _list_spans(lengths: Sequence[int]) -> Iterator[Span]:
-    """Yield where chunks of these lengths lie."""
-    begin, before = 0, 0
-    for length in lengths:
-        yield Span(before, begin, begin + length)
-        before, begin = begin, begin + length
+def _is_right(context: LiveContext, output: Tensor) -> bool:
+    off = (output - context.expected.outputs[0]).abs()
+    return bool((off <= context.tolerance.float32).all())

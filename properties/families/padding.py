@@ -45,6 +45,7 @@ def padding_is_invisible(context: CaseContext) -> None:
     on=_leave_room,
     limit=3,
     hint="padding may come first, and what comes first may be padding",
+    essential=True,
 )
 def padding_may_stand_on_either_side(context: CaseContext) -> None:
     """Tokens with padding before or behind them give what they give alone."""

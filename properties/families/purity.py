@@ -17,6 +17,7 @@ from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
+from properties.harness.module_adapter import ModuleAdapter
 from properties.harness.steps import build_fresh_module
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
@@ -69,14 +70,17 @@ def evaluation_leaves_the_random_numbers_alone(context: LiveContext) -> None:
 )
 def the_input_is_left_unchanged(context: LiveContext) -> None:
     """The input and the mask, of whatever type, are the same after the call as before."""
-    context.adapter.set(context.parameters)
-    for x, mask in ((context.x, context.mask), (context.x[:1], None), (context.x[:1, :1], None)):
-        _assert_inputs_unchanged(context, x, mask, CallOptions(memory=context.get_memory_layout(x)))
+    # New modules: whether inputs of several sizes may follow each other is not the question.
+    own, x = build_fresh_module(context), context.x
+    options = CallOptions(memory=context.get_memory_layout(x))
+    _assert_inputs_unchanged(context, x, context.mask, options, own)
+    for other in (x[:1], x[:1, :1]):
+        _assert_inputs_unchanged(context, other, None, CallOptions(), build_fresh_module(context))
     options = CallOptions(training=True, seed=1, grad="grad")
-    _assert_inputs_unchanged(context, context.x, context.mask, options)
+    _assert_inputs_unchanged(context, x, context.mask, options, own)
     if context.contract.has(Capability.ANY_MASK):
         for mask in _make_masks_of_all_kinds(context):
-            _assert_inputs_unchanged(context, context.x, mask, CallOptions())
+            _assert_inputs_unchanged(context, x, mask, CallOptions(), own)
 
 
 def _make_masks_of_all_kinds(context: CaseContext) -> Iterator[Tensor]:
@@ -90,10 +94,15 @@ def _make_masks_of_all_kinds(context: CaseContext) -> Iterator[Tensor]:
 
 
 def _assert_inputs_unchanged(
-    context: LiveContext, x: Tensor, mask: Tensor | None, options: CallOptions
+    context: LiveContext,
+    x: Tensor,
+    mask: Tensor | None,
+    options: CallOptions,
+    adapter: ModuleAdapter,
 ) -> None:
-    inputs = context.adapter.build_inputs(x, mask)
-    returned = context.call_module(x, mask=mask, options=options)
+    adapter.set(context.parameters)
+    inputs = adapter.build_inputs(x, mask)
+    returned = context.call_module(x, mask=mask, options=options, adapter=adapter)
     names = context.contract.call if context.contract.is_handed_parameters else ("x", "mask")
     for before, now, name in zip(inputs, returned.inputs_after, names, strict=False):
         now = now if context.adapter.has_batch_axis or before.dim() == now.dim() else now[0]

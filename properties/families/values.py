@@ -12,6 +12,7 @@ from properties.case import InputContent, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import EXTRA_CONFIG, Capability, make_config
 from properties.families.contract import FORM
+from properties.families.cross import keys_and_values_come_from_their_own_tokens
 from properties.families.parameter_transforms import replace_parameters
 from properties.families.purity import evaluation_is_repeatable
 from properties.harness.case_context import CaseContext
@@ -102,7 +103,9 @@ def _assert_tokens_differ(context: CaseContext) -> None:
 
 
 @family_property(
-    hint="work through a small case by hand, step by step, beside your code", essential=True
+    after=(keys_and_values_come_from_their_own_tokens,),
+    hint="work through a small case by hand, step by step, beside your code",
+    essential=True,
 )
 def it_equals_the_equation(context: CaseContext) -> None:
     """The output equals the equation of the statement, computed in float64."""

@@ -1,6 +1,6 @@
 """The sizes of one call of a submission, in the words of its exercise."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,19 +17,26 @@ CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_s
 
 
 @contextmanager
-def add_call_sizes(contract: Contract, case: Case, x: Tensor | None = None) -> Iterator[None]:
+def add_call_sizes(
+    contract: Contract, case: Case, x: Tensor | None = None, others: Sequence[Tensor] = ()
+) -> Iterator[None]:
     """Let what is said of a crash inside have the sizes of the call."""
     try:
         yield
     except SubmissionFailed as failure:
         if failure.crash is not None:
-            sizes = list_call_sizes(contract, case, x)
+            sizes = list_call_sizes(contract, case, x, others)
             failure.crash = replace(failure.crash, sizes=sizes)
         raise
 
 
-def list_call_sizes(contract: Contract, case: Case, x: Tensor | None = None) -> CallSizes:
-    """Return the sizes of a call with tokens of shape (batch, tokens, width), or without any."""
+def list_call_sizes(
+    contract: Contract, case: Case, x: Tensor | None = None, others: Sequence[Tensor] = ()
+) -> CallSizes:
+    """Return the sizes of a call with tokens of shape (batch, tokens, width), or without any.
+
+    `others` are the tokens that they attend to, if not to each other.
+    """
     contract = contract.callee
     sizes = {"d_in": case.d_in, "d_out": case.d_out}
     if contract.square or not contract.mappings:
@@ -49,8 +56,11 @@ def list_call_sizes(contract: Contract, case: Case, x: Tensor | None = None) -> 
     sizes["tokens"] = x.shape[1]
     if contract.has(Capability.BATCH):
         sizes["batch"] = x.shape[0]
+    if others and others[0].shape[1] != x.shape[1]:
+        sizes["keys"] = others[0].shape[1]
     names = _list_own_names(contract)
-    return CallSizes(names, sizes, _describe_input(sizes, names))
+    in_case = sizes["tokens"] == case.tokens and sizes.get("batch", case.batch) == case.batch
+    return CallSizes(names, sizes, _describe_input(sizes, names), in_case)
 
 
 def _list_own_names(contract: Contract) -> dict[str, str]:
@@ -70,6 +80,8 @@ def _describe_input(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:
     tokens = count(sizes["tokens"], "token")
     if (batch := sizes.get("batch")) is not None:
         tokens = f"{count(batch, 'sequence')} of {tokens}"
+    if (keys := sizes.get("keys")) is not None:
+        tokens = f"{tokens}, which attend to {count(keys, 'other')}"
     if (longest := sizes.get("context_length")) is None:
         return tokens
     return f"{tokens}, with a {names.get('context_length', 'context_length')} of {longest}"

@@ -266,14 +266,17 @@ class Harness:
             return asked
         lacks_mask = bool(MASKED & needs) and "mask" not in own.call_form.inputs
         inputs = (*own.call_form.inputs, *(("mask",) if lacks_mask else ()))
+        # What returns too much fails in the terms of the statement; too little, where it is needed.
+        about_results = Capability.WEIGHTS in needs or not asked.has(Capability.WEIGHTS)
+        places = None if about_results else own.call_form.places
         needed = {name for name, capability in ADDITIONAL_PARAMETERS.items() if capability in needs}
         lacking = {name for name in needed if not own.stores(name)}
         missing = (m for m in asked.mappings if lacking.intersection(m.holds))
         return replace(
             own,
             mappings=(*own.mappings, *missing),
-            returns=asked.returns,
-            call_form=replace(own.call_form, inputs=inputs, places=None),
+            returns=asked.returns if about_results else own.returns,
+            call_form=replace(own.call_form, inputs=inputs, places=places),
             capabilities=own.capabilities | needs,
         )
 

@@ -186,7 +186,9 @@ class ModuleAdapter:
         dtype = DTYPES[self.case.dtype]
         given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in (x, *others)]
         options = replace(options or CallOptions(), apart=len(given))
-        return self._add_batch_axis(self.module.forward(given, options))
+        with add_call_sizes(self.contract, self.case, x, others):
+            result = self.module.forward(given, options)
+        return self._add_batch_axis(result)
 
     def vjp_apart(
         self, inputs: Sequence[Tensor], cotangent: Tensor, only: int | None = None

@@ -71,7 +71,8 @@ def list_computations(
     """
     ways = next((each.ways for each in diagnosed if each.ways), ())
     if ways:
-        return tuple(map(Computation, ways))
+        wrappers = (call_plainly, *(w for each in diagnosed for w in each.mistake.wrappers))
+        return tuple(Computation(way, wrapper=wrapper) for wrapper in wrappers for way in ways)
     rate = None if contract.has(Capability.DROPOUT) else RATE
     droppings = [dropping for each in diagnosed for dropping in each.mistake.droppings]
     return tuple(Computation((CORRECT,), dropping, rate) for dropping in droppings)

@@ -146,6 +146,20 @@ def test_one_token_and_no_tokens() -> None:
         assert "tokens" not in found.sizes and found.text == ""
 
 
+def test_a_call_that_is_not_the_case_s_own_is_told_as_such() -> None:
+    contract = BY_SLUG["cross_attention"].contract
+    x, others = torch.zeros(2, 3, 7), [torch.zeros(2, 11, 7)]
+    sizes = list_call_sizes(contract, CASE, x, others)
+    assert sizes.text == "2 sequences of 3 tokens, which attend to 11 others"
+    assert sizes.name_shape((2, 11, 9)) == "(2, keys=11, 9)"
+    assert sizes.in_case and list_call_sizes(contract, CASE, x, [x]).text[-8:] == "3 tokens"
+    other = list_call_sizes(contract, CASE, x[:, :2])
+    told = (
+        "It is late: (5,). The input of this call, not that of the case: 2 sequences of 2 tokens."
+    )
+    assert str(Crash("It is late", ((5,),), other)) == told
+
+
 @pytest.mark.parametrize("crash", [None, Crash("It is late", ((3,),))])
 def test_a_failure_learns_the_sizes_of_its_call(crash: Crash | None) -> None:
     contract = BY_SLUG["causal_attention"].contract

@@ -1,5 +1,6 @@
 """Decoding with a cache: each claim accuses what breaks it, and a module may keep its own cache."""
 
+import functools
 import itertools
 import sys
 from dataclasses import replace
@@ -15,8 +16,9 @@ from properties.call_form import CacheConvention
 from properties.case import Case
 from properties.cases.case_set import generate_case_set
 from properties.contract import Capability, Contract
-from properties.families import decoding, list_properties
-from properties.harness.harness import Harness
+from properties.families import decoding, decoding_ways, list_properties
+from properties.families.decoding_ways import Lengths, OtherWay, attend_in_calls, recognise
+from properties.harness.harness import Harness, LiveContext
 from properties.property import Property
 from properties.violation import SubmissionFailed, Violation
 
@@ -156,12 +158,52 @@ def test_nobody_is_asked_to_go_back_who_keeps_one_cache() -> None:
     assert NAMES - asked == {"a_cache_can_be_continued_twice"}
 
 
+LLAMA = BY_SLUG["llama_attention"]
+UNEVEN: Lengths = (1, 2, 1, 2)
+
+
+@functools.cache
+def look_at_llama() -> LiveContext:
+    case = Case(batch=2, tokens=6, d_in=5, heads=2, group=2, head_dim=4, seed=3, sharpness=2)
+    harness = Harness(make_subject(run(LLAMA.solution)), LLAMA.contract)
+    return harness.get_context(LLAMA.contract.fit(case))
+
+
 def test_other_ways_differ_where_tokens_come_in_uneven_parts() -> None:
-    llama = BY_SLUG["llama_attention"]
-    case = Case(batch=2, tokens=6, d_in=5, heads=2, head_dim=4, seed=3, sharpness=2)
-    harness = Harness(make_subject(run(llama.solution)), llama.contract)
-    context = harness.get_context(llama.contract.fit(case))
-    outputs = [decoding._attend(context, way, (2, 1, 3)) for way in decoding.OTHER_WAYS]
+    context = look_at_llama()
+    asked = (way for way in decoding_ways.list_ways(context) if "bias" not in way.words)
+    ways = [way for way in asked if "first head" not in way.words]  # there is one
+    outputs = [attend_in_calls(context, way, UNEVEN) for way in ways]
     outputs.append(context.expected.outputs[0])
     for one, other in itertools.combinations(outputs, 2):
         assert float((one - other).abs().max()) > 0.01
+
+
+@pytest.mark.parametrize("way", decoding_ways.POSITIONS, ids=lambda way: way.words)
+def test_a_way_is_recognised_by_two_schedules(way: OtherWay) -> None:
+    context = look_at_llama()
+    schedules: tuple[Lengths, ...] = ((1,) * 6, UNEVEN)
+    answers = {lengths: attend_in_calls(context, way, lengths) for lengths in schedules}
+    assert recognise(context, answers) == (way, True)
+    answers[UNEVEN] = answers[UNEVEN].flip(1)
+    assert recognise(context, answers) is None
+
+
+def test_a_way_of_some_calls_is_told_as_such() -> None:
+    context = look_at_llama()
+    unmasked = next(way for way in decoding_ways.VISIBILITIES if "after them" in way.words)
+    right = context.expected.outputs[0]
+    early = attend_in_calls(context, unmasked, (1, 2, 2, 1))
+    early[:, 3:] = right[:, 3:]
+    assert recognise(context, {(1, 2, 2, 1): early, UNEVEN: right}) == (unmasked, False)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_limit_is_recognised_with_its_number(number: int) -> None:
+    context = look_at_llama()
+    limit, *_ = decoding_ways.list_limits(number)
+    schedules: tuple[Lengths, ...] = ((1,) * 6, UNEVEN)
+    answers = {lengths: attend_in_calls(context, limit, lengths) for lengths in schedules}
+    found = recognise(context, answers)
+    assert found is not None
+    assert (found[0].words, found[1]) == (limit.words, True)

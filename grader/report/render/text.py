@@ -36,6 +36,8 @@ FILE_COLUMN_WIDTH = 48
 
 COLUMNS = 80
 """how wide a terminal is that shows a line of the text as one"""
+MORE_CLAIMS = 3
+"""how many claims are listed of failures that are folded"""
 MAX_LINES = 22
 """how many lines of such a terminal a folded submission has, unless its first failures need more"""
 FOLDED_NOTES = 2
@@ -206,6 +208,14 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
     yield from chain.from_iterable(blocks[:shown])
     if rest := view.others[shown:]:
         yield _describe_fold(count_failures(rest), more, " more")
+        yield from _list_claims(rest, room - rows[shown - 1] - 1)
+
+
+def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledLine]:
+    """List the first claims that there is room for."""
+    lines = [StyledLine(f"    {failure.claim}") for failure in failures[:MORE_CLAIMS]]
+    used = accumulate(_count_rows([line]) for line in lines)
+    yield from (line for line, rows in zip(lines, used, strict=True) if rows <= room)
 
 
 def _describe_fold(count: int, more: str, also: str, reason: str = "") -> StyledLine:

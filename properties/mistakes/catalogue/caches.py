@@ -1,6 +1,6 @@
 """What goes wrong when keys and values are kept from call to call."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from properties.families import decoding
 from properties.mistakes.catalogue.mistake import define_mistake
@@ -9,60 +9,162 @@ from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 IN_PARTS = (
     decoding.one_token_at_a_time_gives_the_same_output,
     decoding.several_tokens_at_a_time_give_the_same_output,
+    decoding.a_large_cache_is_right_too,
 )
+RESTING = (
+    decoding.a_cache_can_be_continued_twice,
+    decoding.sequences_keep_their_caches_apart,
+    decoding.kept_keys_and_values_are_not_computed_again,
+)
+"""what continues sequences, and compares with the whole"""
+SOME = ", in some of the calls$"
+
+WAYS = (
+    (
+        "cache_unused",
+        "A call with a cache attends to its own tokens alone: keys and values of earlier ones "
+        "are not kept, or not used.",
+        "each call attends to its own tokens alone",
+    ),
+    (
+        "one_call_cached",
+        "Earlier keys and values are lost: a cache holds no more than those of the last call.",
+        "the cache holds the tokens of one call only",
+    ),
+    (
+        "cache_mask_at_the_top_left",
+        "With a cache the causal mask begins at the first key: the first new token sees that "
+        "one alone, although it stands behind all that the cache holds.",
+        "the first token of a call sees the first key alone",
+    ),
+    (
+        "no_mask_with_a_cache",
+        "With a cache nothing is masked: new tokens see the new ones that come after them.",
+        "the tokens of a call see those that come after them",
+    ),
+    (
+        "own_tokens_unseen_with_a_cache",
+        "With a cache the new tokens do not attend to themselves.",
+        "does not attend to (itself|its own tokens)",
+    ),
+    (
+        "first_of_cache_lost",
+        "Each call loses the first of the tokens that are kept.",
+        "each call loses the first",
+    ),
+    (
+        "last_of_call_not_kept",
+        "The last token of each call is not kept: later ones do not see it.",
+        "the last token of each call is not kept",
+    ),
+    (
+        "only_last_of_call_kept",
+        "With a cache only the last new token of each call is kept: later ones do not see the "
+        "others.",
+        "of the new tokens of a call with a cache only the last",
+    ),
+    (
+        "new_keys_before_kept_ones",
+        "New keys stand before the kept ones: the causal mask takes them for the older.",
+        "new keys stand before the kept ones",
+    ),
+    (
+        "cache_cut_off",
+        "Only the last tokens are kept, up to a number of them: earlier ones are forgotten, "
+        "and a cache has to hold all.",
+        r"(of earlier tokens no more than \d+ are kept|no more than the last \d+ keys)",
+    ),
+    (
+        "window_with_a_cache",
+        "With a cache a token sees no more than a number of the last ones: it has to see all.",
+        r"no more than \d+ tokens are seen",
+    ),
+    (
+        "positions_counted_anew",
+        "With a cache positions are counted from the first new token, and not from the first "
+        "of the sequence.",
+        "positions are counted from the first token of each call",
+    ),
+    (
+        "key_positions_counted_anew",
+        "With a cache the new keys are placed as if they were the first of the sequence; the "
+        "queries stand where they should.",
+        "keys are placed as if each call began",
+    ),
+    (
+        "query_positions_counted_anew",
+        "With a cache the queries are placed as if they were the first of the sequence; the keys "
+        "stand where they should.",
+        "queries are placed as if each call began",
+    ),
+    (
+        "kept_keys_turned_again",
+        "Kept keys are turned again in every call: they were turned when they were new.",
+        "kept keys are turned again",
+    ),
+    (
+        "new_keys_turned_twice",
+        "With a cache the new keys are turned twice.",
+        "new keys are turned twice",
+    ),
+    (
+        "calls_counted_for_positions",
+        "With a cache positions begin at the number of earlier calls, and not at that of earlier "
+        "tokens.",
+        "positions begin at the number of earlier calls",
+    ),
+    (
+        "kept_keys_not_turned",
+        "Keys are kept as they are before they are turned, and are not turned later on.",
+        "kept keys are not turned",
+    ),
+    (
+        "positions_one_off_with_a_cache",
+        "With a cache the positions of new tokens are off by one.",
+        "positions are one too (large|small)",
+    ),
+    (
+        "positions_begin_at_a_number",
+        "With a cache positions begin at the same number in every call, and not at the number of "
+        "tokens that it holds: perhaps the length of another axis.",
+        r"positions begin at \d+ in every call",
+    ),
+    (
+        "kept_of_first_sequence",
+        "What is kept of the first sequence is used for all of the batch.",
+        "kept of the first sequence is used",
+    ),
+    (
+        "kept_of_first_head",
+        "What is kept of the first head is used for all heads.",
+        "kept of the first head is used",
+    ),
+    (
+        "kept_keys_scaled_again",
+        "Kept keys are divided by the root of a head's width again in every call.",
+        "kept keys are divided by the root",
+    ),
+    (
+        "bias_lacking_with_a_cache",
+        "In calls with a cache the bias of queries, keys or values is left out.",
+        "(queries|keys|values) of calls with a cache lack their bias",
+    ),
+)
+"""names, sentences, and what the claims say that show them"""
+
+
+def _define_ways() -> Iterator[StructuralMistake]:
+    """Yield each as a mistake of all calls with a cache, and as one of some of them."""
+    for name, sentence, words in WAYS:
+        begins = f"-> what comes out if .*{words}"
+        whole = define_mistake(name, sentence, "")
+        yield StructuralMistake(whole, (Symptom(f"{begins}(?!.*{SOME})", IN_PARTS),), RESTING)
+        part = define_mistake(f"{name}_at_times", f"{sentence} It is so in some calls only.", "")
+        yield StructuralMistake(part, (Symptom(f"{begins}.*{SOME}", IN_PARTS),), RESTING)
+
 
 CACHES: Sequence[StructuralMistake] = (
-    StructuralMistake(
-        define_mistake(
-            "cache_unused",
-            "A call with a cache attends to its own tokens alone: keys and values of earlier ones "
-            "are not kept, or not used.",
-            "",
-        ),
-        (Symptom("if each call attends to its own tokens alone", IN_PARTS),),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "one_call_cached",
-            "Earlier keys and values are lost: a cache holds no more than those of the last call.",
-            "",
-        ),
-        (Symptom("if the cache holds the tokens of one call only", IN_PARTS),),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "cache_mask_at_the_top_left",
-            "With a cache the causal mask begins at the first key: the first new token sees that "
-            "one alone, although it stands behind all that the cache holds.",
-            "",
-        ),
-        (Symptom("if the first token of a call sees the first key alone", IN_PARTS),),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "no_mask_with_a_cache",
-            "With a cache nothing is masked: new tokens see the new ones that come after them.",
-            "",
-        ),
-        (Symptom("if the tokens of a call see those that come after them", IN_PARTS),),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "own_tokens_unseen_with_a_cache",
-            "With a cache the new tokens do not attend to themselves.",
-            "",
-        ),
-        (Symptom("does not attend to (itself|its own tokens)", IN_PARTS),),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "positions_counted_anew",
-            "With a cache positions are counted from the first new token, and not from the first "
-            "of the sequence.",
-            "",
-        ),
-        (Symptom("if positions are counted from the first token of each call", IN_PARTS),),
-    ),
+    *_define_ways(),
     StructuralMistake(
         define_mistake(
             "cache_computed_again",

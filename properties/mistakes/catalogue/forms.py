@@ -3,6 +3,7 @@
 from properties.families import (
     batch,
     contract,
+    cross,
     device,
     dropout,
     dropped_pairs,
@@ -16,9 +17,11 @@ from properties.families import (
     weights,
 )
 from properties.mistakes.catalogue.expected_failures import (
+    COPIES,
     DTYPES,
     HALVES,
     HISTORY,
+    KEPT,
     LENGTHS,
     SHAPES,
     SIZES,
@@ -95,6 +98,34 @@ FORMS = (
     ),
     StructuralMistake(
         define_mistake(
+            "sizes_kept",
+            "Something as large as the input of an earlier call is kept, such as a mask, and used "
+            "where an input has another length or another number of sequences.",
+            "",
+        ),
+        (Symptom(LENGTHS, KEPT, after=True),),
+        explains=(*HISTORY, *COPIES, *list_properties(device)),
+        wrappers=(calls.keep_first_length, calls.expect_first_batch, calls.keep_first_mask),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "keys_as_many_as_queries",
+            "It fails where there are more or fewer keys than queries: the size of one input is "
+            "used for the other.",
+            "",
+        ),
+        (
+            Symptom(
+                LENGTHS,
+                (
+                    cross.keys_and_values_come_from_their_own_tokens,
+                    cross.there_may_be_fewer_keys_than_queries,
+                ),
+            ),
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
             "batches_do_not_fit",
             "A batch fails that is larger or smaller than others: its size is written in the code, "
             "or is that of an earlier call.",
@@ -105,7 +136,6 @@ FORMS = (
             Symptom(LENGTHS, (purity.the_input_is_left_unchanged,)),
         ),
         explains=HISTORY,
-        wrappers=(calls.expect_first_batch,),
     ),
 )
 

@@ -32,11 +32,7 @@ FORMS = (
     *RETURNED,
 )
 
-GIVEN_MASKS = (
-    StructuralMistake(
-        define_mistake("mask_demanded", "Without a mask it fails: the mask is not optional.", ""),
-        (Symptom("it demands a mask", (contract.the_mask_may_be_left_out,)),),
-    ),
+MASK_TYPES = (
     StructuralMistake(
         define_mistake(
             "mask_dtype_not_understood",
@@ -61,6 +57,14 @@ GIVEN_MASKS = (
             calls.let_one_attend,
         ),
     ),
+)
+"""what is so whatever is computed"""
+GIVEN_MASKS = (
+    StructuralMistake(
+        define_mistake("mask_demanded", "Without a mask it fails: the mask is not optional.", ""),
+        (Symptom("it demands a mask", (contract.the_mask_may_be_left_out,)),),
+    ),
+    *MASK_TYPES,
     StructuralMistake(
         define_mistake(
             "mask_axes_not_understood",
@@ -102,6 +106,21 @@ GIVEN_MASKS = (
     ),
 )
 RESULTS = (
+    StructuralMistake(
+        define_mistake(
+            "weights_of_heads_merged",
+            "The weights that come back lack the axis of the heads: each head has its own.",
+            "",
+        ),
+        (
+            Symptom(
+                r"^shape: shape \((\d+), \d+, (\d+), (\d+)\) at weights.* -> "
+                r"shape \(\1, \2, \3\)$",
+                FORMS,
+            ),
+        ),
+        explains=RETURNED,
+    ),
     StructuralMistake(
         define_mistake(
             "other_results_returned",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import layers, output, scores
+from properties.mistakes.steps import calls, layers, output, scores
 
 HEADS: Sequence[Mistake] = (
     define_mistake(
@@ -182,10 +182,12 @@ HEADS: Sequence[Mistake] = (
         "one_head_repeated",
         "One head stands in the place of every head: all give the same.",
         "",
-    ).simulated_by(
+    )
+    .simulated_by(
         {"merge": output.one_head_repeated(lambda t: t[:, :1])},
         {"merge": output.one_head_repeated(lambda t: t[:, -1:])},
-    ),
+    )
+    .wrapped_by(calls.tie_heads),
     define_mistake(
         "last_head_only", "Only the last head has a part in the output.", "last return"
     ).simulated_by(
@@ -194,7 +196,7 @@ HEADS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "last_head_missing",
-        "The last head is left out: the loop stops one head early.",
+        "The last head is left out, as by a loop that stops one head early.",
         "range:- ?1",
     ).simulated_by(
         {"merge": output.only_heads(lambda count: list(range(count - 1)))},

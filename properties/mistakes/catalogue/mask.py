@@ -53,6 +53,12 @@ MASK: Sequence[Mistake] = (
         "The mask of the first sequence is used for the whole batch.",
         "index:(:1|0)\\b | fill",
     ).simulated_by(permit=scores.mask_of_first_sequence),
+    define_rare_mistake(
+        "mask_of_first_query",
+        "The mask of the first query is used for all queries.",
+        "index:(:1|0)\\b | fill",
+        needs=Capability.MASK,
+    ).simulated_by(permit=scores.mask_of_first_query),
     define_mistake(
         "causal_though_not_asked",
         "The future is hidden, which this exercise does not ask for.",
@@ -117,7 +123,7 @@ MASK: Sequence[Mistake] = (
     ).simulated_by(
         *(
             {"hide": fill(number)}
-            for number in (-100.0, -1e3, -1e4)
+            for number in (-20.0, -30.0, -50.0, -100.0, -1e3, -1e4)
             for fill in (scores.filled_with, scores.filled_before_scaling)
         )
     ),

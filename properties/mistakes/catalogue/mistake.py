@@ -6,6 +6,7 @@ from functools import partial
 
 from properties.contract import Capability, Contract
 from properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
+from properties.mistakes.steps.calls import CallWrapper
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Mistake:
     """what makes it another mistake if a statement asks for it"""
     droppings: tuple[Dropping, ...] = field(default=(), repr=False)
     """of a mistake in dropout: the ways in which dropout may then act"""
+    wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
+    """what a call may do besides where it is made"""
 
     def describe(self, contract: Contract) -> str:
         """Return the sentence in the words of an exercise."""
@@ -65,6 +68,10 @@ class Mistake:
     def dropping_by(self, *droppings: Dropping) -> "Mistake":
         """Return the mistake with the ways in which dropout may act where it is made."""
         return replace(self, droppings=droppings)
+
+    def wrapped_by(self, *wrappers: CallWrapper) -> "Mistake":
+        """Return the mistake with what a call may do besides where it is made."""
+        return replace(self, wrappers=wrappers)
 
 
 def define_mistake(

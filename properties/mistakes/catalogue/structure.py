@@ -8,13 +8,15 @@ from collections.abc import Sequence
 
 from properties.mistakes.catalogue.caches import CACHES
 from properties.mistakes.catalogue.forms import FORMS, NUMBERS_AND_SIZES, STARTS
-from properties.mistakes.catalogue.given_masks import GIVEN_MASKS, RESULTS
+from properties.mistakes.catalogue.given_masks import GIVEN_MASKS, MASK_TYPES, RESULTS
 from properties.mistakes.catalogue.protocol import PROTOCOL
 from properties.mistakes.catalogue.registration import REGISTRATION
 from properties.mistakes.catalogue.state import SIDE_EFFECTS, STATE
 from properties.mistakes.catalogue.symptom import StructuralMistake
 
-BESIDE_OTHERS: Sequence[StructuralMistake] = (*SIDE_EFFECTS, *REGISTRATION, *STARTS)
+BESIDE_OTHERS: Sequence[StructuralMistake] = (
+    *SIDE_EFFECTS, *MASK_TYPES, *REGISTRATION, *STARTS,
+)  # fmt: skip
 """those whose symptoms say the same whatever is computed, right or wrong"""
 
 STRUCTURAL: Sequence[StructuralMistake] = (

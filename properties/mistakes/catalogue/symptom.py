@@ -20,13 +20,17 @@ class Symptom:
     properties: tuple[Property, ...]
     dtype: str = ""
     """that of the case, where another one could have other causes"""
+    after: bool = False
+    """whether it has to depend on what was done before"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict is such a failure."""
         if verdict.property not in self.properties or verdict.case is None:
             return False
         found = re.search(self.pattern, describe_failure(verdict), re.DOTALL)
-        return found is not None and self.dtype in ("", verdict.case.dtype)
+        error = verdict.violation or verdict.failure
+        happened = bool(error is not None and error.after) or not self.after
+        return found is not None and happened and self.dtype in ("", verdict.case.dtype)
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,39 @@ def halve_parameters(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor 
     return attend(x, mask)
 
 
+def tie_heads(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Give all heads the weights of the last one, as where one module stands under many names."""
+    width = module.case.head_dim  # type: ignore[union-attr]  # of a FaultyAttention
+    own = [p for name, p in module.named_parameters() if name[-1] in "qkv"]
+
+    def add_up(gradient: Tensor) -> Tensor:
+        heads: Tensor = gradient.unflatten(0, (-1, width))
+        return heads.sum(0, keepdim=True).expand_as(heads).reshape(gradient.shape)
+
+    if not _get_kept(module).setdefault("tied", False):
+        _get_kept(module)["tied"] = True
+        for parameter in own:
+            parameter.register_hook(add_up)
+    with torch.no_grad():
+        for parameter in own:
+            heads = parameter.unflatten(0, (-1, width))
+            heads.copy_(heads[-1:].clone().expand_as(heads))
+    return attend(x, mask)
+
+
+def keep_first_mask(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Hide what was hidden in the first call. May raise RuntimeError for sequences of others."""
+
+    def permit(s: PipelineState) -> Tensor | None:
+        kept = _get_kept(module)
+        if "mask" not in kept:
+            kept["mask"] = CORRECT.permit(s)
+        found: Tensor | None = kept["mask"]
+        return found
+
+    return attend(x, mask, {"permit": permit})
+
+
 def add_kept_bias(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
     """Add a vector that every module draws for itself, as a bias that nobody set."""
     return _map(attend(x, mask), lambda t: t + _draw_own(module, 1, t)[0])

@@ -170,6 +170,11 @@ def mask_of_first_sequence(s: PipelineState) -> Tensor | None:
     return None if mask is None else repeat_first_sequence(mask)
 
 
+def mask_of_first_query(s: PipelineState) -> Tensor | None:
+    mask = _expand_mask(s)
+    return None if mask is None else mask[..., :1, :].expand_as(mask)
+
+
 def future_too(s: PipelineState) -> Tensor | None:
     past = _past(s)
     return past if s.inputs.may_attend is None else past & s.inputs.may_attend

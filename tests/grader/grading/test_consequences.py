@@ -27,6 +27,7 @@ from grader.sandbox.grader_side.servers import ServerHandle
 from grader.sandbox.isolation import IsolationLevel
 from grader.seed import make_seed
 from properties.case import Case
+from properties.families.gradients import the_gradients_predict_a_small_step_of_the_weights
 from properties.families.values import it_equals_the_equation
 from properties.mistakes.catalogue import ALL as MISTAKES
 from properties.mistakes.catalogue.dropout import DROPOUT
@@ -113,6 +114,19 @@ def test_nothing_follows_from_what_is_not_known() -> None:
     unknown = [DiagnosedMistake(BY_NAME["no_scale"], 9, 9)]
     assert find_consequences(MULTI_HEAD.contract, verdicts, unknown) == frozenset()
     assert find_consequences(MULTI_HEAD.contract, verdicts, []) == frozenset()
+
+
+def test_one_head_under_many_names_is_stepped_many_times() -> None:
+    contract = BY_SLUG["multi_head_wrapper"].contract
+    repeated = BY_NAME["one_head_repeated"]
+    found = DiagnosedMistake(repeated, 3, 3, (), ((CORRECT.override(repeated.variants[1]),),))
+    case = contract.fit(Case(batch=1, tokens=3, context_length=3, d_in=2, heads=2, seed=3))
+    prop = the_gradients_predict_a_small_step_of_the_weights
+    plain, tied = (
+        ComputationChecker(restate(contract), each).check(prop, case)
+        for each in list_computations(contract, [found])
+    )
+    assert (plain, tied) == (PASSED, ("failed", "value"))
 
 
 def test_the_same_case_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:

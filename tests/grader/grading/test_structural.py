@@ -101,6 +101,8 @@ FOLDED = [
     ("self_attention_v1", "weights_detached", "weights_detached"),
     ("causal_attention", "bias_always_on", "bias_unasked"),
     ("masked_multi_head", "squeezes_single_axes", "axes_of_length_one_squeezed"),
+    ("llama_attention", "only_keys_stand_further_back", "query_positions_counted_anew"),
+    ("kv_cache", "room_for_a_hundred", "cache_cut_off"),
 ]
 
 

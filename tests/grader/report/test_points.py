@@ -143,6 +143,22 @@ def test_points_awarded_again_are_those_of_the_grader(
     assert (again.score == 0) is ("it_attends" in failing and not found)
 
 
+def award_for_cache(broken: str, untried: str) -> float:
+    exercise = BY_SLUG["kv_cache"]
+    known = {broken: Status.FAILED, untried: Status.NOT_TRIED}
+    verdicts = [Verdict(p, known.get(p.name, Status.PASSED)) for p in exercise.properties]
+    earned = award_points(exercise, verdicts, None)
+    pairs = zip(verdicts, earned, strict=True)
+    return sum(got for v, got in pairs if v.property.group == "cache")
+
+
+def test_what_is_essential_and_not_tried_for_another_group_s_sake_decides_nothing() -> None:
+    kept = "kept_keys_and_values_are_not_computed_again"
+    assert award_for_cache(kept, "") == 0
+    assert award_for_cache("it_equals_the_equation", kept) == pytest.approx(80 * 6 / 7)
+    assert award_for_cache("one_token_at_a_time_gives_the_same_output", kept) == 0
+
+
 def test_what_was_not_judged_is_of_as_many_points_as_an_answer() -> None:
     error = ErrorRecord("not_found", "nothing")
     record = SubmissionRecord("a", "a", EXERCISE.slug, None, 0.0, 1.0, "not_tried", 0, error=error)

@@ -42,8 +42,8 @@ def fail(prop: Property, expected: str, got: str, kind: str = "value", where: st
     return Verdict(prop, Status.FAILED, case=CASE, violation=violation)
 
 
-def crash(prop: Property, message: str) -> Verdict:
-    failure = SubmissionFailed(Status.CRASHED, message)
+def crash(prop: Property, message: str, after: str = "") -> Verdict:
+    failure = SubmissionFailed(Status.CRASHED, message, after=after)
     return Verdict(prop, Status.CRASHED, case=CASE, failure=failure)
 
 
@@ -104,6 +104,9 @@ def test_a_symptom_is_a_property_a_text_and_perhaps_a_dtype() -> None:
     assert not symptom.is_shown_by(Verdict(the_dtype_is_kept, Status.PASSED))
     narrow = Symptom("", (the_dtype_is_kept,), dtype="bfloat16")
     assert not narrow.is_shown_by(shown)
+    late = Symptom("crashed: .*size", (the_dtype_is_kept,), after=True)
+    assert late.is_shown_by(crash(the_dtype_is_kept, "RuntimeError: size", "a call"))
+    assert not late.is_shown_by(crash(the_dtype_is_kept, "RuntimeError: size"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,383 @@
+"""What comes out if a sequence that comes in several calls is attended to in another way.
+
+A wrong answer is recognised by what it attends to: each way is computed by the equation, from the
+queries, keys and values of the whole sequence. Ways that look alike if tokens come one by one
+differ where they come in uneven parts, so one is recognised only if it gives the answers to all
+schedules. Some code goes wrong in some calls only, such as in those of several tokens: then each
+call has to give what is right or what that way gives, and no other way may do so.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from properties.contract import Capability
+from properties.harness.case_context import CaseContext
+from properties.oracle import get_scale
+from properties.variant import get_variant
+from reference import (
+    Parameters,
+    linear,
+    masked_softmax,
+    merge_heads,
+    scaled_scores,
+    split_shared_heads,
+)
+
+Lengths = tuple[int, ...]
+"""of the chunks that a sequence comes in"""
+Heads = tuple[Tensor, Tensor, Tensor]
+"""queries, keys and values of every head, before they are placed"""
+Places = Int[Tensor, "tokens"]
+STARTS = range(1, 9)
+"""where positions may begin in every call"""
+MASK_HINT = "which keys may each of the new tokens see?"
+POSITION_HINT = "at which positions do new tokens, and what is kept, stand?"
+KEPT_HINT = "what was kept has to be in later calls what it was"
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of several: where its tokens lie, and which calls brought all tokens up to them."""
+
+    number: int
+    before: int
+    """where the tokens of the call before begin"""
+    begin: int
+    end: int
+    numbers: Places
+    """of the call that brought each token"""
+    begins: Places
+    """where the tokens of that call begin"""
+    ends: Places
+
+    def is_kept(self) -> Bool[Tensor, "tokens"]:
+        """Say of every token whether it came in an earlier call."""
+        return self.numbers < self.number
+
+
+def see_the_past(call: Call, query: Tensor, key: Tensor) -> Tensor:
+    """Let queries see what is not later."""
+    return key <= query
+
+
+def stand_where_they_are(call: Call, query: Places, key: Places) -> tuple[Places, Places]:
+    """Give tokens the positions that they have in the sequence."""
+    return query, key
+
+
+def change_nothing(call: Call, heads: Heads) -> Heads:
+    """Take queries, keys and values as the layers give them."""
+    return heads
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """How calls with a cache may attend otherwise than the whole sequence does."""
+
+    words: str
+    sees: Callable[[Call, Tensor, Tensor], Tensor] = see_the_past
+    """which keys the queries of a call see, by the places of both"""
+    stands: Callable[[Call, Places, Places], tuple[Places, Places]] = stand_where_they_are
+    """the positions of queries and keys, from their places in the sequence"""
+    change: Callable[[Call, Heads], Heads] = change_nothing
+    hint: str = ""
+
+
+VISIBILITIES = (
+    OtherWay(
+        "each call attends to its own tokens alone",
+        lambda call, query, key: (key >= call.begin) & (key <= query),
+    ),
+    OtherWay(
+        "the first token of a call sees the first key alone, the second sees two, and so on",
+        lambda call, query, key: key <= query - call.begin,
+        hint=MASK_HINT,
+    ),
+    OtherWay(
+        "the tokens of a call see those that come after them in it",
+        lambda call, query, key: (key <= query) | torch.tensor(call.begin > 0),
+        hint=MASK_HINT,
+    ),
+    OtherWay(
+        "the cache holds the tokens of one call only",
+        lambda call, query, key: (key >= call.before) & (key <= query),
+    ),
+    OtherWay(
+        "a token in a call with a cache does not attend to itself",
+        lambda call, query, key: (key <= query) & ((key < query) | (call.begin == 0)),
+        hint=MASK_HINT,
+    ),
+    OtherWay(
+        "a call with a cache does not attend to its own tokens",
+        lambda call, query, key: (key <= query) & (call.is_kept() | (call.begin == 0)),
+    ),
+    OtherWay(
+        "each call loses the first of the tokens that are kept",
+        lambda call, query, key: (key >= call.number) & (key <= query),
+    ),
+    OtherWay(
+        "the last token of each call is not kept",
+        lambda call, query, key: (key <= query) & ~(call.is_kept() & (key == call.ends - 1)),
+    ),
+    OtherWay(
+        "of the new tokens of a call with a cache only the last is kept",
+        lambda call, query, key: (
+            (key <= query) & (~call.is_kept() | (call.numbers == 0) | (key == call.ends - 1))
+        ),
+    ),
+    OtherWay(
+        "new keys stand before the kept ones, and the mask takes them for the older",
+        lambda call, query, key: call.end - call.ends + key - call.begins <= query,
+        hint=MASK_HINT,
+    ),
+)
+POSITIONS = (
+    OtherWay(
+        "positions are counted from the first token of each call",
+        stands=lambda call, query, key: (query - call.begin, key - call.begins),
+        hint=POSITION_HINT,
+    ),
+    OtherWay(
+        "keys are placed as if each call began at position 0",
+        stands=lambda call, query, key: (query, key - call.begins),
+        hint=POSITION_HINT,
+    ),
+    OtherWay(
+        "queries are placed as if each call began at position 0",
+        stands=lambda call, query, key: (query - call.begin, key),
+        hint=POSITION_HINT,
+    ),
+    OtherWay(
+        "kept keys are turned again in every call",
+        stands=lambda call, query, key: (query, key * (call.number - call.numbers + 1)),
+        hint=KEPT_HINT,
+    ),
+    OtherWay(
+        "new keys are turned twice in calls with a cache",
+        stands=lambda call, query, key: (query, key * (1 + call.numbers.clamp(max=1))),
+        hint=POSITION_HINT,
+    ),
+    OtherWay(
+        "positions begin at the number of earlier calls",
+        stands=lambda call, query, key: (
+            query - call.begin + call.number,
+            key - call.begins + call.numbers,
+        ),
+        hint=POSITION_HINT,
+    ),
+    OtherWay(
+        "kept keys are not turned",
+        stands=lambda call, query, key: (query, key * ~call.is_kept()),
+        hint=POSITION_HINT,
+    ),
+    OtherWay(
+        "positions are one too large in calls with a cache",
+        stands=lambda call, query, key: (
+            query + min(1, call.number),
+            key + call.numbers.clamp(max=1),
+        ),
+        hint=POSITION_HINT,
+    ),
+    OtherWay(
+        "positions are one too small in calls with a cache",
+        stands=lambda call, query, key: (
+            query - min(1, call.number),
+            key - call.numbers.clamp(max=1),
+        ),
+        hint=POSITION_HINT,
+    ),
+)
+
+
+def list_ways(context: CaseContext) -> list[OtherWay]:
+    """Return the ways in which something may be attended to in a case."""
+    turned = get_variant(context.contract, context.case).rotary
+    own = (*POSITIONS, *map(_begin_at, STARTS)) if turned else ()
+    return [*VISIBILITIES, *own, *_list_changes(context)]
+
+
+def list_limits(number: int) -> tuple[OtherWay, ...]:
+    """Return the ways in which no more than a number of tokens may be kept, or seen."""
+    return (
+        OtherWay(
+            f"of earlier tokens no more than {number} are kept, the last",
+            lambda call, query, key: (key >= call.begin - number) & (key <= query),
+        ),
+        OtherWay(
+            f"no more than {number + 1} tokens are seen, the last",
+            lambda call, query, key: (key <= query) & ((key >= query - number) | (call.begin == 0)),
+            hint=MASK_HINT,
+        ),
+        OtherWay(
+            f"a call with a cache has no more than the last {number + 1} keys",
+            lambda call, query, key: (
+                (key <= query) & ((key >= call.end - number - 1) | (call.begin == 0))
+            ),
+        ),
+    )
+
+
+def _begin_at(start: int) -> OtherWay:
+    def stand(call: Call, query: Places, key: Places) -> tuple[Places, Places]:
+        own = key - call.begins + start * call.numbers.clamp(max=1)
+        return own[call.begin :], own
+
+    words = f"positions begin at {start} in every call with a cache, whatever it holds"
+    return OtherWay(words, stands=stand, hint=POSITION_HINT)
+
+
+def _list_changes(context: CaseContext) -> Iterator[OtherWay]:
+    """Yield the ways in which keys and values may be other ones."""
+    for axis, what in ((0, "sequence"), (1, "head")):
+        yield OtherWay(
+            f"what is kept of the first {what} is used for all",
+            change=partial(_share_first, axis),
+        )
+    yield OtherWay(
+        "kept keys are divided by the root of a head's width again in every call",
+        change=partial(_scale_again, 1 / math.sqrt(context.case.head_dim)),
+        hint=KEPT_HINT,
+    )
+    bare = _project(context, replace(context.parameters, b_q=None, b_k=None, b_v=None))
+    for place, what in enumerate(("queries", "keys", "values")):
+        yield OtherWay(
+            f"{what} of calls with a cache lack their bias",
+            change=partial(_lack_bias, bare, place),
+            hint="what is done to new tokens with a cache, and not without?",
+        )
+
+
+def _share_first(axis: int, call: Call, heads: Heads) -> Heads:
+    query, *kept = heads
+    key, value = (
+        torch.where(call.is_kept()[:, None], t.narrow(axis, 0, 1).expand_as(t), t) for t in kept
+    )
+    return query, key, value
+
+
+def _scale_again(scale: float, call: Call, heads: Heads) -> Heads:
+    query, key, value = heads
+    return query, key * (scale ** (call.number - call.numbers))[:, None], value
+
+
+def _lack_bias(bare: Heads, place: int, call: Call, heads: Heads) -> Heads:
+    first = 0 if place else call.begin
+    late = (call.numbers > 0)[first:, None]
+    changed = list(heads)
+    changed[place] = torch.where(late, bare[place][..., first : call.end, :], heads[place])
+    query, key, value = changed
+    return query, key, value
+
+
+def recognise(
+    context: CaseContext, answers: Mapping[Lengths, Tensor]
+) -> tuple[OtherWay, bool] | None:
+    """Return the way that gives these outputs, and whether it is taken in all calls with a cache.
+
+    None if nothing gives them, or several ways do in some of the calls.
+    """
+    if context.contract.capabilities & {Capability.SINKS, Capability.GATED}:
+        return None
+    heads = _project(context, context.parameters)
+    ways = [*list_ways(context), *_find_limits(context, heads, answers)]
+    fits = [(way, _list_fits(context, heads, way, answers)) for way in ways]
+    for way, found in fits:
+        if found is not None and all(found):
+            return way, True
+    some = [way for way, found in fits if found is not None]
+    return (some[0], False) if len(some) == 1 else None
+
+
+def _list_fits(
+    context: CaseContext, heads: Heads, way: OtherWay, answers: Mapping[Lengths, Tensor]
+) -> list[bool] | None:
+    """Say of each call whether the way gives its output; None if one is neither that nor right."""
+    fits = []
+    for lengths, output in answers.items():
+        for call in list_calls(lengths):
+            fits.append(_is_near(context, call, output, _attend(context, heads, way, call)))
+            if not fits[-1] and not _is_right(context, call, output):
+                return None
+    return fits
+
+
+def _find_limits(
+    context: CaseContext, heads: Heads, answers: Mapping[Lengths, Tensor]
+) -> Iterable[OtherWay]:
+    """Return the limits that give the first output that is wrong, and those before it."""
+    wrong = (
+        (call, output)
+        for lengths, output in answers.items()
+        for call in list_calls(lengths)
+        if not _is_right(context, call, output)
+    )
+    call, output = next(wrong)
+    near = (output - context.expected.outputs[0]).abs() <= context.tolerance.float32
+    first = call.begin + (~near)[:, call.begin : call.end].any(-1).any(0).nonzero()[0]
+    limits = (way for number in range(1, call.end) for way in list_limits(number))
+    row = output[:, first], context.tolerance.float32[:, first]
+    return [w for w in limits if _gives(_attend(context, heads, w, call, first), *row)]
+
+
+def _gives(part: Tensor, row: Tensor, tolerance: Tensor) -> bool:
+    return bool(((part - row).abs() <= tolerance).all())
+
+
+def list_calls(lengths: Sequence[int]) -> Iterator[Call]:
+    """Yield the calls in which chunks of these lengths come."""
+    size = torch.tensor(lengths)
+    ends = size.cumsum(0)
+    numbers = torch.arange(len(lengths)).repeat_interleave(size)
+    begins = (ends - size)[numbers]
+    for number, end in enumerate(ends.tolist()):
+        begin = end - lengths[number]
+        before = begin - lengths[number - 1] if number else 0
+        upto = numbers[:end], begins[:end], ends[numbers][:end]
+        yield Call(number, before, begin, end, *upto)
+
+
+def attend_in_calls(context: CaseContext, way: OtherWay, lengths: Lengths) -> Tensor:
+    """Return the output for a sequence that comes in chunks of these lengths, in another way."""
+    heads = _project(context, context.parameters)
+    parts = [_attend(context, heads, way, call) for call in list_calls(lengths)]
+    return torch.cat(parts, dim=1)
+
+
+def _project(context: CaseContext, parameters: Parameters) -> Heads:
+    x, p = context.x, parameters
+    projected = linear(x, p.W_q, p.b_q), linear(x, p.W_k, p.b_k), linear(x, p.W_v, p.b_v)
+    return split_shared_heads(projected, context.case.heads)
+
+
+def _attend(
+    context: CaseContext, heads: Heads, way: OtherWay, call: Call, own: Places | None = None
+) -> Tensor:
+    """Return the output of one call, or of some of its tokens."""
+    contract, case, p = context.contract, context.case, context.parameters
+    variant, places = get_variant(contract, case), torch.arange(call.end)
+    own = places[call.begin :] if own is None else own
+    given = heads[0][..., own, :], heads[1][..., : call.end, :], heads[2][..., : call.end, :]
+    query, key, value = way.change(call, given)
+    at_query, at_key = (
+        replace(variant, positions=tuple(stand.tolist())) for stand in way.stands(call, own, places)
+    )
+    scores = scaled_scores(at_query.place(query), at_key.place(key), get_scale(contract, case))
+    visible = way.sees(call, own[:, None], places)
+    weights = masked_softmax(variant.adjust(scores), visible.expand(len(own), len(places)))
+    context_vectors = merge_heads(weights @ value)
+    return context_vectors if p.W_o is None else linear(context_vectors, p.W_o, p.b_o)
+
+
+def _is_near(context: CaseContext, call: Call, output: Tensor, part: Tensor) -> bool:
+    rows = slice(call.begin, call.end)
+    return _gives(part, output[:, rows], context.tolerance.float32[:, rows])
+
+
+def _is_right(context: CaseContext, call: Call, output: Tensor) -> bool:
+    return _is_near(context, call, output, context.expected.outputs[0][:, call.begin : call.end])
