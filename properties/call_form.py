@@ -112,7 +112,8 @@ class CallForm:
         """
         if self == USUAL:
             return None
-        return {**asdict(self), "heads": heads, "numbers": list(numbers.values())}
+        passed = {"numbers": list(numbers.values())} if numbers else {}
+        return {**asdict(self), "heads": heads, **passed}
 
 
 USUAL = CallForm()

@@ -43,7 +43,6 @@ MANY_KEYS = 512
 @value_property(
     C.BLOCKED,
     on=SOME_TOKENS,
-    after=CORRECT,
     limit=3,
     hint="which block is the last one, and how many keys has it?",
 )
@@ -58,7 +57,6 @@ def every_block_size_gives_the_same(context: CaseContext) -> None:
 @value_property(
     C.LOGSUMEXP,
     C.CROSS,
-    after=(*CORRECT, keys_and_values_come_from_their_own_tokens),
     on=SOME_TOKENS,
     limit=3,
     hint="of a single key, the log-sum-exp is its scaled score",
@@ -84,7 +82,7 @@ def parts_are_merged_by_their_log_sum_exp(context: LiveContext) -> None:
     after=(*CORRECT, keys_and_values_come_from_their_own_tokens),
     on=compose(at_least(tokens=5, head_dim=2), with_values(content=InputContent.NORMAL)),
     limit=3,
-    hint="relative to which maximum are exponentials, and those summed up before?",
+    hint="relative to which maximum is what was summed up before?",
 )
 def blocks_may_be_far_above_or_below_others(context: LiveContext) -> None:
     """Scores of one block, or of all, may be thousands above or below: numbers stay right."""

@@ -47,7 +47,7 @@ LATER = {
     "permuting_the_tokens_permutes_the_outputs": "masked_multi_head/causal_without_mask",
     "sequences_keep_their_caches_apart": "kv_cache/cache_kept_in_the_module",
     "the_last_queries_alone_get_the_last_rows": "causal_alignment/torch_s_is_causal",
-    "many_keys_are_aligned_too": "causal_alignment/offset_twice",
+    "many_keys_are_aligned_too": "causal_alignment/one_window_of_keys",
     "every_block_size_gives_the_same": "online_softmax/short_block_dropped",
     "parts_are_merged_by_their_log_sum_exp": "online_softmax/logsumexp_without_the_maximum",
     "blocked_tokens_change_nothing": "masked_multi_head/mask_first_sequence_only",
