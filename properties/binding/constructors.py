@@ -26,7 +26,9 @@ OTHERS: Mapping[str, int | str] = {
     "device": "cpu",
 }
 """what other arguments get: names and values"""
-ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)_?base|^base$")
+ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
+WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
+"""of numbers that say how much of something is used"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,10 @@ def suggest_field(name: str) -> Argument:
 
 
 def _get_other(name: str, usual: float | None = None) -> float | str | None:
-    return 10_000 if ROTARY_BASE.search(name) else OTHERS.get(name, usual)
+    """Return what an argument gets that is no quantity, unless it is listed: what does nothing."""
+    if ROTARY_BASE.search(name):
+        return 10_000
+    return OTHERS.get(name, 1.0 if WHOLE.search(name) else usual)
 
 
 def resolve_fields(fields: Sequence[Argument]) -> Constructor:

@@ -10,6 +10,7 @@ from properties.case import Case
 from properties.contract import CONSTANT, Argument, Capability, Contract
 from properties.harness.harness import Harness
 from properties.mistakes import dropout_diagnosis
+from properties.variant import find_visible
 from properties.violation import SubmissionFailed, Violation
 
 C = Capability
@@ -94,9 +95,11 @@ def _drops_weights(bench: Bench, case: Case) -> bool:
     )
     if not results or results[0].shape[1:] != (case.tokens, case.d_out):
         return False
-    visible = torch.arange(1, case.tokens + 1) if bench.contract.has(C.CAUSAL) else case.tokens
-    counts = results[0] * (torch.as_tensor(visible).view(1, -1, 1) * (1 - RATE))
-    whole = bool((counts - counts.round()).abs().max() < 1e-5)
+    keep = find_visible(bench.contract, case, case.tokens)
+    visible = torch.tensor(case.tokens) if keep is None else keep.sum(-1)
+    counts = results[0] * (visible.view(1, -1, 1) * (1 - RATE))
+    # Weights that fall with the distance are not equal, so that no number of them is told.
+    whole = bool((counts - counts.round()).abs().max() < 1e-5) or not bench.contract.has(C.UNBIASED)
     in_parts = bool(((results[0] > 1e-6) & ((results[0] - 2).abs() > 1e-6)).any())
     heads = results[0].unflatten(-1, (case.heads, case.head_dim))
     alike_in_head = bool((heads - heads[..., :1]).abs().max() < 1e-6)

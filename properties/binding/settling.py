@@ -116,9 +116,16 @@ def _settle_window(bench: Bench) -> Settled:
         arguments=arguments,
         capabilities=kept if "context_length" in quantities else kept - {C.CONTEXT},
     )
-    if not is_right_at(bench.subject, windowed, windowed.fit(replace(OTHER, window=4))):
-        return bench.settled
-    return replace(bench.settled, contract=windowed)
+    settled = replace(bench.settled, contract=windowed)
+    case = windowed.fit(replace(OTHER, window=4))
+    if is_right_at(bench.subject, windowed, case):
+        return settled
+    longer = replace(bench, settled=settled, sized=case)
+    if longer.call(windowed.call_form, longer.x):
+        return bench.settled.add(
+            "of inputs longer than its window is not known what they are to give: not judged"
+        )
+    return bench.settled
 
 
 def _name_window(argument: Argument) -> Argument:

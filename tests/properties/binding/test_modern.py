@@ -157,3 +157,29 @@ def test_what_is_found_has_the_capabilities_that_a_contract_file_would_have(sour
     contract = find(source).contract
     steps = (C.GROUPED, C.OWN_KEYS, C.POSITIONS, C.PLACELESS, C.UNBIASED, C.DOT_PRODUCT)
     assert {c: contract.has(c) for c in steps} == {c: IMPLIED[c](contract) for c in steps}
+
+
+def test_a_window_of_another_width_is_not_accused_and_longer_inputs_are_not_judged() -> None:
+    """Whether so many tokens are seen with a token itself or besides it, no statement says."""
+    source = make(
+        takes="dim, heads, window",
+        init="self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))\n"
+        "self.window = window",
+        mask=NEAR.replace("back >=", "back >"),
+    )
+    found = find(source)
+    assert not found.mistakes and not found.contract.has(C.WINDOW)
+    assert any("longer than its window" in remark for remark in found.remarks)
+
+
+def test_how_much_of_a_head_is_turned_is_all_of_it_where_an_argument_asks() -> None:
+    turned = "q, k = (torch.cat([turn(t[..., :self.n]), t[..., self.n:]], -1) for t in (q, k))"
+    source = make(
+        takes="dim, heads, rotary_pct, rotary_emb_base",
+        init="self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))\n"
+        "self.n = int(rotary_pct * (dim // heads))",
+        before=TURN.format(base="1e4", turned=HALVES),
+        project=PROJECT + turned,
+        mask=CAUSAL,
+    )
+    assert find(source).contract.positions is Positions.ROTARY
