@@ -23,11 +23,11 @@ FEWER = compose(UNMASKED, with_values(head_dim=7))
     C.CROSS,
     on=UNMASKED,
     limit=4,
-    hint="queries come from the first input, keys and values from the others",
+    hint="by hand: queries of the first input, keys and values of the others",
     essential=True,
 )
 def keys_and_values_come_from_their_own_tokens(context: LiveContext) -> None:
-    """Queries, keys and values are each made of their own input, whatever its length."""
+    """The output equals the equation where keys and values come from other tokens."""
     # What is seen of more keys than queries, where not all are, is a matter of its own.
     for longer in (0,) if context.contract.has(C.ALIGNED) else (0, 3):
         assert_equation(context, context.case.tokens + longer)
