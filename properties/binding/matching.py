@@ -30,6 +30,7 @@ UNPAIRED_TURNS = frozenset(
     {
         "only_queries_turned",
         "only_keys_turned",
+        "values_turned_too",
         "keys_turned_the_other_way",
         "angles_and_pairs_differ",
         "sine_not_negated",

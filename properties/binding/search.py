@@ -249,15 +249,16 @@ class BindingSearch:
                 return Match(contract, sizes, found[1], inexact=True)
         return None
 
-    def _iter_likely(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
+    def _iter_likely(
+        self, probe: CallProbe, *, hides: bool | None = None
+    ) -> Iterator[tuple[Contract, Sizes]]:
+        """Yield the contracts that names suggest, hiding what is seen to be hidden or as asked."""
         layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
-        return self._iter_contracts(probe, layouts, (probe.blind,))
+        return self._iter_contracts(probe, layouts, (probe.blind if hides is None else hides,))
 
     def _match_with_mistakes(self, probe: CallProbe, *, pairs: bool) -> Match | None:
-        asked = expects_causality(self.signature, probe.module, probe.built.tensors)
-        causal = (True,) if probe.blind else (True, False) if asked else (False, True)
         layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
-        for hides in causal:
+        for hides in self._list_visibility(probe):
             contracts = self._iter_contracts(probe, layouts, (hides,))
             plain = (c for c in contracts if c[0].call_form.axes is not TokenAxes.TOKENS_FIRST)
             for contract, sizes in itertools.islice(plain, 1 if pairs else MAX_MISTAKEN):
@@ -270,13 +271,21 @@ class BindingSearch:
 
     def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
         """Return a contract with rotary positions, of the usual base, and one mistake."""
-        for contract, sizes in itertools.islice(self._iter_likely(probe), 1):
-            for placed in itertools.islice(iter_placements(contract, sizes.case), 2):
-                for (mistakes, _), place in find_mistakes(placed, sizes.case, probe.seen):
-                    return Match(placed, sizes, place, mistakes)
-                if not self._is_early():
-                    return None
+        for hides in self._list_visibility(probe):
+            for contract, sizes in itertools.islice(self._iter_likely(probe, hides=hides), 1):
+                for placed in itertools.islice(iter_placements(contract, sizes.case), 2):
+                    for (mistakes, _), place in find_mistakes(placed, sizes.case, probe.seen):
+                        return Match(placed, sizes, place, mistakes)
+                    if not self._is_early():
+                        return None
         return None
+
+    def _list_visibility(self, probe: CallProbe) -> tuple[bool, ...]:
+        """Return whether later tokens may be meant to be hidden, the likely answer first."""
+        if probe.blind:
+            return (True,)
+        asked = expects_causality(self.signature, probe.module, probe.built.tensors)
+        return (True, False) if asked else (False, True)
 
     def _has_named(self, probe: CallProbe) -> bool:
         return any(
