@@ -32,11 +32,8 @@ def cosines(s: PipelineState) -> Tensor:
 
 def normalised(s: PipelineState) -> Tensor:
     """Of a layer norm."""
-    return _norm(s.query) @ _norm(s.key).mT
-
-
-def _norm(t: Tensor) -> Tensor:
-    return F.layer_norm(t, t.shape[-1:])
+    query, key = (F.layer_norm(t, t.shape[-1:]) for t in (s.query, s.key))
+    return query @ key.mT
 
 
 def normalised_by_mean_square(s: PipelineState) -> Tensor:
@@ -81,8 +78,7 @@ def _past(s: PipelineState, by: int = 0) -> Tensor:
 
     Where there is a window, it begins where it should.
     """
-    everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
-    past = everything.tril(by + s.inputs.earlier)
+    past = torch.ones(s.inputs.tokens, s.inputs.keys).bool().tril(by + s.inputs.earlier)
     return past.triu(1 - s.inputs.window) if s.inputs.window else past
 
 
