@@ -8,6 +8,7 @@ are not half right because some other claim about them holds.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,18 +58,19 @@ def award_points(
     held = {v.property for v in verdicts if v.status is Status.PASSED or v.property in found}
     if exercise.prerequisite not in held:
         return [0.0] * len(verdicts)
-    worthless = {v.property.group for v in verdicts if _spoils_group(v.property, held)}
+    failed = {v.property for v in verdicts} - held
+    worthless = {each.group for each in failed if _spoils_group(each, failed)}
     earns = (v.status is Status.PASSED and v.property.group not in worthless for v in verdicts)
     return [value[v.property] if earned else 0.0 for v, earned in zip(verdicts, earns, strict=True)]
 
 
-def _spoils_group(prop: Property, held: Collection[Property]) -> bool:
+def _spoils_group(prop: Property, failed: AbstractSet[Property]) -> bool:
     """Whether nothing of a group counts because what it is about does not hold.
 
     What was not tried because of another group's claim is not known not to hold.
     """
     others = (required for required in prop.requires if required.group is not prop.group)
-    return prop.essential and prop not in held and all(required in held for required in others)
+    return prop.essential and failed.isdisjoint(others)
 
 
 def score_again(

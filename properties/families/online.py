@@ -120,6 +120,7 @@ def the_gradient_of_the_log_sum_exp_is_right(context: CaseContext) -> None:
     after=(*CORRECT, keys_and_values_come_from_their_own_tokens),
     limit=1,
     dtypes=("float64",),
+    essential=True,
     hint="which tensors have an axis for all queries and one for all keys?",
 )
 def it_never_holds_all_scores(context: LiveContext) -> None:
