@@ -42,7 +42,7 @@ KEPT_HINT = "what was kept has to be in later calls what it was"
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class ChunkCall:
     """One call of several: where its tokens lie, and which calls brought all tokens up to them."""
 
     number: int
@@ -61,17 +61,17 @@ class Call:
         return self.numbers < self.number
 
 
-def see_the_past(call: Call, query: Tensor, key: Tensor) -> Tensor:
+def see_the_past(call: ChunkCall, query: Tensor, key: Tensor) -> Tensor:
     """Let queries see what is not later."""
     return key <= query
 
 
-def stand_where_they_are(call: Call, query: Places, key: Places) -> tuple[Places, Places]:
+def stand_where_they_are(call: ChunkCall, query: Places, key: Places) -> tuple[Places, Places]:
     """Give tokens the positions that they have in the sequence."""
     return query, key
 
 
-def change_nothing(call: Call, heads: Heads) -> Heads:
+def change_nothing(call: ChunkCall, heads: Heads) -> Heads:
     """Take queries, keys and values as the layers give them."""
     return heads
 
@@ -81,11 +81,11 @@ class OtherWay:
     """How calls with a cache may attend otherwise than the whole sequence does."""
 
     words: str
-    sees: Callable[[Call, Tensor, Tensor], Tensor] = see_the_past
+    sees: Callable[[ChunkCall, Tensor, Tensor], Tensor] = see_the_past
     """which keys the queries of a call see, by the places of both"""
-    stands: Callable[[Call, Places, Places], tuple[Places, Places]] = stand_where_they_are
+    stands: Callable[[ChunkCall, Places, Places], tuple[Places, Places]] = stand_where_they_are
     """the positions of queries and keys, from their places in the sequence"""
-    change: Callable[[Call, Heads], Heads] = change_nothing
+    change: Callable[[ChunkCall, Heads], Heads] = change_nothing
     hint: str = ""
 
 
@@ -224,7 +224,7 @@ def list_limits(number: int) -> tuple[OtherWay, ...]:
 
 
 def _begin_at(start: int) -> OtherWay:
-    def stand(call: Call, query: Places, key: Places) -> tuple[Places, Places]:
+    def stand(call: ChunkCall, query: Places, key: Places) -> tuple[Places, Places]:
         own = key - call.begins + start * call.numbers.clamp(max=1)
         return own[call.begin :], own
 
@@ -253,7 +253,7 @@ def _list_changes(context: CaseContext) -> Iterator[OtherWay]:
         )
 
 
-def _share_first(axis: int, call: Call, heads: Heads) -> Heads:
+def _share_first(axis: int, call: ChunkCall, heads: Heads) -> Heads:
     query, *kept = heads
     key, value = (
         torch.where(call.is_kept()[:, None], t.narrow(axis, 0, 1).expand_as(t), t) for t in kept
@@ -261,12 +261,12 @@ def _share_first(axis: int, call: Call, heads: Heads) -> Heads:
     return query, key, value
 
 
-def _scale_again(scale: float, call: Call, heads: Heads) -> Heads:
+def _scale_again(scale: float, call: ChunkCall, heads: Heads) -> Heads:
     query, key, value = heads
     return query, key * (scale ** (call.number - call.numbers))[:, None], value
 
 
-def _lack_bias(bare: Heads, place: int, call: Call, heads: Heads) -> Heads:
+def _lack_bias(bare: Heads, place: int, call: ChunkCall, heads: Heads) -> Heads:
     first = 0 if place else call.begin
     late = (call.numbers > 0)[first:, None]
     changed = list(heads)
@@ -329,7 +329,7 @@ def _gives(part: Tensor, row: Tensor, tolerance: Tensor) -> bool:
     return bool(((part - row).abs() <= tolerance).all())
 
 
-def list_calls(lengths: Sequence[int]) -> Iterator[Call]:
+def list_calls(lengths: Sequence[int]) -> Iterator[ChunkCall]:
     """Yield the calls in which chunks of these lengths come."""
     size = torch.tensor(lengths)
     ends = size.cumsum(0)
@@ -339,7 +339,7 @@ def list_calls(lengths: Sequence[int]) -> Iterator[Call]:
         begin = end - lengths[number]
         before = begin - lengths[number - 1] if number else 0
         upto = numbers[:end], begins[:end], ends[numbers][:end]
-        yield Call(number, before, begin, end, *upto)
+        yield ChunkCall(number, before, begin, end, *upto)
 
 
 def attend_in_calls(context: CaseContext, way: OtherWay, lengths: Lengths) -> Tensor:
@@ -356,7 +356,7 @@ def _project(context: CaseContext, parameters: Parameters) -> Heads:
 
 
 def _attend(
-    context: CaseContext, heads: Heads, way: OtherWay, call: Call, own: Places | None = None
+    context: CaseContext, heads: Heads, way: OtherWay, call: ChunkCall, own: Places | None = None
 ) -> Tensor:
     """Return the output of one call, or of some of its tokens."""
     contract, case, p = context.contract, context.case, context.parameters
@@ -374,10 +374,10 @@ def _attend(
     return context_vectors if p.W_o is None else linear(context_vectors, p.W_o, p.b_o)
 
 
-def _is_near(context: CaseContext, call: Call, output: Tensor, part: Tensor) -> bool:
+def _is_near(context: CaseContext, call: ChunkCall, output: Tensor, part: Tensor) -> bool:
     rows = slice(call.begin, call.end)
     return _gives(part, output[:, rows], context.tolerance.float32[:, rows])
 
 
-def _is_right(context: CaseContext, call: Call, output: Tensor) -> bool:
+def _is_right(context: CaseContext, call: ChunkCall, output: Tensor) -> bool:
     return _is_near(context, call, output, context.expected.outputs[0][:, call.begin : call.end])

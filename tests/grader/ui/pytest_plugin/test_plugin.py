@@ -222,12 +222,12 @@ LEVELS: list[tuple[str, list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.sampled(("level", "told", "withheld"), LEVELS, LEVELS[1:2])
+@pytest.mark.sampled(("feedback", "told", "withheld"), LEVELS, LEVELS[1:2])
 def test_the_level_of_an_exam_binds_this_too(
-    run: Run, pytester: pytest.Pytester, level: str, told: list[str], withheld: list[str]
+    run: Run, pytester: pytest.Pytester, feedback: str, told: list[str], withheld: list[str]
 ) -> None:
     pytester.makepyfile(mine=DOUBLED)
-    (pytester.path / "headcheck.toml").write_text(EXAM % level)
+    (pytester.path / "headcheck.toml").write_text(EXAM % feedback)
     result = run("mine.py:attend", "-k", "equation or float32 or attends", "-p", "no:xdist")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["headcheck: * checks are not shown, and not run here"])
