@@ -382,7 +382,7 @@ def test_a_function_of_a_query_takes_all_as_they_are(
     ("old", "new", "said"),
     [
         ('"full"', '"causal"', "line 8: a log-sum-exp is that of all keys: list `full`"),
-        ('= "block"', '= "heads"', "line 12: these are of a constructor; what a function takes"),
+        ('= "block"', '= "heads"', "line 15: these are of a constructor; what a function takes"),
         ('_and_logsumexp"', '"', None),
     ],
 )
