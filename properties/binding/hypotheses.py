@@ -149,6 +149,32 @@ def make_contract(
     batched: bool = True,
 ) -> Contract:
     """Return the contract of a class that computes attention in this way."""
+    capabilities = _list_capabilities(constructor, mappings, sizes, causal=causal, batched=batched)
+    contract = Contract(
+        name=name,
+        entry=constructor.entry,
+        arguments=constructor.arguments,
+        variables=constructor.variables,
+        mappings=tuple(mappings),
+        call=tuple(form.inputs),
+        call_form=constructor.adapt(form),
+        capabilities=capabilities,
+        square=constructor.square or not mappings,
+        sizes=dict(sizes.fixed) or None,
+    )
+    inner = constructor.inner
+    return contract if inner is None else contract.with_sizes(parse_sizes(f"d_out={inner}"))
+
+
+def _list_capabilities(
+    constructor: Constructor,
+    mappings: Sequence[ParameterMapping],
+    sizes: Sizes,
+    *,
+    causal: bool,
+    batched: bool,
+) -> frozenset[Capability]:
+    """Return what a class can be asked for that computes plain attention in this way."""
     held = {name for mapping in mappings for name in mapping.holds}
     free = constructor.quantities
     present = {
@@ -168,23 +194,7 @@ def make_contract(
         C.OUTPUT_BIAS: "b_o" in held,
         C.DROPOUT: "dropout" in free,
     }
-    capabilities = (
-        ALWAYS | PLAIN_FORM | {capability for capability, given in present.items() if given}
-    )
-    contract = Contract(
-        name=name,
-        entry=constructor.entry,
-        arguments=constructor.arguments,
-        variables=constructor.variables,
-        mappings=tuple(mappings),
-        call=tuple(form.inputs),
-        call_form=constructor.adapt(form),
-        capabilities=capabilities,
-        square=constructor.square or not mappings,
-        sizes=dict(sizes.fixed) or None,
-    )
-    inner = constructor.inner
-    return contract if inner is None else contract.with_sizes(parse_sizes(f"d_out={inner}"))
+    return ALWAYS | PLAIN_FORM | {each for each, given in present.items() if given}
 
 
 def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:

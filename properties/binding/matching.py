@@ -26,7 +26,7 @@ rounded to float32 is off, and by far less than two hypotheses differ on random 
 matches is confirmed within the bound of `properties.tolerance`."""
 
 
-UNPAIRED_TURNS = frozenset(
+TURNED_WRONGLY = frozenset(
     {
         "only_queries_turned",
         "only_keys_turned",
@@ -39,15 +39,15 @@ UNPAIRED_TURNS = frozenset(
     }
 )
 """Mistakes in turning that are mistakes whatever the base, the pairs and the direction are."""
-OWN_ORDERS = frozenset({"keys_and_values_in_turn"})
-UNPAIRED = tuple(m for m in ROTARY if m.name in UNPAIRED_TURNS)
+CONVENTIONS = frozenset({"keys_and_values_in_turn"})
+"""Mistakes that are none where no statement says otherwise."""
+TURNING_MISTAKES = tuple(m for m in ROTARY if m.name in TURNED_WRONGLY)
 TELLING = tuple(
     m
-    for m in (*DETERMINISTIC, *(m for m in OF_SOME_CONTRACTS if m.name not in OWN_ORDERS))
+    for m in (*DETERMINISTIC, *(m for m in OF_SOME_CONTRACTS if m.name not in CONVENTIONS))
     if m not in TRIVIAL and not any("give" in overrides for overrides in m.variants)
 )
-"""The mistakes that show which attention it is: zeros, or the input itself, show nothing. What some
-statement may ask for, such as the order in which heads share, is none without a statement."""
+"""The mistakes that show which attention it is: zeros, or the input itself, show nothing."""
 SECTIONS = 60
 """how often the interval of a scale is cut by a third: to some 10⁻¹¹ of its width"""
 
@@ -210,7 +210,7 @@ def _is_telling(output: Tensor) -> bool:
 
 
 def _select_mistakes(contract: Contract, case: Case) -> Sequence[Mistake]:
-    known = (*TELLING, *UNPAIRED) if contract.positions is Positions.ROTARY else TELLING
+    known = (*TELLING, *TURNING_MISTAKES) if contract.positions is Positions.ROTARY else TELLING
     heads = case.heads > 1
     return tuple(
         m for m in known if m.applies_to(contract) and (heads or m.needs is not Capability.HEADS)

@@ -4,6 +4,8 @@ Query i of q stands at key k - q + i of k, as in decoding with a cache. Librarie
 `is_causal` of torch, as with a mask made for a square, it stands at key i (pytorch/pytorch#103082).
 """
 
+import functools
+
 from properties.case import MaskForm
 from properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from properties.cases.case_transforms import at_least, compose, with_values
@@ -15,7 +17,6 @@ from properties.gradient_oracle import ROLES, compute_role_gradients
 from properties.harness.harness import LiveContext
 from properties.property import PropertyFamily, PropertyGroup
 
-mask_property = PropertyFamily(PropertyGroup.MASK, FORM)
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability
 UNMASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.NONE))
@@ -28,42 +29,29 @@ MANY = 137
 MOST = 40
 """so many keys come before those of others, at most"""
 HINT = "at which key does query i stand, if there are more keys?"
-
-
-@mask_property(
+aligned_property = functools.partial(
+    PropertyFamily(PropertyGroup.MASK, FORM),
     C.ALIGNED,
     on=UNMASKED,
     after=(keys_and_values_come_from_their_own_tokens,),
-    limit=4,
-    hint=HINT,
-    essential=True,
 )
+
+
+@aligned_property(limit=4, hint=HINT, essential=True)
 def the_last_query_stands_at_the_last_key(context: LiveContext) -> None:
     """Queries are the last tokens: each sees all keys up to its own place, counted from the end."""
     for earlier in (1, 3, min(context.case.tokens, MOST)):
         assert_equation(context, context.case.tokens + earlier)
 
 
-@mask_property(
-    C.ALIGNED,
-    on=UNMASKED,
-    after=(keys_and_values_come_from_their_own_tokens,),
-    limit=2,
-    hint="a token that is decoded is a query alone, with many keys",
-)
+@aligned_property(limit=2, hint="a token that is decoded is a query alone, with many keys")
 def a_single_query_sees_every_key(context: LiveContext) -> None:
     """A single query is the last token: it sees every key."""
     for keys in (1, 2, 5):
         assert_equation(context, keys, context.x[:, -1:])
 
 
-@mask_property(
-    C.ALIGNED,
-    on=UNMASKED,
-    after=(keys_and_values_come_from_their_own_tokens,),
-    limit=4,
-    hint=HINT,
-)
+@aligned_property(limit=4, hint=HINT)
 def the_last_queries_alone_get_the_last_rows(context: LiveContext) -> None:
     """With fewer queries, and all keys, the last queries get the outputs that they get with all."""
     others = (context.x,) * (len(context.contract.call_form.inputs) - 1)
@@ -77,9 +65,7 @@ def the_last_queries_alone_get_the_last_rows(context: LiveContext) -> None:
         context.assert_unchanged(output, whole[:, rows], tolerance, what)
 
 
-@mask_property(
-    C.ALIGNED,
-    on=UNMASKED,
+@aligned_property(
     after=(the_last_query_stands_at_the_last_key,),
     sizes=LONG,
     hint="what is done otherwise for many keys?",

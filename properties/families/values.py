@@ -26,14 +26,20 @@ from reference import Parameters, merge_heads, online_multi_head_attention
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability
 MOST = 1 << 10
-"""a window as long as any sequence on which it counts whether all are seen"""
+"""a window, or a block, as long as any sequence on which it counts whether all are seen"""
 PLAIN_SCORES = (C.DOT_PRODUCT, C.UNBIASED)
 """what other computations of attention need, which know no positions and limits"""
 PLAIN = (*PLAIN_SCORES, C.NORMALISED, C.UNGATED)
 """what torch's own need, which know neither sinks nor gates either"""
 ATTENDING = compose(
     at_least(tokens=3),
-    with_values(sharpness=1, mask_form=MaskForm.NONE, content=InputContent.NORMAL, window=MOST),
+    with_values(
+        sharpness=1,
+        mask_form=MaskForm.NONE,
+        content=InputContent.NORMAL,
+        window=MOST,
+        block=MOST,
+    ),
 )
 
 
