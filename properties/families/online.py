@@ -138,6 +138,7 @@ def it_never_holds_all_scores(context: LiveContext) -> None:
 def _attend(context: CaseContext, x: Tensor, others: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return the outputs of a call with these keys and values. Raises Violation."""
     assert isinstance(context, LiveContext)
+    context.adapter.set(context.parameters)
     result = context.adapter.forward_apart(x, others)
     context.check_form(result, x)
     return tuple(output.double() for output in result.outputs)

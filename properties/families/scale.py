@@ -33,7 +33,7 @@ TOKEN_FACTORS = (2.0**17, 2.0**-17)
     essential=True,
 )
 def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) -> None:
-    """The scores are scaled by the number that the statement asks for, and by no other."""
+    """The weights come from the right scores, scaled by the number that the statement asks for."""
     recovered = context.compute_once(tomography.recover_weights)
     usable = (recovered.expected > 1e-6) & (recovered.weights > 1e-12)
     got = _compute_centred_logs(recovered.weights, usable)

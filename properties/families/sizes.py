@@ -31,6 +31,7 @@ from properties.contract import Capability
 from properties.counting import count
 from properties.families.contract import FORM
 from properties.families.history import earlier_calls_do_not_matter
+from properties.families.purity import the_input_is_left_unchanged
 from properties.families.values import it_equals_the_equation
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
@@ -169,7 +170,7 @@ def wide_heads_are_right_too(context: CaseContext) -> None:
     C.WIDTHS,
     C.MODULE,
     C.TOKENS,
-    after=(it_equals_the_equation, earlier_calls_do_not_matter),
+    after=(it_equals_the_equation, earlier_calls_do_not_matter, the_input_is_left_unchanged),
     limit=1,
     on=compose(fit_for_histories, at_least(tokens=LARGEST_LENGTH)),
     dtypes=("float64",),

@@ -175,13 +175,32 @@ class ConversionMode(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func is torch.Tensor.cuda:
             return args[0].to(REMOTE_DEVICE)
-        if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
+        if (
+            func in (torch.tensor, torch.as_tensor, torch.asarray)
+            and kwargs.get("device") is not None
+        ):
             # For the meta device torch would not even store the values.
             device = kwargs.pop("device")
             return func(*args, **kwargs).to(device)
         if func is torch.Tensor.new_tensor and "device" not in kwargs:
             return torch.tensor(*args[1:], **{"dtype": args[0].dtype, **kwargs}).to(args[0].device)
+        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and args[0].is_meta:
+            # Of numbers torch makes an index on the device itself, where it would have no values.
+            args = (args[0], _move_index(args[1]), *args[2:])
         return func(*args, **kwargs)
+
+
+def _move_index(index: Any) -> Any:
+    """Return an index with its lists and arrays of numbers as tensors on the second device."""
+    if isinstance(index, tuple):
+        return tuple(map(_move_index, index))
+    if isinstance(index, list | range) and len(index):
+        if all(isinstance(each, int) for each in index):
+            return torch.tensor(index).to(REMOTE_DEVICE)
+        return list(map(_move_index, index))  # torch takes it for a tuple
+    if hasattr(index, "__array__") and not isinstance(index, Tensor):
+        return torch.as_tensor(index).to(REMOTE_DEVICE)
+    return index
 
 
 def _make_bias(cls: type[Tensor], *sizes: int) -> Tensor:

@@ -68,7 +68,7 @@ OTHER_RATE = define_mistake(
 RENORMALISED = define_mistake(
     "dropout_renormalised",
     "After dropping, each row is made to sum to one again instead of being scaled by 1/(1 − p).",
-    "projection:[dD]rop | dropout:^F | dropout | sum",
+    "last sum | projection:[dD]rop | dropout:^F | dropout",
 ).dropping_by(in_training(change_result("use", dropout.drop_renormalised)))
 BEFORE_SOFTMAX = define_mistake(
     "dropout_before_softmax",

@@ -102,6 +102,11 @@ ROTARY: Sequence[Mistake] = (
         "Both products with the sine are added, which turns nothing: one is to be subtracted.",
     ).simulated_by(place=placed(turn=positions.without_negative_sine)),
     define_mistake(
+        "sine_negated_twice",
+        "Both products with the sine are subtracted, which mirrors instead of turning: one is to "
+        "be added.",
+    ).simulated_by(place=placed(turn=positions.with_two_negative_sines)),
+    define_mistake(
         "halves_not_swapped",
         "Each half is multiplied by its own sine; it should be that of the other half of its pair.",
     ).simulated_by(place=placed(turn=positions.without_swap)),

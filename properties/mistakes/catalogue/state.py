@@ -111,6 +111,16 @@ SIDE_EFFECTS = (
         ),
         (Symptom("^value:", (purity.results_may_be_written_over,)),),
     ),
+    StructuralMistake(
+        define_mistake(
+            "training_changes_the_answer",
+            "Without any dropout, training gives another answer than evaluation.",
+            "",
+        ),
+        (Symptom("^value:", (values.no_dropout_means_no_difference,)),),
+        explains=(*HISTORY, *list_properties(training)),
+        wrappers=(calls.double_in_training,),
+    ),
 )
 
 STATE = (
@@ -123,16 +133,6 @@ STATE = (
         (Symptom("^value:", (device.gradients_on_or_off_is_the_same_answer,)),),
         explains=HISTORY,
         wrappers=(calls.double_when_recorded,),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "training_changes_the_answer",
-            "Without any dropout, training gives another answer than evaluation.",
-            "",
-        ),
-        (Symptom("^value:", (values.no_dropout_means_no_difference,)),),
-        explains=(*HISTORY, *list_properties(training)),
-        wrappers=(calls.double_in_training,),
     ),
     StructuralMistake(
         define_mistake(

@@ -52,6 +52,11 @@ def without_negative_sine(t: Tensor, angle: Tensor) -> Tensor:
     return torch.cat([a * cos + b * sin, b * cos + a * sin], dim=-1)
 
 
+def with_two_negative_sines(t: Tensor, angle: Tensor) -> Tensor:
+    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
+    return torch.cat([a * cos - b * sin, b * cos - a * sin], dim=-1)
+
+
 def without_swap(t: Tensor, angle: Tensor) -> Tensor:
     (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
     return torch.cat([a * cos - a * sin, b * cos + b * sin], dim=-1)
