@@ -138,6 +138,7 @@ def test_hostile_names_have_no_effect(reader: "Reader", pages: dict[str, Path]) 
     assert shown.errors == []
 
 
+@pytest.mark.whole
 def test_a_page_is_small(pages: dict[str, Path]) -> None:
     assert max(path.stat().st_size for path in pages.values()) < 1 << 20
 

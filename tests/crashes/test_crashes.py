@@ -66,6 +66,7 @@ def grade(server: ServerHandle, folder: Path, answer: CrashingAnswer) -> Submiss
     return record
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
 def test_a_report_says_why_and_without_the_case_only_the_sentence(
     server: ServerHandle, tmp_path: Path

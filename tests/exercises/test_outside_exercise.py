@@ -112,6 +112,7 @@ def test_check_tells_a_right_answer_from_a_wrong_one(headcheck: Command, own: Pa
     assert "The output equals the equation of the statement" in ran.out
 
 
+@pytest.mark.whole
 def test_workers_grade_it(headcheck: Command, own: Path) -> None:
     Path("points.toml").write_text(f"[points.{SLUG}]\nvalues = 50\n")
     options = ("--course", "points.toml", "--jobs", "2", "--format", "json")
@@ -125,6 +126,7 @@ def test_workers_grade_it(headcheck: Command, own: Path) -> None:
     assert sum(values) == pytest.approx(50, abs=0.1)
 
 
+@pytest.mark.whole
 def test_it_is_shown_started_and_audited(headcheck: Command, own: Path) -> None:
     path = f"course/{SLUG}"
     assert "# Attention with one layer\n\nWrite it." in headcheck("show", path).out
@@ -310,6 +312,7 @@ def test_the_magic_checks_against_it(shell: InteractiveShell, own: Path) -> None
     assert "contract.toml, line 1: there is no such file" in printed
 
 
+@pytest.mark.whole
 def test_gradescope_grades_it(wheel: Wheel, own: Path, tmp_path: Path) -> None:
     planned = AutograderPlan(settings_of(own), trusted=True)
     root = tmp_path / "autograder"

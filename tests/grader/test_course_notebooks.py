@@ -165,6 +165,7 @@ GLOBAL = """
 """
 
 
+@pytest.mark.whole
 def test_three_ways_of_writing_one_attention(grade_notebook: "GradeNotebook") -> None:
     records = grade_notebook(
         IMPORTS,

@@ -9,7 +9,7 @@ import pytest
 from grader.ui.pytest_plugin.plugin import get_devices
 from grader.ui.pytest_plugin.suite import PropertySuite
 
-PARTS = {"cell": 5, "searched": 60}
+PARTS = {"cell": 12, "searched": 150}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

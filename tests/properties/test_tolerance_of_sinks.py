@@ -25,7 +25,7 @@ from tests.properties.test_tolerance_of_variants import SIZES, widen
 
 CONTRACT = BY_SLUG["attention_sink"].contract
 TRIED = ["float64", "float32", "bfloat16"]
-DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[::2])
+DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
 FAR = (0.0, 6.0, -6.0, 40.0, -40.0, 3000.0, -3000.0)
 
 Context = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]

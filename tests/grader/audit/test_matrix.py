@@ -126,6 +126,7 @@ def test_page_shows_every_answer_and_every_property() -> None:
     assert all(f"<span>{claim}</span>" in page for claim in CLAIMS)
 
 
+@pytest.mark.whole
 def test_a_small_audit_in_a_process_beside_this_one() -> None:
     found = run_audit([EXERCISE], load_answers(EXERCISE), jobs=1)
     assert len(found.results) == len(load_answers(EXERCISE))

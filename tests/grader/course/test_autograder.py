@@ -214,6 +214,7 @@ def test_a_right_answer_has_all_points(graded: Graded) -> None:
     assert {test["status"] for test in results["tests"]} == {"passed"}
 
 
+@pytest.mark.whole
 def test_the_best_of_several_files_counts(graded: Graded) -> None:
     done, results = graded({"a.py": WRONG, "b.py": RIGHT, "c.py": "def broken(:", "notes.txt": ""})
     assert done.returncode == 0 and "exit code 0" in done.stdout

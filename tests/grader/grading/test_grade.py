@@ -186,6 +186,7 @@ def records_of(sandbox: "SandboxDriver", path: Path) -> list[SubmissionRecord]:
     ]
 
 
+@pytest.mark.whole
 def test_records_are_deterministic(sandbox: "SandboxDriver", tmp_path: Path) -> None:
     path = tmp_path / "ada.py"
     wrong = SIMPLE.format(body="return torch.softmax(x @ x.T / 2, -1) @ x")

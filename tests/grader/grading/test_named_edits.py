@@ -60,6 +60,7 @@ def test_a_change_is_called_what_it_is(grade: Grade, old: str, new: str, name: s
     assert [each.name for each in record.diagnosis] == [name] * bool(name)
 
 
+@pytest.mark.whole
 def test_zeros_that_are_taken_for_padding_are_named(grade: Grade) -> None:
     hide = "scores = scores.masked_fill((x == 0).all(-1)[:, None, None], -1e9)"
     record = grade("multi_head_attention", WEIGHED, f"{hide}\n        {WEIGHED}")

@@ -89,7 +89,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("kind", RIGHT)
+@pytest.mark.sampled("kind", RIGHT, list(RIGHT)[::3])
 def test_a_right_function_passes_and_what_was_assumed_is_said(kind: str, tmp_path: Path) -> None:
     source, assumed = RIGHT[kind]
     record = grade(source, tmp_path)["attend"]
@@ -135,6 +135,7 @@ def test_a_function_of_other_things_is_not_tried(tmp_path: Path) -> None:
     assert "by what it computes" not in record.error.message
 
 
+@pytest.mark.whole
 def test_a_function_that_a_judged_class_uses_is_a_part_of_it(tmp_path: Path) -> None:
     assert grade(USED, tmp_path).keys() == {"Mixer"}
     assert grade(UNKNOWN + write(), tmp_path).keys() == {"attend"}

@@ -142,6 +142,7 @@ def test_what_is_no_known_attention_gets_no_points_and_is_told_why(grade: Grade)
     assert "not recognised as attention by what it computes: `Linear`" in record.error.message
 
 
+@pytest.mark.whole
 def test_of_several_classes_those_that_attend_are_judged(grade: Grade) -> None:
     records = grade(UNKNOWN + STRANGE)
     assert {name: record.status for name, record in records.items()} == {"Blender": "passed"}
@@ -189,6 +190,7 @@ def needs_what_it_lacks(name: str) -> bool:
     return any(prop.name == name and prop.needs & lacks for prop in ALL)
 
 
+@pytest.mark.whole
 def test_by_an_exercise_biases_that_are_missing_are_said_to_be(grade: Grade) -> None:
     [answer] = [
         each

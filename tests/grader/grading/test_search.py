@@ -106,6 +106,7 @@ def test_a_fault_beyond_the_sizes_of_the_bank_is_found_shrunk_and_reported(
     assert "on generated ones; 60 generated cases were tried" in text.render(build_report([record]))
 
 
+@pytest.mark.whole
 def test_the_report_depends_on_seed_and_number_alone(
     sandbox: SandboxDriver, tmp_path: Path
 ) -> None:

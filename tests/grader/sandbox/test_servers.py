@@ -93,7 +93,10 @@ def test_time_is_limited_over_all_calls_too(sandbox: "SandboxDriver") -> None:
     session.close()
 
 
-@pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGXCPU, signal.SIG_IGN)"])
+IGNORING = ["", "signal.signal(signal.SIGXCPU, signal.SIG_IGN)"]
+
+
+@pytest.mark.sampled("ignored", IGNORING, IGNORING[1:])
 def test_processor_time_is_limited_over_all_calls(sandbox: "SandboxDriver", ignored: str) -> None:
     failure = sandbox.get_failure(f"{ignored}\nwhile True: pass", Limits(cpu_s=1, call_s=60))
     assert failure.status is Status.TIMED_OUT

@@ -25,6 +25,7 @@ def said(before: str) -> str:
     ).stdout
 
 
+@pytest.mark.whole
 def test_shapes_are_computed_as_before_and_the_compiler_stays_away() -> None:
     there = "from grader.sandbox.server_side import uncompiled; uncompiled.bypass_dynamo()"
     before, after = said(""), said(there)

@@ -75,6 +75,7 @@ def one_line(ran: Ran) -> str:
 # ------------------------------------------------------------------------------ grading
 
 
+@pytest.mark.whole
 def test_a_search_says_how_many_cases_it_tried(headcheck: Command) -> None:
     written(ada=RIGHT)
     ran = headcheck("check", "ada.py", "--search", "20")
@@ -250,6 +251,7 @@ def test_nobody_raises_the_level_of_an_exam(headcheck: Command) -> None:
     assert headcheck("check", "ada.py", "--feedback", "name").err == less.err
 
 
+@pytest.mark.whole
 def test_a_course_file_says_what_grade_tells_unless_the_command_does(headcheck: Command) -> None:
     written(ada=WRONG)
     Path("exam.toml").write_text('[feedback]\nlevel = "message"\nhidden = ["values"]\n')

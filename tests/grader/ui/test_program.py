@@ -110,6 +110,7 @@ def test_a_check_loads_torch_once(watched: "subprocess.Popen[str]") -> None:
     assert len(addresses) == 1 and None not in addresses
 
 
+@pytest.mark.whole
 def test_a_class_with_two_workers_loads_torch_once(tmp_path: Path) -> None:
     run = GradingRun(tmp_path, write_class(tmp_path / "class", 6))
     try:

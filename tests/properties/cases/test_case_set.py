@@ -40,6 +40,7 @@ print(hashlib.sha256(text.encode()).hexdigest())
 """
 
 
+@pytest.mark.whole
 def test_case_set_is_the_same_in_every_process() -> None:
     here = digest(generate_case_set(e.contract, n, s) for e in ALL for n, s in ((24, 0), (9, 3)))
     others = [

@@ -108,6 +108,7 @@ def test_transform_drops_cases_the_contract_undoes() -> None:
     assert transform_cases(MULTI_HEAD, masked, [case]) == ()
 
 
+@pytest.mark.whole
 @pytest.mark.sampled("seed", range(10), range(3))
 def test_no_case_is_as_long_as_gpt2_is_wide(seed: int) -> None:
     for exercise in ALL:

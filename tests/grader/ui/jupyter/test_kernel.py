@@ -90,7 +90,7 @@ def shown(cell: NotebookNode) -> tuple[str, str]:
     return found[0].data["text/plain"], found[0].data["text/html"]
 
 
-@pytest.mark.sampled("exercise", ALL, ALL[1::9], ids=lambda e: e.slug)
+@pytest.mark.sampled("exercise", ALL, ALL[1::20], ids=lambda e: e.slug)
 def test_starter_runs_and_is_reported_unsolved(
     exercise: Exercise, fresh: tuple[KernelManager, BlockingKernelClient]
 ) -> None:
@@ -101,7 +101,7 @@ def test_starter_runs_and_is_reported_unsolved(
     assert "0 / " in page
 
 
-@pytest.mark.sampled("exercise", ALL, ALL[3::9], ids=lambda e: e.slug)
+@pytest.mark.sampled("exercise", ALL, ALL[3::20], ids=lambda e: e.slug)
 def test_with_the_solution_pasted_in_it_gets_full_marks(
     exercise: Exercise, fresh: tuple[KernelManager, BlockingKernelClient]
 ) -> None:

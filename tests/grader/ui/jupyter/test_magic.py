@@ -155,6 +155,7 @@ class Mixer(nn.Module):
 """
 
 
+@pytest.mark.whole
 def test_attention_of_a_cell_is_judged_and_what_is_none_left_out(shell: InteractiveShell) -> None:
     run(shell, TORCH)
     found = records(shell, f"%%headcheck\n{UNKNOWN}{STRANGE}\nOther = Blender\n")

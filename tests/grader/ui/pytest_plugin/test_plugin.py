@@ -100,6 +100,7 @@ settings.register_profile("mine", max_examples=60, database=kept, derandomize=Fa
 SEARCH = ("--headcheck-cases", "both", "--hypothesis-profile", "mine", "--hypothesis-seed", "1")
 
 
+@pytest.mark.whole
 def test_search_prints_a_line_that_replays(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=LATE)
     pytester.makeconftest(PROFILE)
@@ -155,6 +156,7 @@ def test_sizes_are_kept_by_the_bank_and_by_the_search(run: Run, pytester: pytest
     assert run(*asked, "--headcheck-sizes", "d_in=even").ret == 0
 
 
+@pytest.mark.whole
 def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=KEYS_LOST.replace("@ x\n", "@ x[:1, :, None]\n"))
     result = run("mine:attend", "-rfs", "-k", "shape or equation")
@@ -167,15 +169,15 @@ def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytes
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "slug", "message"),
-    [
-        (["mine:atend"], "simplified_attention", "mine defines no `atend`; did you mean `attend`?"),
-        (["mine:attend"], "simplifed_attention", "did you mean simplified_attention?"),
-        (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
-        (["mine:attend", "--headcheck-sizes", "d_in"], "simplified_attention", "or tokens>=2"),
-    ],
-)
+MISNAMED = [
+    (["mine:atend"], "simplified_attention", "mine defines no `atend`; did you mean `attend`?"),
+    (["mine:attend"], "simplifed_attention", "did you mean simplified_attention?"),
+    (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
+    (["mine:attend", "--headcheck-sizes", "d_in"], "simplified_attention", "or tokens>=2"),
+]
+
+
+@pytest.mark.sampled(("arguments", "slug", "message"), MISNAMED, MISNAMED[:1])
 def test_a_wrong_name_is_a_usage_error(
     run: Run, pytester: pytest.Pytester, arguments: list[str], slug: str, message: str
 ) -> None:
