@@ -33,9 +33,9 @@ NUMBERS = re.compile(r"-?\d+\.\d{3,}(?:e[-+]?\d+)?|seed=\d+|\d+(?:\.\d+)?e-\d+|\
 
 QUICK = {
     "scaled_dot_product": ("scaled_after_softmax", "zeros"),
-    "causal_attention": ("hard_coded_float32", "past_hidden"),
-    "multi_head_attention": ("qkv_bias_not_added", "writes_over_its_input"),
-    "masked_multi_head": ("mask_needs_two_axes", "no_output_layer"),
+    "causal_attention": ("past_hidden",),
+    "multi_head_attention": ("writes_over_its_input",),
+    "masked_multi_head": ("mask_needs_two_axes",),
 }
 """wrong answers that are judged in a second or two each, since every process judges them anew"""
 
@@ -113,7 +113,6 @@ def standing(one: SubmissionRecord, number: int) -> ExerciseResult:
     )  # fmt: skip
 
 
-LEAST = [FeedbackLevel.NAME, FeedbackLevel.MESSAGE]
 Forms = Callable[[SubmissionRecord, Feedback], Iterator[tuple[str, str]]]
 
 
@@ -126,7 +125,7 @@ def stored(one: SubmissionRecord, feedback: Feedback) -> Iterator[tuple[str, str
 
 
 @pytest.mark.parametrize("made", [reported, stored])
-@pytest.mark.sampled("level", LEAST, LEAST[1:])
+@pytest.mark.parametrize("level", [FeedbackLevel.NAME, FeedbackLevel.MESSAGE])
 def test_cases_seeds_and_oracle_values_do_not_leak(
     judged: Sequence[SubmissionRecord], level: FeedbackLevel, made: Forms
 ) -> None:
@@ -166,7 +165,7 @@ def test_hidden_property_does_not_leak(
 
 def test_sample_answers_violate_many_properties(judged: Sequence[SubmissionRecord]) -> None:
     broken = {c.name for one in judged for c in one.properties if c.status == "failed"}
-    assert len(judged) >= 8 and len(broken) > 10
+    assert len(judged) >= 5 and len(broken) > 10
 
 
 def test_reduced_json_is_read_like_any_other(judged: Sequence[SubmissionRecord]) -> None:
