@@ -121,6 +121,10 @@ class Gradients:
 
     inputs: tuple[Tensor | None, ...]
     parameters: Mapping[str, Tensor | None]
+    kept: int = 0
+    """how many numbers new tensors held between forward and backward, if they were counted"""
+    held: int = 0
+    """the most that they held at a time, in the forward or in the backward"""
 
 
 class Module(Protocol):
@@ -171,11 +175,14 @@ class Module(Protocol):
         output: int = 0,
         only: int | None = None,
         apart: int = 1,
+        times: int = 1,
+        counted: bool = False,
     ) -> Gradients:
         """Return the gradients of sum(output * cotangent), in evaluation mode.
 
-        With `only`, no other input than that of this number requires a gradient. `apart` is as in
-        `CallOptions`.
+        With `only`, no other input than that of this number requires a gradient. `apart` and
+        `counted` are as in `CallOptions`. The graph is gone through so many `times`, each time
+        anew; the gradients are those of the last one.
         """
 
     def run_series(

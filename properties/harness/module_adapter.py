@@ -8,6 +8,7 @@ axis, and returns outputs that have one.
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from properties.subject import (
     CallOptions,
     CallResult,
     Chunk,
+    Gradients,
     Module,
     Pass,
     PassResult,
@@ -191,14 +193,29 @@ class ModuleAdapter:
         return self._add_batch_axis(result)
 
     def vjp_apart(
-        self, inputs: Sequence[Tensor], cotangent: Tensor, only: int | None = None
+        self,
+        inputs: Sequence[Tensor],
+        cotangent: Tensor,
+        only: int | None = None,
+        *,
+        output: int = 0,
+        times: int = 1,
     ) -> list[Tensor | None]:
         """Return the gradients of the tokens of queries, keys and values, or of one of these."""
+        found = self._vjp_apart(inputs, cotangent, only=only, output=output, times=times).inputs
+        return [None if each is None else self._add_axis(each) for each in found]
+
+    def count_held_apart(self, inputs: Sequence[Tensor], cotangent: Tensor) -> tuple[int, int]:
+        """Return how many numbers are kept for the backward, and held at most in both."""
+        found = self._vjp_apart(inputs, cotangent, counted=True)
+        return found.kept, found.held
+
+    def _vjp_apart(self, inputs: Sequence[Tensor], cotangent: Tensor, **how: Any) -> Gradients:
         dtype = DTYPES[self.case.dtype]
         given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in inputs]
         own = self._convert_cotangent(cotangent)
-        found = self.module.vjp(given, own, (), None, only=only, apart=len(given)).inputs
-        return [None if each is None else self._add_axis(each) for each in found]
+        with add_call_sizes(self.contract, self.case, inputs[0], inputs[1:]):
+            return self.module.vjp(given, own, (), None, apart=len(given), **how)
 
     def _add_batch_axis(self, result: CallResult) -> CallResult:
         if self.has_batch_axis:

@@ -45,6 +45,14 @@ class AlteredReply:
 
 
 @dataclass(frozen=True)
+class GradientsReply:
+    """How many numbers were held for gradients, if they were counted; these come as tensors."""
+
+    kept: int = 0
+    held: int = 0
+
+
+@dataclass(frozen=True)
 class DecodeReply:
     """What came back from each of several calls with a cache; the outputs come as tensors."""
 

@@ -15,6 +15,7 @@ from grader.sandbox.grader_side.replies import (
     AlteredReply,
     DecodeReply,
     ForwardReply,
+    GradientsReply,
     ModesReply,
     NamesReply,
     TensorsReply,
@@ -219,15 +220,19 @@ class ChannelModule:
         output: int = 0,
         only: int | None = None,
         apart: int = 1,
+        times: int = 1,
+        counted: bool = False,
     ) -> Gradients:
         sent = label_by_name(_add_cotangent(inputs, cotangent, mask))
         how = {"device": self.device, "output": output, "only": only, "apart": apart}
+        how |= {"times": times, "counted": counted}
         reply = self._ask("vjp", sent, paths=list(paths), **how)
         found = dict(reply.tensors)
         arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))
         if any(g is not None and g.shape != x.shape for g, x in zip(arrived, inputs, strict=True)):
             raise SubmissionFailed(Status.CRASHED, "answered with gradients of another shape")
-        return Gradients(arrived, {path: found.get(path) for path in paths})
+        counts = parse_reply(reply, GradientsReply)
+        return Gradients(arrived, {path: found.get(path) for path in paths}, **vars(counts))
 
     def run_series(
         self,

@@ -21,11 +21,15 @@ from grader.sandbox.worker.second_device import allow_biases
 class HeldNumbers:
     """The storages that were made and are still there, and the most numbers they ever held."""
 
-    def __init__(self, given: Sequence[Tensor]) -> None:
+    def __init__(self) -> None:
         self.most = 0
-        self._given = {t.untyped_storage()._cdata for t in given}
+        self._given: set[int] = set()
         self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
         self._total = 0
+
+    def exempt(self, given: Sequence[Tensor]) -> None:
+        """Never count these tensors, which were handed in."""
+        self._given |= {t.untyped_storage()._cdata for t in given}
 
     def add(self, made: Sequence[Tensor]) -> None:
         """Count the storages of tensors that an operation gave, beside those still there."""
@@ -42,6 +46,11 @@ class HeldNumbers:
         if self._total > self.most:
             self._drop_expired()
             self.most = max(self.most, self._total)
+
+    def count(self) -> int:
+        """Return how many numbers are held now."""
+        self._drop_expired()
+        return self._total
 
     def _drop_expired(self) -> None:
         kept = {key: each for key, each in self._storages.items() if not each[0].expired()}
@@ -68,9 +77,17 @@ def _is_counted(made: Any) -> bool:
 @contextlib.contextmanager
 def count_held(is_counted: bool, given: Sequence[Tensor]) -> Iterator[HeldNumbers]:
     """Count the numbers that are held inside besides those given, if they are to be counted."""
-    held = HeldNumbers(given)
-    if not is_counted:
+    held = HeldNumbers()
+    with go_on_counting(held if is_counted else None, given):
         yield held
+
+
+@contextlib.contextmanager
+def go_on_counting(held: HeldNumbers | None, given: Sequence[Tensor]) -> Iterator[None]:
+    """Count what is made inside beside what is held already; with None, count nothing."""
+    if held is None:
+        yield
         return
+    held.exempt(given)
     with allow_biases(), _CountingMode(held):
-        yield held
+        yield

@@ -15,26 +15,23 @@ from grader.sandbox.worker.calling import (
     make_sendable,
     set_training,
 )
+from grader.sandbox.worker.held import HeldNumbers, count_held, go_on_counting
 
 
 def compute_vjp(
-    target: Any,
-    paths: Sequence[str],
-    tensors: dict[str, Tensor],
-    device: str,
-    output: int,
-    only: int | None,
-    apart: Mapping[str, int],
-) -> dict[str, Tensor]:
+    target: Any, meta: Mapping[str, Any], tensors: dict[str, Tensor], apart: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, Tensor]]:
     """Return the gradients of sum(output * cotangent) for the inputs and the tensors at `paths`.
 
-    By `backward`, as in training: torch.autograd.grad does not work everywhere, for example not
-    through torch.utils.checkpoint with reentry.
+    And how many numbers were held for them, if these are to be counted. By `backward`, as in
+    training: torch.autograd.grad does not work everywhere, for example not through
+    torch.utils.checkpoint with reentry.
     """
-    given = {name: tensor.to(device) for name, tensor in tensors.items()}
+    given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
     cotangent, mask = given.pop("cotangent"), given.pop("mask", None)
-    inputs = list(given.values())
-    learn = [only in (None, number) for number in range(len(inputs))]
+    inputs, paths = list(given.values()), meta["paths"]
+    is_counted = meta.get("counted", False)
+    learn = [meta.get("only") in (None, number) for number in range(len(inputs))]
     for tensor, learns in zip(inputs, learn, strict=True):
         tensor.requires_grad_(learns)
     masks = () if mask is None else (mask,)
@@ -42,15 +39,19 @@ def compute_vjp(
     with torch.enable_grad(), _restore_requires_grad(target, paths):
         leaves = attribute_paths.prepare_leaves(target, paths)
         _clear_gradients(target, leaves.values())
-        result = extract_tensors(target(*inputs, *masks, **apart))[output]
+        with count_held(is_counted, inputs) as held:
+            result = extract_tensors(target(*inputs, *masks, **apart))[meta["output"]]
         if [tensor.requires_grad for tensor in inputs] != learn:
             raise Refused("it changes whether its input requires a gradient")
-        if result.requires_grad:
-            _propagate(result, cotangent)
+        kept = held.count()
+        for left in reversed(range(meta.get("times", 1) if result.requires_grad else 0)):
+            _clear_gradients(target, (*inputs, *leaves.values()))
+            _propagate(result, cotangent, again=left > 0, held=held if is_counted else None)
     found = {f"input {i}": tensor.grad for i, tensor in enumerate(inputs)}
     found.update((path, leaf.grad) for path, leaf in leaves.items())
     _clear_gradients(target, leaves.values())
-    return {name: make_sendable(grad) for name, grad in found.items() if grad is not None}
+    gradients = {name: make_sendable(grad) for name, grad in found.items() if grad is not None}
+    return {"kept": kept, "held": held.most}, gradients
 
 
 def run_series(
@@ -88,13 +89,17 @@ def run_series(
     return found
 
 
-def _propagate(output: Tensor, cotangent: Tensor, *, again: bool = False) -> None:
+def _propagate(
+    output: Tensor, cotangent: Tensor, *, again: bool = False, held: HeldNumbers | None = None
+) -> None:
     """Propagate a gradient back; with `again`, keep the graph for another time.
 
-    Raises Refused if something else is changed on the way.
+    What is made on the way is counted with what is `held`. Raises Refused if something else is
+    changed on the way.
     """
     given, before = cotangent.clone(), get_random_state()
-    output.backward(given, retain_graph=again)
+    with go_on_counting(held, (given,)):
+        output.backward(given, retain_graph=again)
     if not torch.equal(given, cotangent):
         raise Refused("its backward writes into the gradient that it gets, which others need")
     if get_random_state() != before:

@@ -285,16 +285,8 @@ class ObjectHost:
     def compute_vjp(self, meta: Meta, tensors: Tensors) -> Reply:
         """Compute the gradients of sum(output * cotangent) for the inputs and at the paths."""
         target = self.objects[meta["handle"]]
-        gradients = learning.compute_vjp(
-            target,
-            meta["paths"],
-            tensors,
-            meta["device"],
-            meta["output"],
-            meta.get("only"),
-            _split_inputs(meta),
-        )
-        return {}, label_by_name(gradients)
+        counts, gradients = learning.compute_vjp(target, meta, tensors, _split_inputs(meta))
+        return counts, label_by_name(gradients)
 
     def run_series(self, meta: Meta, tensors: Tensors) -> Reply:
         """Call an object several times without reseeding, and train it between the calls."""

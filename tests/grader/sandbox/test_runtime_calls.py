@@ -288,6 +288,35 @@ def test_the_first_of_several_outputs_is_differentiated_and_the_mask_is_passed()
     assert found.inputs[0].tolist() == [1, 0]
 
 
+def test_the_numbers_that_a_backward_holds_are_counted() -> None:
+    def call(x: Tensor) -> Tensor:
+        return (x[:, None] * x).exp().sum(1)  # autograd keeps the product's exponentials
+
+    x, n = torch.ones(30), 30
+    counted = make_function(call).vjp([x], torch.ones(n), [], None, counted=True)
+    assert n * n <= counted.kept < 2 * n * n <= counted.held < 5 * n * n
+    plain = make_function(call).vjp([x], torch.ones(n), [], None)
+    assert (plain.kept, plain.held) == (0, 0)
+
+
+def test_a_graph_is_gone_through_again_and_the_last_gradients_are_given() -> None:
+    class Counting(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.times = 0
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+            ctx.times += 1
+            return gradients[0] * float(ctx.times)
+
+    module = make_function(Counting.apply)
+    for times in (1, 3):
+        [gradient] = module.vjp([torch.ones(2)], torch.ones(2), [], None, times=times).inputs
+        assert gradient is not None and gradient.tolist() == [times, times]
+
+
 # ------------------------------------------------------------------- training, loading, modes
 
 
