@@ -1,4 +1,4 @@
-"""What follows from a contract, and whether what it says fits together."""
+"""Whether what a contract says fits together."""
 
 import difflib
 import keyword
@@ -6,6 +6,15 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
+from exercises.implied_capabilities import (
+    IMPLIED,
+    ROLES,
+    TOKENS,
+    attends,
+    holds,
+    takes,
+    takes_roles,
+)
 from properties.call_form import USUAL, CacheConvention
 from properties.contract import (
     CONSTANT,
@@ -24,18 +33,14 @@ C = Capability
 
 QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
-    "kv_heads", "window", "softcap", "block", CONSTANT,
+    "kv_heads", "window", "softcap", "block", "causal", CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """what may be fixed; d_out is heads times head_dim"""
 PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate")
 """the fields of `reference.Parameters`, which imports torch"""
-TOKENS = frozenset({"x", "query", "key", "value", "context"})
-"""inputs that are tokens"""
-ROLES = ("query", "key", "value")
-"""inputs of a function that is given what is to be compared and averaged"""
-PASSED = frozenset({"block", CONSTANT})
+PASSED = frozenset({"block", "causal", CONSTANT})
 """quantities that such a function may take in a call besides"""
 INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.CLASS: (*TOKENS, "mask"),
@@ -60,88 +65,6 @@ Problem = tuple[tuple[str, ...], object, str]
 """the keys that lead to what is wrong, the wrong value if it is one of several, and what to do"""
 
 
-def _takes(*quantities: str) -> Callable[[Contract], bool]:
-    return lambda contract: any(a.quantity in quantities for a in _list_taken(contract))
-
-
-def _list_taken(contract: Contract) -> list[Argument]:
-    """Return the arguments, and the fields of a config among them."""
-    return [each for argument in contract.arguments for each in (argument, *argument.fields)]
-
-
-def _holds(name: str) -> Callable[[Contract], bool]:
-    return lambda contract: any(name in mapping.holds for mapping in contract.mappings)
-
-
-def _fixes(contract: Contract, size: str) -> bool:
-    return size in (contract.sizes or {})
-
-
-def _attends(contract: Contract) -> bool:
-    return bool({C.CAUSAL, C.FULL} & contract.capabilities)
-
-
-def _takes_mask(contract: Contract) -> bool:
-    return "mask" in contract.call
-
-
-def _takes_tokens(contract: Contract) -> bool:
-    return bool(TOKENS & set(contract.callee.call))
-
-
-def _takes_roles(contract: Contract) -> bool:
-    return contract.entry is Entry.FUNCTION and set(ROLES) <= set(contract.call)
-
-
-IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
-    C.MODULE: lambda c: c.entry is not Entry.FUNCTION,
-    C.STATELESS: lambda c: c.is_handed_parameters and _attends(c) and _takes_tokens(c),
-    C.ROLES: _takes_roles,
-    C.ALIGNED: lambda c: {C.CAUSAL, C.CROSS} <= c.capabilities,
-    C.ATTENTION: _attends,
-    C.TOKENS: _takes_tokens,
-    C.MASK: lambda c: _takes_mask(c) and not c.call_form.mask.keys_only,
-    C.ANY_MASK: lambda c: _takes_mask(c) and c.call_form == USUAL,
-    C.PADDING: lambda c: _takes_mask(c) and c.call_form.mask.keys_only,
-    C.TAKES_MASK: _takes_mask,
-    C.STATED: lambda c: True,
-    C.STRIDED: lambda c: True,
-    C.STEADY: lambda c: c.entry is not Entry.FUNCTION,
-    C.CONTEXT: lambda c: _takes("context_length", "config")(c) or _fixes(c, "context_length"),
-    C.HEADS: lambda c: (
-        _takes("heads", "config")(c) or _fixes(c, "heads") or c.call_form.axes.are_cut
-    ),
-    C.WIDTHS: lambda c: _takes_tokens(c) and not c.sizes,
-    C.PROJECTED: lambda c: bool(c.mappings),
-    C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER) and bool(c.mappings),
-    C.TRANSFER: lambda c: c.entry is Entry.TRANSFER,
-    C.BIAS: _takes("bias"),
-    C.BIAS_OPTION: _takes("bias"),
-    C.OUTPUT_PROJECTION: _holds("W_o"),
-    C.OUTPUT_BIAS: _holds("b_o"),
-    C.DROPOUT: _takes("dropout"),
-    C.WEIGHTS: lambda c: c.returns in (Returns.OUTPUT_AND_WEIGHTS, Returns.WEIGHTS_TWICE),
-    C.LOGSUMEXP: lambda c: c.returns is Returns.OUTPUT_AND_LOGSUMEXP,
-    C.BLOCKED: _takes("block"),
-    C.GROUPED: _takes("kv_heads"),
-    C.WINDOW: _takes("window"),
-    C.SOFTCAP: _takes("softcap"),
-    C.POSITIONS: lambda c: c.positions is not Positions.NONE,
-    C.CACHE: lambda c: c.call_form.cache is not None,
-    C.HANDED_CACHE: lambda c: (k := c.call_form.cache) is not None and k.reset is None,
-    C.SINKS: _holds("sinks"),
-    C.NORMALISED: lambda c: not _holds("sinks")(c),
-    C.GATED: _holds("W_gate"),
-    C.UNGATED: lambda c: not _holds("W_gate")(c),
-    C.OWN_KEYS: lambda c: not _takes("kv_heads")(c),
-    C.ANY_DISTANCE: lambda c: not _takes("window")(c),
-    C.PLACELESS: lambda c: c.positions is Positions.NONE,
-    C.UNBIASED: lambda c: c.positions is not Positions.ALIBI,
-    C.DOT_PRODUCT: lambda c: c.positions not in ROTARY and not _takes("softcap")(c),
-    C.CONFIG: _takes("config"),
-}
-"""When a capability need not be listed: the rest of the contract says it."""
-
 NEEDED: Mapping[Capability, str] = {
     C.MASK: 'write call = ["x", "mask"]',
     C.DROPOUT: "an argument must take dropout",
@@ -150,6 +73,7 @@ NEEDED: Mapping[Capability, str] = {
     C.WINDOW: "an argument must take window",
     C.SOFTCAP: "an argument must take softcap",
     C.BLOCKED: "an argument must take block",
+    C.CAUSAL_OPTION: "an argument must take causal",
     C.LOGSUMEXP: 'write returns = "output_and_logsumexp"',
     C.POSITIONS: 'write positions = "rotary" or "alibi"',
     C.WEIGHTS: 'write returns = "output_and_weights"',
@@ -160,11 +84,6 @@ NEEDED: Mapping[Capability, str] = {
     C.TRANSFER: 'write entry = "transfer"',
 }
 """What must be there for a capability that is never true without."""
-
-
-def complete_capabilities(contract: Contract) -> frozenset[Capability]:
-    """Return the capabilities that are listed, and those that follow from the rest."""
-    return contract.capabilities | {each for each, follows in IMPLIED.items() if follows(contract)}
 
 
 def find_problems(contract: Contract) -> Iterator[Problem]:
@@ -199,6 +118,10 @@ def suggest(name: object, known: Collection[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
 
 
+def _takes_blocks_of_roles(contract: Contract) -> bool:
+    return takes_roles(contract) and takes("block")(contract)
+
+
 def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text)
 
@@ -211,7 +134,7 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
             "full",
             "`causal` hides later tokens, which `full` shows to every token: leave one out",
         )
-    if not _attends(contract) and _holds("W_q")(contract):
+    if not attends(contract) and holds("W_q")(contract):
         yield (
             ("capabilities",),
             None,
@@ -221,20 +144,31 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
         if each in listed and not IMPLIED[each](contract):
             name = each.name.lower()
             yield ("capabilities",), name, f"`{name}` says that there is such a thing: {needed}"
-    if C.BIAS in listed and not _holds("b_q")(contract) and not _holds("b_v")(contract):
+    if C.RECOMPUTED in listed and not (_takes_blocks_of_roles(contract) and C.CROSS in listed):
+        text = (
+            "`recomputed` is said of a `cross` function of query, key and value that takes `block`"
+        )
+        yield ("capabilities",), "recomputed", text
+    if C.BIAS in listed and not holds("b_q")(contract) and not holds("b_v")(contract):
         yield ("capabilities",), "bias", "`bias` needs parameters that hold b_q, b_k and b_v"
 
 
 def _check_arguments(contract: Contract) -> Iterator[Problem]:
-    passed = _takes_roles(contract) and {a.quantity for a in contract.arguments} <= PASSED
+    passed = takes_roles(contract) and {a.quantity for a in contract.arguments} <= PASSED
     if contract.arguments and contract.entry in (Entry.FUNCTION, Entry.TRANSFER) and not passed:
         yield (
             ("arguments",),
             None,
             "these are of a constructor; what a function takes is its `call`",
         )
-    if _takes("block")(contract) and not _takes_roles(contract):
+    if takes("block")(contract) and not _takes_blocks_of_roles(contract):
         yield ("arguments",), None, "only a function of query, key and value takes a block's size"
+    full_roles = takes_roles(contract) and C.FULL in contract.capabilities
+    if takes("causal")(contract) and not full_roles:
+        text = (
+            "only a `full` function of query, key and value takes whether later tokens are hidden"
+        )
+        yield ("arguments",), None, text
     for argument in contract.arguments:
         yield from _check_argument(argument, ("arguments", argument.name))
         for field in argument.fields:
@@ -395,5 +329,5 @@ def _check_positions(contract: Contract) -> Iterator[Problem]:
         yield ("positions",), None, text
     if contract.has(C.CROSS) and contract.positions is not Positions.NONE:
         yield ("positions",), None, "two sequences have no common positions: leave it out"
-    if _takes("window")(contract) and C.CAUSAL not in contract.capabilities:
+    if takes("window")(contract) and C.CAUSAL not in contract.capabilities:
         yield ("arguments",), None, "a window ends at the token itself: list `causal`, too"

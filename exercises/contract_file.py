@@ -14,7 +14,7 @@
 The keys are the fields of `Exercise` and `Contract`, and the type of a field says what may be
 written: a field that is added there is a key here. `parameters` are the contract's mappings.
 Members of an enumeration are written in small letters. What follows from the rest need not be
-listed among the capabilities: see `exercises.contract_checks`.
+listed among the capabilities: see `exercises.implied_capabilities`.
 """
 
 import functools
@@ -30,14 +30,13 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from exercises.contract_checks import (
-    ROLES,
     Problem,
-    complete_capabilities,
     find_problems,
     find_wrongly_waived,
     suggest,
 )
 from exercises.exercise import BadContract, Exercise
+from exercises.implied_capabilities import ROLES, complete_capabilities
 from exercises.toml_lines import Place, Table, parse, read_text
 from properties.call_form import USUAL, CallForm
 from properties.contract import Argument, Capability, Contract, Entry

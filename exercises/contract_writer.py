@@ -2,7 +2,7 @@
 
 What is written is what differs from the defaults, so a file says as little as one written by hand.
 Loading it gives an equal contract, if that has all the capabilities that follow from it
-(`exercises.contract_checks`): those are not written.
+(`exercises.implied_capabilities`): those are not written.
 """
 
 import json
@@ -13,9 +13,9 @@ from dataclasses import MISSING, Field, dataclass, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
-from exercises.contract_checks import IMPLIED
 from exercises.contract_file import expect_call_form, list_fields
 from exercises.exercise import Exercise
+from exercises.implied_capabilities import IMPLIED
 from properties.contract import Argument, Contract
 from properties.parameter_mapping import ParameterMapping
 from properties.size_rules import SizeRules

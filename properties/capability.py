@@ -55,5 +55,7 @@ class Capability(Enum):
     ALIGNED = auto()  # ... which are the last of those tokens, and see none that is later
     BLOCKED = auto()  # keys are computed in blocks
     LOGSUMEXP = auto()  # returns the log-sum-exp of the scores
+    RECOMPUTED = auto()  # its backward computes the weights once more, block by block
+    CAUSAL_OPTION = auto()  # whether later tokens are hidden is said in each call
     ROLES = auto()  # it is a function that takes queries, keys and values apart
     STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts

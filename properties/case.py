@@ -76,6 +76,8 @@ class Case:
     """the largest size of a score; 0 for no limit"""
     block: int = 0
     """how many keys are computed at a time; 0 where the number is left open"""
+    causal: bool = False
+    """whether later tokens are hidden, where that is an option"""
     bias: bool = False
     dropout: float = 0.0
     sharpness: int = 1
@@ -114,6 +116,7 @@ class Case:
                 (f"window={self.window}", self.window),
                 (f"softcap={self.softcap:g}", self.softcap),
                 (f"block={self.block}", self.block),
+                ("causal", self.causal),
                 ("bias", self.bias),
                 (f"dropout={self.dropout:g}", self.dropout),
                 (self.content.value, self.content is not InputContent.NORMAL),

@@ -66,6 +66,7 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.WINDOW, "window", 0),
     (Capability.SOFTCAP, "softcap", 0.0),
     (Capability.BLOCKED, "block", 0),
+    (Capability.CAUSAL_OPTION, "causal", False),
     (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
 )
 """The value that a field of a case is fixed to where a contract lacks a capability."""

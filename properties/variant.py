@@ -22,9 +22,14 @@ def find_visible(
     """
     if contract.has(Capability.WINDOW):
         return sliding_window_mask(tokens, case.window, device=device)
-    if contract.has(Capability.CAUSAL):
+    if hides_later_tokens(contract, case):
         return causal_lower_right_mask(tokens, keys or tokens, device=device)
     return None if mask is None else to_bool_mask(mask)
+
+
+def hides_later_tokens(contract: Contract, case: Case) -> bool:
+    """Return whether no token sees a later one: always, or because the case says so."""
+    return contract.has(Capability.CAUSAL) or case.causal
 
 
 def get_variant(contract: Contract, case: Case) -> Variant:

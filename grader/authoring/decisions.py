@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from exercises.contract_checks import complete_capabilities
 from exercises.contract_file import USUAL_CALLS
+from exercises.implied_capabilities import complete_capabilities
 from properties.call_form import USUAL
 from properties.contract import CONSTANT, Argument, Capability, Contract
 

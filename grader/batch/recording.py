@@ -258,7 +258,7 @@ def compute_query_id(query: Query) -> QueryId:
 def _hash_content(case: Case, x: Tensor, parameters: Parameters, mask: Tensor | None) -> bytes:
     """Return a hash of what an exact answer depends on."""
     names, tensors = zip(*parameters.items(), strict=True)
-    own = case.group, case.window, case.softcap
+    own = case.group, case.window, case.softcap, case.causal
     sizes = repr((case.heads, case.head_dim, *own, case.dtype, names))
     return _hash_parts(sizes, hash_tensors(x, mask, *tensors))
 

@@ -32,7 +32,7 @@ HINT = "at which key does query i stand, if there are more keys?"
 aligned_property = functools.partial(
     PropertyFamily(PropertyGroup.MASK, FORM),
     C.ALIGNED,
-    on=UNMASKED,
+    on=compose(UNMASKED, with_values(causal=True)),
     after=(keys_and_values_come_from_their_own_tokens,),
 )
 

@@ -34,6 +34,7 @@ class Asked:
     projected: bool
     heads: bool
     causal: bool
+    causal_option: bool
     masked: bool
     finished: bool
     """by an output layer"""
@@ -55,6 +56,7 @@ def read_contract(contract: Contract) -> Asked:
         projected=contract.has(Capability.PROJECTED),
         heads=contract.has(Capability.HEADS),
         causal=contract.has(Capability.CAUSAL),
+        causal_option=contract.has(Capability.CAUSAL_OPTION),
         masked=contract.has(Capability.CAUSAL) or contract.has(Capability.MASK),
         finished=contract.has(Capability.OUTPUT_PROJECTION),
         dropout=contract.has(Capability.DROPOUT),

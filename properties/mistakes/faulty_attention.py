@@ -30,7 +30,7 @@ from reference import Parameters
 NAME, SOURCE, TARGET = "Attention", "Source", "Target"
 QUANTITIES = (
     "d_in", "d_out", "heads", "context_length", "bias", "dropout", "kv_heads", "window", "softcap",
-    "block",
+    "block", "causal",
 )  # fmt: skip
 OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """what is about the form of a submission, which the module does not share"""

@@ -8,7 +8,7 @@ from properties.case import Case
 from properties.contract import Capability, Contract, Returns
 from properties.mistakes.pipeline import CORRECT, WITHOUT_ATTENTION, AttentionInputs, Pipeline
 from properties.oracle import get_scale
-from properties.variant import get_variant
+from properties.variant import get_variant, hides_later_tokens
 from reference import Parameters
 
 WANTED = {
@@ -44,7 +44,7 @@ def make_attention_inputs(
         may_attend=may_attend,
         scale=get_scale(contract, case),
         context_length=case.context_length,
-        causal=contract.has(Capability.CAUSAL),
+        causal=hides_later_tokens(contract, case),
         wanted=get_wanted(contract),
         variant=get_variant(contract, case),
         window=case.window,

@@ -220,13 +220,19 @@ def collect_cross_samples(harness: Harness, device: str) -> list[Sample]:
     """Collect cases in which one sequence attends to another, if the contract permits it."""
     if not harness.contract.has(Capability.CROSS):
         return []
-    samples = []
-    aligned = harness.contract.has(Capability.ALIGNED)
+    return [
+        sample
+        for causal in (False, True)[: 1 + harness.contract.has(Capability.CAUSAL_OPTION)]
+        for sample in _iter_cross_samples(harness, device, causal=causal)
+    ]
+
+
+def _iter_cross_samples(harness: Harness, device: str, *, causal: bool) -> Iterator[Sample]:
+    aligned = causal or harness.contract.has(Capability.CAUSAL)
     for case, longer in zip(CASES, ALIGNED_LENGTHS if aligned else OTHER_LENGTHS, strict=False):
-        drawn = replace(case, mask_form=MaskForm.NONE, device=device)
+        drawn = replace(case, mask_form=MaskForm.NONE, device=device, causal=causal)
         context = harness.create_context(harness.contract.fit(drawn))
-        samples.append(_make_sample(context, others=_make_others(context, longer)))
-    return samples
+        yield _make_sample(context, others=_make_others(context, longer))
 
 
 def collect_padding_samples(harness: Harness, device: str) -> list[Sample]:

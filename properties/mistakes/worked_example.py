@@ -199,6 +199,16 @@ def _choose_roundest(examples: Iterator[WorkedExample]) -> WorkedExample | None:
 def _iter_examples(
     asked: Asked, mistake: Mistake, overrides: StepOverrides, base: Pipeline
 ) -> Iterator[WorkedExample]:
+    yield from _iter_examples_in_mode(asked, mistake, overrides, base)
+    if asked.causal_option:
+        hidden = replace(asked, causal=True, masked=True)
+        for each in _iter_examples_in_mode(hidden, mistake, overrides, base):
+            yield replace(each, sizes=f"{each.sizes}, causal")
+
+
+def _iter_examples_in_mode(
+    asked: Asked, mistake: Mistake, overrides: StepOverrides, base: Pipeline
+) -> Iterator[WorkedExample]:
     finishes = "finish" in overrides and asked.finished
     faulty = base.override(overrides)
     stages = ROTARY_STAGES if asked.variant.rotary else STAGES

@@ -9,10 +9,10 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from exercises import ALL, Exercise
-from exercises.contract_checks import complete_capabilities
 from exercises.contract_file import read_exercise
 from exercises.contract_writer import write_contract
 from exercises.exercise import BadContract
+from exercises.implied_capabilities import complete_capabilities
 from properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
 from properties.contract import CONSTANT, Argument, Capability, Contract, Returns
 from properties.parameter_mapping import Packing, ParameterMapping

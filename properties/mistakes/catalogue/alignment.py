@@ -30,3 +30,11 @@ ALIGNMENT: Sequence[Mistake] = (
         LINE,
     ).simulated_by(permit=alignment.begun_at(lambda before: 2 * before)),
 )
+
+OPTION: Sequence[Mistake] = (
+    define_mistake(
+        "always_causal",
+        "Later tokens are hidden in every call, also where `causal` is False.",
+        LINE,
+    ).simulated_by(permit=alignment.always_aligned),
+)

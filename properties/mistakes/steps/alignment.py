@@ -8,18 +8,27 @@ from torch import Tensor
 from properties.mistakes.pipeline import PipelineState
 
 
-def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor]:
+def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | None]:
     """Let the first query stand at another place, from the number of keys before its own."""
 
-    def permit(s: PipelineState) -> Tensor:
+    def permit(s: PipelineState) -> Tensor | None:
+        if not s.inputs.causal:
+            return s.inputs.may_attend
         everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
         return everything.tril(place(s.inputs.earlier))
 
     return permit
 
 
-def among_themselves(s: PipelineState) -> Tensor:
+def always_aligned(s: PipelineState) -> Tensor:
+    """The queries are the last tokens, whether that is asked for or not."""
+    everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
+    return everything.tril(s.inputs.keys - s.inputs.tokens)
+
+
+def among_themselves(s: PipelineState) -> Tensor | None:
     """The queries see each other as they should, and no key before."""
     seen = begun_at(lambda before: before)(s)
-    seen[:, : s.inputs.earlier] = False
+    if seen is not None:
+        seen[:, : s.inputs.earlier] = False
     return seen

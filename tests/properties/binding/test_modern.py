@@ -2,7 +2,7 @@
 
 import pytest
 
-from exercises.contract_checks import IMPLIED
+from exercises.implied_capabilities import IMPLIED
 from properties.binding.binding import Binding, NotBound
 from properties.binding.describe import describe_attention, list_assumptions
 from properties.binding.signature import Signature

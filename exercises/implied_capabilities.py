@@ -1,0 +1,110 @@
+"""The capabilities that follow from the rest of a contract, so that none of them is listed."""
+
+from collections.abc import Callable, Mapping
+
+from properties.call_form import USUAL
+from properties.contract import ROTARY, Argument, Capability, Contract, Entry, Positions, Returns
+
+C = Capability
+
+TOKENS = frozenset({"x", "query", "key", "value", "context"})
+"""inputs that are tokens"""
+ROLES = ("query", "key", "value")
+"""inputs of a function that is given what is to be compared and averaged"""
+
+
+def takes(*quantities: str) -> Callable[[Contract], bool]:
+    """Return whether an argument takes one of these quantities, as a question to a contract."""
+    return lambda contract: any(a.quantity in quantities for a in _list_taken(contract))
+
+
+def _list_taken(contract: Contract) -> list[Argument]:
+    """Return the arguments, and the fields of a config among them."""
+    return [each for argument in contract.arguments for each in (argument, *argument.fields)]
+
+
+def holds(name: str) -> Callable[[Contract], bool]:
+    """Return whether a parameter holds the one of this name, as a question to a contract."""
+    return lambda contract: any(name in mapping.holds for mapping in contract.mappings)
+
+
+def _fixes(contract: Contract, size: str) -> bool:
+    return size in (contract.sizes or {})
+
+
+def attends(contract: Contract) -> bool:
+    """Return whether softmax is involved."""
+    return bool({C.CAUSAL, C.FULL} & contract.capabilities)
+
+
+def _may_hide_later_tokens(contract: Contract) -> bool:
+    return C.CAUSAL in contract.capabilities or takes("causal")(contract)
+
+
+def _takes_mask(contract: Contract) -> bool:
+    return "mask" in contract.call
+
+
+def _takes_tokens(contract: Contract) -> bool:
+    return bool(TOKENS & set(contract.callee.call))
+
+
+def takes_roles(contract: Contract) -> bool:
+    """Return whether it is a function of queries, keys and values."""
+    return contract.entry is Entry.FUNCTION and set(ROLES) <= set(contract.call)
+
+
+IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
+    C.MODULE: lambda c: c.entry is not Entry.FUNCTION,
+    C.STATELESS: lambda c: c.is_handed_parameters and attends(c) and _takes_tokens(c),
+    C.ROLES: takes_roles,
+    C.ALIGNED: lambda c: C.CROSS in c.capabilities and _may_hide_later_tokens(c),
+    C.ATTENTION: attends,
+    C.TOKENS: _takes_tokens,
+    C.MASK: lambda c: _takes_mask(c) and not c.call_form.mask.keys_only,
+    C.ANY_MASK: lambda c: _takes_mask(c) and c.call_form == USUAL,
+    C.PADDING: lambda c: _takes_mask(c) and c.call_form.mask.keys_only,
+    C.TAKES_MASK: _takes_mask,
+    C.STATED: lambda c: True,
+    C.STRIDED: lambda c: True,
+    C.STEADY: lambda c: c.entry is not Entry.FUNCTION,
+    C.CONTEXT: lambda c: takes("context_length", "config")(c) or _fixes(c, "context_length"),
+    C.HEADS: lambda c: (
+        takes("heads", "config")(c) or _fixes(c, "heads") or c.call_form.axes.are_cut
+    ),
+    C.WIDTHS: lambda c: _takes_tokens(c) and not c.sizes,
+    C.PROJECTED: lambda c: bool(c.mappings),
+    C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER) and bool(c.mappings),
+    C.TRANSFER: lambda c: c.entry is Entry.TRANSFER,
+    C.BIAS: takes("bias"),
+    C.BIAS_OPTION: takes("bias"),
+    C.OUTPUT_PROJECTION: holds("W_o"),
+    C.OUTPUT_BIAS: holds("b_o"),
+    C.DROPOUT: takes("dropout"),
+    C.WEIGHTS: lambda c: c.returns in (Returns.OUTPUT_AND_WEIGHTS, Returns.WEIGHTS_TWICE),
+    C.LOGSUMEXP: lambda c: c.returns is Returns.OUTPUT_AND_LOGSUMEXP,
+    C.BLOCKED: takes("block"),
+    C.CAUSAL_OPTION: takes("causal"),
+    C.GROUPED: takes("kv_heads"),
+    C.WINDOW: takes("window"),
+    C.SOFTCAP: takes("softcap"),
+    C.POSITIONS: lambda c: c.positions is not Positions.NONE,
+    C.CACHE: lambda c: c.call_form.cache is not None,
+    C.HANDED_CACHE: lambda c: (k := c.call_form.cache) is not None and k.reset is None,
+    C.SINKS: holds("sinks"),
+    C.NORMALISED: lambda c: not holds("sinks")(c),
+    C.GATED: holds("W_gate"),
+    C.UNGATED: lambda c: not holds("W_gate")(c),
+    C.OWN_KEYS: lambda c: not takes("kv_heads")(c),
+    C.ANY_DISTANCE: lambda c: not takes("window")(c),
+    C.PLACELESS: lambda c: c.positions is Positions.NONE,
+    C.UNBIASED: lambda c: c.positions is not Positions.ALIBI,
+    C.DOT_PRODUCT: lambda c: c.positions not in ROTARY and not takes("softcap")(c),
+    C.CONFIG: takes("config"),
+}
+"""When a capability need not be listed: the rest of the contract says it."""
+
+
+def complete_capabilities(contract: Contract) -> frozenset[Capability]:
+    """Return the capabilities that are listed, and those that follow from the rest."""
+    return contract.capabilities | {each for each, follows in IMPLIED.items() if follows(contract)}
