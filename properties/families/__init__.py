@@ -13,6 +13,7 @@ from properties import peculiarity
 from properties.contract import Contract
 from properties.families import (
     alignment,
+    backward,
     batch,
     contract,
     cross,
@@ -43,8 +44,8 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding, decoding,
-    variants, weights, sinks, scale, heads, gradients, alignment, online, gates, dropout,
-    dropped_pairs, training, precision, device, initialisation,
+    variants, weights, sinks, scale, heads, gradients, alignment, online, backward, gates,
+    dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ CORRECT = (it_equals_the_equation,)
 SOME_TOKENS = at_least(tokens=5)
 DISTANCE = 4000.0
 """between scores, so that the exponential of one relative to the other vanishes"""
-MANY = with_values(batch=1, tokens=64, context_length=64, d_in=2, heads=1, head_dim=2, block=32)
+MANY = with_values(batch=1, tokens=64, context_length=64, d_in=2, heads=1, head_dim=2, block=16)
 """so many queries that their scores outnumber all else, with keys enough for many blocks"""
 MANY_KEYS = 512
 
@@ -89,7 +89,7 @@ def blocks_may_be_far_above_or_below_others(context: LiveContext) -> None:
     case = context.case
     half = case.tokens // 2
     for first, last in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (1, 1)):
-        query, key, value = _place(context, torch.tensor([first] * half + [last] * half))
+        query, key, value = place_far_apart(context, torch.tensor([first] * half + [last] * half))
         expected = _compute_expected(context, query, (key, value))
         for block in (1, 2, half, 2 * half):
             other = context.with_case(replace(case, block=block))
@@ -191,7 +191,7 @@ def _spread(per_head: Tensor, heads: int, context: CaseContext) -> Tensor:
     return per_head.transpose(1, 2).repeat_interleave(context.case.head_dim, dim=2)
 
 
-def _place(context: CaseContext, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def place_far_apart(context: CaseContext, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries, keys and values whose scores are that many distances above zero or below.
 
     The first number of each head is what sets the level; the others are as they were drawn.

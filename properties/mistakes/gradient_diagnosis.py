@@ -3,22 +3,29 @@
 The gradients of a few cases are compared with those of every mistake of
 `properties.mistakes.catalogue.gradients`. A mistake is named only if it explains each of them up to
 rounding, of the input and of every weight, for each result. No gradient at all counts as zero.
+
+A function of queries, keys and values is given other tokens for each of them, whose gradients are
+compared apart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from properties.case import Case
+from properties.cases.case_tensors import make_other_tokens
 from properties.contract import Capability, Returns
+from properties.gradient_oracle import ROLES
 from properties.harness.harness import Harness, LiveContext
+from properties.mistakes.catalogue.backward import BACKWARD
 from properties.mistakes.catalogue.gradients import GRADIENTS
 from properties.mistakes.catalogue.mistake import Mistake
-from properties.mistakes.pipeline import AttentionInputs, Pipeline, run_pipeline
+from properties.mistakes.pipeline import SHAPE_ERRORS, AttentionInputs, Pipeline, run_pipeline
 from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
 from properties.tolerance import PRECISIONS
+from properties.violation import Status, SubmissionFailed
 from reference import Parameters
 
 CASES = (
@@ -27,6 +34,8 @@ CASES = (
     Case(batch=3, tokens=4, context_length=5, d_in=3, head_dim=3, bias=True, seed=2023),
 )
 """All have several tokens: a single one has a weight of one, whatever its query and key are."""
+LONGER = (0, 3, 0)
+"""so many keys more than queries a function of these is given in each of them"""
 
 Gradients = Mapping[str, Tensor | None]
 
@@ -44,16 +53,27 @@ class GradientSample:
 
     def is_explained_by(self, pipeline: Pipeline) -> bool:
         """Whether a pipeline has these gradients, up to rounding."""
-        right, other = self._compute(self.base), self._compute(pipeline)
+        try:
+            right, other = self._compute(self.base), self._compute(pipeline)
+        except SHAPE_ERRORS:
+            return False
         largest = max(float(t.abs().max()) for t in right.values() if t.numel())
         tolerance = 2**14 * PRECISIONS["float64"].u * largest
         return all(_is_close(self.own.get(name), t, tolerance) for name, t in other.items())
 
-    def _compute(self, pipeline: Pipeline) -> dict[str, Tensor]:
+    def _make_leaves(self) -> tuple[dict[str, Tensor], AttentionInputs]:
+        """Return what has a gradient, by name, and inputs that are made of it."""
+        if self.inputs.others:
+            query, key, value = made = [_copy(t) for t in self.inputs.sources]
+            apart = replace(self.inputs, x=query, others=(key, value))
+            return dict(zip(ROLES, made, strict=True)), apart
         held = {"x": self.inputs.x, **dict(self.inputs.parameters.items())}
-        leaves = {name: t.detach().clone().requires_grad_() for name, t in held.items()}
+        leaves = {name: _copy(t) for name, t in held.items()}
         parameters = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
-        inputs = replace(self.inputs, x=leaves["x"], parameters=parameters)
+        return leaves, replace(self.inputs, x=leaves["x"], parameters=parameters)
+
+    def _compute(self, pipeline: Pipeline) -> dict[str, Tensor]:
+        leaves, inputs = self._make_leaves()
         with torch.enable_grad():
             result = run_pipeline(pipeline, inputs).answer[self.result]
             if not result.requires_grad:
@@ -62,6 +82,10 @@ class GradientSample:
                 result, list(leaves.values()), self.cotangent, materialize_grads=True
             )
         return dict(zip(leaves, found, strict=True))
+
+
+def _copy(t: Tensor) -> Tensor:
+    return t.detach().clone().requires_grad_()
 
 
 def _is_close(own: Tensor | None, other: Tensor, tolerance: float) -> bool:
@@ -91,8 +115,7 @@ def diagnose_gradients(harness: Harness, device: str) -> GradientMistake | None:
     contract = harness.contract
     if contract.returns is Returns.WEIGHTS_TWICE or not contract.has(Capability.TOKENS):
         return None
-    cases = dict.fromkeys(contract.fit(replace(case, device=device)) for case in CASES)
-    samples = [s for case in cases for s in _collect_samples(harness.create_context(case))]
+    samples = [*_iter_samples(harness, device)]
     base = get_correct_pipeline(contract)
     if not samples or all(sample.is_explained_by(base) for sample in samples):
         return None
@@ -104,7 +127,51 @@ def diagnose_gradients(harness: Harness, device: str) -> GradientMistake | None:
 
 
 def _select_mistakes(harness: Harness) -> Sequence[Mistake]:
-    return [mistake for mistake in GRADIENTS if mistake.applies_to(harness.contract)]
+    contract = harness.contract
+    known = (*GRADIENTS, *(BACKWARD if contract.has(Capability.RECOMPUTED) else ()))
+    return [mistake for mistake in known if mistake.applies_to(contract)]
+
+
+def _iter_samples(harness: Harness, device: str) -> Iterator[GradientSample]:
+    contract = harness.contract
+    fitted = [contract.fit(replace(case, device=device)) for case in CASES]
+    if not contract.has(Capability.ROLES, Capability.CROSS):
+        for case in dict.fromkeys(fitted):
+            yield from _collect_samples(harness.create_context(case))
+        return
+    for causal in (False, True)[: 1 + contract.has(Capability.CAUSAL_OPTION)]:
+        for case, longer in zip(fitted, LONGER, strict=True):
+            yield from _collect_samples_of_roles(
+                harness.create_context(replace(case, causal=causal)), longer
+            )
+
+
+def _collect_samples_of_roles(context: LiveContext, longer: int) -> Iterator[GradientSample]:
+    """Yield what queries, keys and values get that are other tokens each; nothing on a crash.
+
+    A matrix that is not transposed fits where there are as many queries as keys.
+    """
+    case, contract = context.case, context.contract
+    others = make_other_tokens(case, contract, case.tokens + longer)
+    visible = context.may_attend(case.tokens, None, case.tokens + longer)
+    inputs = make_attention_inputs(contract, case, context.x, context.parameters, visible, others)
+    base = get_correct_pipeline(contract)
+    context.adapter.set(context.parameters)
+    for result, tensor in enumerate(run_pipeline(base, inputs).answer):
+        cotangent = _draw_cotangent(case, result, tensor)
+        try:
+            found = context.adapter.vjp_apart(inputs.sources, cotangent, output=result)
+        except SubmissionFailed as failure:
+            if failure.status is Status.CRASHED:
+                return
+            raise
+        own = dict(zip(ROLES, found, strict=True))
+        yield GradientSample(inputs, base, result, cotangent, own)
+
+
+def _draw_cotangent(case: Case, result: int, like: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(case.seed + result)
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64)
 
 
 def _collect_samples(context: LiveContext) -> list[GradientSample]:
@@ -115,8 +182,7 @@ def _collect_samples(context: LiveContext) -> list[GradientSample]:
     context.adapter.set(context.parameters)
     samples = []
     for result, tensor in enumerate(run_pipeline(base, inputs).answer):
-        generator = torch.Generator().manual_seed(case.seed + result)
-        cotangent = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        cotangent = _draw_cotangent(case, result, tensor)
         own = context.adapter.vjp(context.x, cotangent, context.mask, result)
         samples.append(GradientSample(inputs, base, result, cotangent, own))
     return samples

@@ -6,7 +6,8 @@ indistinguishable, the first is reported.
 """
 
 from properties.contract import Capability
-from properties.mistakes.catalogue.alignment import ALIGNMENT
+from properties.mistakes.catalogue.alignment import ALIGNMENT, OPTION
+from properties.mistakes.catalogue.backward import BACKWARD
 from properties.mistakes.catalogue.blocks import BLOCKS, LOGSUMEXP
 from properties.mistakes.catalogue.dropout import DROPOUT
 from properties.mistakes.catalogue.gates import GATES
@@ -34,6 +35,7 @@ DETERMINISTIC = (
 OF_SOME_CONTRACTS = (
     *require(Capability.CROSS, SOURCES),
     *require(Capability.ALIGNED, ALIGNMENT),
+    *require(Capability.CAUSAL_OPTION, OPTION),
     *require(Capability.BLOCKED, BLOCKS),
     *require(Capability.LOGSUMEXP, LOGSUMEXP),
     *require(Capability.WINDOW, WINDOWS),
@@ -52,12 +54,14 @@ ALL = (
     *GATES,
     *NUMBERS,
     *GRADIENTS,
+    *BACKWARD,
     *DROPOUT,
 )
 
 __all__ = [
     "ALIBI",
     "ALL",
+    "BACKWARD",
     "DETERMINISTIC",
     "DROPOUT",
     "GATES",

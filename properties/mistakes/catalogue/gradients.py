@@ -19,6 +19,13 @@ GRADIENTS: Sequence[Mistake] = (
         "returned_weights_detached",
         "No gradient flows through the weights that are returned: they are detached.",
         CUT,
+        unless=Capability.LOGSUMEXP,
+    ).simulated_by(change_returned(1, gradients.cut)),
+    define_rare_mistake(
+        "logsumexp_detached",
+        "No gradient flows through the log-sum-exp that is returned: it is detached.",
+        CUT,
+        needs=Capability.LOGSUMEXP,
     ).simulated_by(change_returned(1, gradients.cut)),
     define_rare_mistake(
         "context_detached",

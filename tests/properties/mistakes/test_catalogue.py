@@ -12,6 +12,7 @@ from torch import Tensor
 from properties.mistakes.catalogue import (
     ALIBI,
     ALL,
+    BACKWARD,
     DETERMINISTIC,
     DROPOUT,
     GATES,
@@ -49,7 +50,7 @@ ALIKE = {
 ASKED_APART = {frozenset({"distances_not_used", "scores_not_limited"})}
 """mistakes that are the same, and never tried on the same submission"""
 WITHOUT_LINE = {"one_head_repeated", "batch_and_heads_confused", "bias_missing"} | {
-    m.name for m in (*ROTARY, *ALIBI, *BLOCKS)
+    m.name for m in (*ROTARY, *ALIBI, *BLOCKS, *BACKWARD)
 }
 """mistakes that can stand in several lines, none of which can be told from the others"""
 

@@ -25,6 +25,7 @@ MASKED = restate(BY_SLUG["masked_multi_head"].contract)
 CAUSAL = restate(BY_SLUG["multi_head_attention"].contract)
 LINEAR = restate(BY_SLUG["linear_layer"].contract)
 SINKS = restate(BY_SLUG["attention_sink"].contract)
+SUMMED = restate(BY_SLUG["online_softmax"].contract)
 GATED = restate(BY_SLUG["gated_attention"].contract)
 
 
@@ -38,7 +39,7 @@ def make_harness(contract: Contract, computation: Computation) -> Harness:
 def test_what_is_cut_is_named_and_its_numbers_are_right(mistake: Mistake) -> None:
     for overrides in mistake.variants:
         pipeline = CORRECT.override(overrides)
-        needed = {Capability.SINKS: SINKS, Capability.GATED: GATED}
+        needed = {Capability.SINKS: SINKS, Capability.GATED: GATED, Capability.LOGSUMEXP: SUMMED}
         asked = MASKED if mistake.needs is None else needed.get(mistake.needs, MASKED)
         found = diagnose(make_harness(asked, Computation((pipeline,))))
         assert [each.mistake.name for each in found] == [mistake.name]

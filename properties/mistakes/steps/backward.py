@@ -1,0 +1,273 @@
+"""Faulty backwards of attention that is right on the way forward.
+
+The right one, by algorithm 4 of Dao et al. 2022 (arXiv:2205.14135), with P the weights, O the
+output, dO its gradient, and D = rowsum(dO ∘ O), which is the mean of dP by the weights:
+
+    dV = Pᵀ dO,  dP = dO Vᵀ,  dS = P ∘ (dP - D),  dQ = scale dS K,  dK = scale dSᵀ Q
+
+Each function here takes the place of one of these.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
+from properties.mistakes.steps.blocks import softmax_of_each_block
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What a backward starts from: all of the forward, and the gradient of what the heads give."""
+
+    state: PipelineState
+    d_output: Tensor  # batch heads queries head_dim
+
+    @property
+    def weights(self) -> Tensor:
+        """P."""
+        return self.state.applied_weights
+
+    @property
+    def d_weights(self) -> Tensor:
+        """The gradient of P: dP."""
+        return self.d_output @ self.state.value.mT
+
+    @property
+    def scale(self) -> float:
+        return self.state.inputs.scale
+
+    @property
+    def block(self) -> int:
+        return self.state.inputs.block or max(self.weights.shape[-2:])
+
+    def number_blocks(self, axis: int) -> Tensor:
+        """Return the number of the block of each query (axis -2) or key (axis -1)."""
+        return torch.arange(self.weights.shape[axis]) // self.block
+
+
+Part = Callable[[Known], Tensor]
+Finish = Callable[[Known, Tensor, Tensor], QKVTensors]
+"""From the weights and the gradient of the scores to the gradients of query, key and value."""
+
+
+# ------------------------------------------------------------------------------- the right one
+
+
+def own_weights(k: Known) -> Tensor:
+    return k.weights
+
+
+def own_mean(k: Known) -> Tensor:
+    return (k.weights * k.d_weights).sum(-1, keepdim=True)
+
+
+def into_scores(k: Known, weights: Tensor, mean: Tensor) -> Tensor:
+    return weights * (k.d_weights - mean)
+
+
+def products(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
+    query, key, _ = k.state.shared
+    return (
+        k.scale * d_scores @ key,
+        k.scale * d_scores.mT @ query,
+        weights.mT @ k.d_output,
+    )
+
+
+class _WithBackward(torch.autograd.Function):
+    """The average of the values, with a backward of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, state: PipelineState, propagate: Any, *roles: Tensor) -> Tensor:
+        ctx.state, ctx.propagate = state, propagate
+        return state.applied_weights @ roles[2]
+
+    @staticmethod
+    def backward(ctx: Any, *d_outputs: Tensor) -> Any:
+        return None, None, *ctx.propagate(Known(ctx.state, d_outputs[0]))
+
+
+def with_backward(
+    weights: Part = own_weights,
+    mean: Part = own_mean,
+    slope: Callable[[Known, Tensor, Tensor], Tensor] = into_scores,
+    finish: Finish = products,
+    begin: Callable[[Tensor], Tensor] = torch.clone,
+) -> StepOverrides:
+    """Return the override by which heads give what they should, with another backward."""
+
+    def propagate(given: Known) -> QKVTensors:
+        k = replace(given, d_output=begin(given.d_output))
+        used = weights(k)
+        return finish(k, used, slope(k, used, mean(k)))
+
+    def mix(s: PipelineState) -> Tensor:
+        mixed: Tensor = _WithBackward.apply(s, propagate, *s.shared)  # type: ignore[no-untyped-call]
+        return mixed
+
+    return {"mix": mix}
+
+
+# ------------------------------------------------------------------------------- weights
+
+
+def times_exponential_of_maximum(k: Known) -> Tensor:
+    """The maximum is missing in the log-sum-exp that is subtracted."""
+    return k.weights * k.state.masked_scores.amax(-1, keepdim=True).exp()
+
+
+def times_sum(k: Known) -> Tensor:
+    """The maximum is subtracted and not the log-sum-exp."""
+    scores = k.state.masked_scores
+    return (scores - scores.amax(-1, keepdim=True)).exp()
+
+
+def without_mask(k: Known) -> Tensor:
+    """Scores that were hidden on the way forward are not on the way back."""
+    return (k.state.scores - k.state.masked_scores.logsumexp(-1, keepdim=True)).exp()
+
+
+def masked_at_the_top_left(k: Known) -> Tensor:
+    """Scores are computed once more with a mask that begins at the first key."""
+    scores = k.state.scores
+    if k.state.inputs.causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
+    return (scores - k.state.masked_scores.logsumexp(-1, keepdim=True)).exp()
+
+
+def of_unscaled_scores(k: Known) -> Tensor:
+    """Scores are not scaled when they are computed once more."""
+    shown = k.state.masked_scores > -math.inf
+    raw = k.state.raw_scores.masked_fill(~shown, -math.inf)
+    return (raw - k.state.masked_scores.logsumexp(-1, keepdim=True)).exp()
+
+
+def softmax_of_tile(k: Known) -> Tensor:
+    """Each tile has a softmax of its own on the way back."""
+    return softmax_of_each_block(k.state).nan_to_num(nan=0.0)
+
+
+def without_short_blocks(*axes: int) -> Part:
+    """The last block of queries (axis -2) or of keys (axis -1) is left out where it is shorter."""
+
+    def weights(k: Known) -> Tensor:
+        kept = k.weights
+        for axis in axes:
+            count = kept.shape[axis]
+            left = torch.arange(count) >= max(k.block, count - count % k.block)
+            kept = kept.masked_fill(left[:, None] if axis == -2 else left, 0.0)
+        return kept
+
+    return weights
+
+
+# ------------------------------------------------------------------------------- mean, slope
+
+
+def no_mean(k: Known) -> Tensor:
+    return torch.zeros_like(k.weights[..., :1])
+
+
+def sum_over_keys(k: Known) -> Tensor:
+    """The sum of dP is taken without the weights."""
+    return k.d_weights.sum(-1, keepdim=True)
+
+
+def mean_of_each_tile(k: Known) -> Tensor:
+    """Each block of keys has a mean of its own."""
+    parts = (k.weights * k.d_weights).split(k.block, -1)
+    return torch.cat([part.sum(-1, keepdim=True).expand_as(part) for part in parts], dim=-1)
+
+
+def without_weights(k: Known, weights: Tensor, mean: Tensor) -> Tensor:
+    """Return dP - D, for what was shown."""
+    return (k.d_weights - mean) * (weights > 0)
+
+
+def mean_added(k: Known, weights: Tensor, mean: Tensor) -> Tensor:
+    return weights * (k.d_weights + mean)
+
+
+# ------------------------------------------------------------------------------- finish
+
+
+def times_scale(query: int, key: int) -> Finish:
+    """Multiply by other powers of the scale."""
+
+    def finish(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
+        d_query, d_key, d_value = products(k, weights, d_scores)
+        return d_query * k.scale ** (query - 1), d_key * k.scale ** (key - 1), d_value
+
+    return finish
+
+
+def query_and_key_exchanged(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
+    """They have other shapes, but where there are as many queries as keys."""
+    d_query, d_key, d_value = products(k, weights, d_scores)
+    return d_key, d_query, d_value
+
+
+def key_and_value_exchanged(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
+    d_query, d_key, d_value = products(k, weights, d_scores)
+    return d_query, d_value, d_key
+
+
+def values_by_rows(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
+    """P dO for Pᵀ dO in each tile, which fits where all have as many queries as keys."""
+    d_query, d_key, _ = products(k, weights, d_scores)
+    return d_query, d_key, _multiply_tiles(k, weights, k.d_output)
+
+
+def keys_by_rows(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
+    """Take dS Q for dSᵀ Q in each tile, which fits where all have as many queries as keys."""
+    d_query, _, d_value = products(k, weights, d_scores)
+    return d_query, k.scale * _multiply_tiles(k, d_scores, k.state.query), d_value
+
+
+def _multiply_tiles(k: Known, left: Tensor, right: Tensor) -> Tensor:
+    """Multiply tiles that are not transposed with rows for their queries, and add up by keys."""
+    tiles = [columns.split(k.block, -2) for columns in left.split(k.block, -1)]
+    rows = right.split(k.block, -2)
+    sums = [
+        torch.stack([t @ r for t, r in zip(column, rows, strict=True)]).sum(0) for column in tiles
+    ]
+    return torch.cat(sums, dim=-2)
+
+
+def queries_of_last_tile(is_last: Part) -> Finish:
+    """The gradient of a query is that of its last tile alone."""
+
+    def finish(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
+        _, d_key, d_value = products(k, weights, d_scores)
+        return k.scale * (d_scores * is_last(k)) @ k.state.key, d_key, d_value
+
+    return finish
+
+
+def keys_of_last_tile(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
+    """The gradients of a key and a value are those of their last tile alone."""
+    numbers = k.number_blocks(-2)
+    last = (numbers == numbers[-1])[:, None]
+    d_query, _, _ = products(k, weights, d_scores)
+    _, d_key, d_value = products(k, weights * last, d_scores * last)
+    return d_query, d_key, d_value
+
+
+def is_last_of_all(k: Known) -> Tensor:
+    """Return which keys are in the last block."""
+    numbers = k.number_blocks(-1)
+    return numbers == numbers[-1]
+
+
+def is_last_seen(k: Known) -> Tensor:
+    """Return which keys are in the last block of which a tile of queries sees anything."""
+    if not k.state.inputs.causal:
+        return is_last_of_all(k)
+    rows = k.number_blocks(-2)
+    ends = torch.minimum((rows + 1) * k.block, torch.tensor(len(rows))) + k.state.inputs.earlier
+    return k.number_blocks(-1) == ((ends - 1) // k.block)[:, None]
