@@ -21,6 +21,7 @@ SERIES = (
     "cross_attention",
     "causal_alignment",
     "online_softmax",
+    "flash_attention",
     "padding_mask",
     "sliding_window",
     "grouped_query",

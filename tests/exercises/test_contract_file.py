@@ -73,6 +73,8 @@ CAPABILITIES = {
     - {"CAUSAL", "CONTEXT"},
     "causal_alignment": {*TOKENS, "CAUSAL", "BATCH", "HEADS", "CROSS", "ALIGNED", "ROLES"},
     "online_softmax": {*TOKENS, "FULL", "BATCH", "HEADS", "CROSS", "ROLES", "BLOCKED", "LOGSUMEXP"},
+    "flash_attention": {*TOKENS, "FULL", "BATCH", "HEADS", "CROSS", "ROLES", "BLOCKED"}
+    | {"RECOMPUTED", "CAUSAL_OPTION", "ALIGNED"},
     "padding_mask": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE", "FULL", "PADDING", "TAKES_MASK"}
     - {"CAUSAL", "CONTEXT"},
     "sliding_window": {*MODERN, "WINDOW"} - {"ANY_DISTANCE"},
@@ -411,6 +413,30 @@ def test_what_else_a_function_of_a_query_takes_and_gives(
 )
 def test_no_class_goes_over_blocks(old: str, new: str, said: str, tmp_path: Path) -> None:
     assert read_complaint(tmp_path / "a", CONTRACT.replace(old, new)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"full"', '"causal"', "line 16: only a `full` function of query, key and value takes wh"),
+        ('block_size = "block"', "", "line 8: `recomputed` is said of a `cross` function of query"),
+        ('"cross", ', "", "line 8: `recomputed` is said of a `cross` function of query"),
+    ],
+)
+def test_a_backward_in_tiles_is_that_of_a_function_of_a_query(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    text = BY_SLUG["flash_attention"].source
+    assert old in text
+    assert read_complaint(tmp_path / "a", text.replace(old, new)).startswith(said)
+
+
+def test_without_the_option_nothing_is_aligned(tmp_path: Path) -> None:
+    text = BY_SLUG["flash_attention"].source
+    without = "\n".join(line for line in text.splitlines() if not line.startswith("causal ="))
+    contract = load_exercise(write_folder(tmp_path / "a", without)).contract
+    assert contract.has(C.RECOMPUTED)
+    assert not contract.has(C.CAUSAL_OPTION) and not contract.has(C.ALIGNED)
 
 
 def test_a_function_of_a_query_needs_no_call_form(tmp_path: Path) -> None:
