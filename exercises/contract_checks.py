@@ -3,7 +3,7 @@
 import difflib
 import keyword
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from exercises.implied_capabilities import (
@@ -15,18 +15,18 @@ from exercises.implied_capabilities import (
     takes,
     takes_roles,
 )
+from exercises.variant_checks import Problem as Problem
+from exercises.variant_checks import check_variant
 from properties.call_form import USUAL, CacheConvention
 from properties.contract import (
     CONSTANT,
-    ROTARY,
     Argument,
     Capability,
     Contract,
     Entry,
-    Positions,
     Returns,
 )
-from properties.parameter_mapping import ParameterMapping
+from properties.parameter_mapping import PER_HEAD, ParameterMapping
 from properties.summary import select_summaries
 
 C = Capability
@@ -38,7 +38,7 @@ QUANTITIES = (
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """what may be fixed; d_out is heads times head_dim"""
-PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate")
+PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate", "lambdas")
 """the fields of `reference.Parameters`, which imports torch"""
 PASSED = frozenset({"block", "causal", CONSTANT})
 """quantities that such a function may take in a call besides"""
@@ -57,12 +57,7 @@ TOGETHER = (
     ({"b_o"}, ("W_o",)),
 )
 """where one of some parameters is stored, these are, too"""
-HEAD_DIMS = range(1, 65)
-"""widths of heads that are tried"""
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
-
-Problem = tuple[tuple[str, ...], object, str]
-"""the keys that lead to what is wrong, the wrong value if it is one of several, and what to do"""
 
 
 NEEDED: Mapping[Capability, str] = {
@@ -75,12 +70,14 @@ NEEDED: Mapping[Capability, str] = {
     C.BLOCKED: "an argument must take block",
     C.CAUSAL_OPTION: "an argument must take causal",
     C.LOGSUMEXP: 'write returns = "output_and_logsumexp"',
+    C.FEATURES: 'write feature_map = "elu"',
     C.POSITIONS: 'write positions = "rotary" or "alibi"',
     C.WEIGHTS: 'write returns = "output_and_weights"',
     C.OUTPUT_PROJECTION: "a parameter must hold W_o",
     C.OUTPUT_BIAS: "a parameter must hold b_o",
     C.SINKS: "a parameter must hold sinks",
     C.GATED: "a parameter must hold W_gate",
+    C.DIFFERENTIAL: "a parameter must hold lambdas",
     C.TRANSFER: 'write entry = "transfer"',
 }
 """What must be there for a capability that is never true without."""
@@ -93,7 +90,7 @@ def find_problems(contract: Contract) -> Iterator[Problem]:
     for check in (_check_capabilities, _check_arguments, _check_parameters, _check_holders):
         yield from check(contract)
     yield from _check_sizes(contract)
-    yield from _check_positions(contract)
+    yield from check_variant(contract)
     yield from _check_call(contract)
 
 
@@ -209,8 +206,9 @@ def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
     for name in mapping.holds:
         if name not in PARAMETERS:
             yield keys, name, f"there is no parameter {name!r}; {suggest(name, PARAMETERS)}"
-    if "sinks" in mapping.holds and mapping != ParameterMapping(mapping.path, ("sinks",)):
-        yield keys, None, "sinks are one number for each head: write the name alone"
+    for name in PER_HEAD:
+        if name in mapping.holds and mapping != ParameterMapping(mapping.path, (name,)):
+            yield keys, None, f"{name} are one number for each head: write the name alone"
     if len({name[0] for name in mapping.holds}) != 1:
         yield keys, None, "a parameter holds weights, or biases: at least one, and never both"
 
@@ -308,26 +306,3 @@ def _check_roles(contract: Contract) -> Iterator[Problem]:
         yield ("returns",), None, "a log-sum-exp is that of all keys: list `full`"
     if not contract.square:
         yield ("square",), None, "queries, keys and values are used as they are: write true"
-
-
-def _turns_oddly(contract: Contract) -> Callable[[int], bool]:
-    fixed, rules = (contract.sizes or {}).get("head_dim"), contract.size_rules
-    allows = (lambda _: True) if rules is None else rules.get_test("head_dim")
-    return lambda width: (
-        allows(width) and fixed in (None, width) and width * contract.rotary_share % 2 != 0
-    )
-
-
-def _check_positions(contract: Contract) -> Iterator[Problem]:
-    if contract.rotary_base <= 1:
-        yield ("rotary_base",), None, f"must be more than 1, not {contract.rotary_base:g}"
-    if not 0 < contract.rotary_share <= 1:
-        yield ("rotary_share",), None, f"must be from 0 to 1, not {contract.rotary_share:g}"
-    if contract.positions in ROTARY and any(map(_turns_oddly(contract), HEAD_DIMS)):
-        factor = 2 / contract.rotary_share
-        text = f"pairs turn: let `size_rules` make head_dim a multiple of {factor:g}"
-        yield ("positions",), None, text
-    if contract.has(C.CROSS) and contract.positions is not Positions.NONE:
-        yield ("positions",), None, "two sequences have no common positions: leave it out"
-    if takes("window")(contract) and C.CAUSAL not in contract.capabilities:
-        yield ("arguments",), None, "a window ends at the token itself: list `causal`, too"

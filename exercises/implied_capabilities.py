@@ -3,7 +3,16 @@
 from collections.abc import Callable, Mapping
 
 from properties.call_form import USUAL
-from properties.contract import ROTARY, Argument, Capability, Contract, Entry, Positions, Returns
+from properties.contract import (
+    ROTARY,
+    Argument,
+    Capability,
+    Contract,
+    Entry,
+    FeatureMap,
+    Positions,
+    Returns,
+)
 
 C = Capability
 
@@ -92,14 +101,21 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.CACHE: lambda c: c.call_form.cache is not None,
     C.HANDED_CACHE: lambda c: (k := c.call_form.cache) is not None and k.reset is None,
     C.SINKS: holds("sinks"),
-    C.NORMALISED: lambda c: not holds("sinks")(c),
+    C.SOFTMAX: lambda c: c.feature_map is FeatureMap.NONE,
+    C.FEATURES: lambda c: c.feature_map is not FeatureMap.NONE,
+    C.DIFFERENTIAL: holds("lambdas"),
+    C.ONE_MAP: lambda c: not holds("lambdas")(c),
+    C.CONSTANT_SUM: lambda c: not holds("sinks")(c),
+    C.NORMALISED: lambda c: not holds("sinks")(c) and not holds("lambdas")(c),
     C.GATED: holds("W_gate"),
     C.UNGATED: lambda c: not holds("W_gate")(c),
     C.OWN_KEYS: lambda c: not takes("kv_heads")(c),
     C.ANY_DISTANCE: lambda c: not takes("window")(c),
     C.PLACELESS: lambda c: c.positions is Positions.NONE,
     C.UNBIASED: lambda c: c.positions is not Positions.ALIBI,
-    C.DOT_PRODUCT: lambda c: c.positions not in ROTARY and not takes("softcap")(c),
+    C.DOT_PRODUCT: lambda c: (
+        not (c.positions in ROTARY or takes("softcap")(c) or c.feature_map is not FeatureMap.NONE)
+    ),
     C.CONFIG: takes("config"),
 }
 """When a capability need not be listed: the rest of the contract says it."""

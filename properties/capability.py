@@ -41,6 +41,11 @@ class Capability(Enum):
     SOFTCAP = auto()  # scores are limited
     POSITIONS = auto()  # where tokens stand counts, besides who is seen
     SINKS = auto()  # every head has a sink, which takes a share of the weights
+    SOFTMAX = auto()  # scores become weights by a softmax
+    FEATURES = auto()  # weights are products of features, over their sum
+    DIFFERENTIAL = auto()  # weights are a softmax minus a share of another
+    ONE_MAP = auto()  # weights are one softmax, or a share of one
+    CONSTANT_SUM = auto()  # what a query's weights sum to does not depend on tokens
     NORMALISED = auto()  # the weights of a query sum to one
     GATED = auto()  # what heads give is multiplied by a gate
     UNGATED = auto()  # what heads give is used as it is

@@ -53,6 +53,13 @@ class Positions(StrEnum):
     ALIBI = "scores fall with the distance"
 
 
+class FeatureMap(StrEnum):
+    """What queries and keys are compared by."""
+
+    NONE = "queries and keys themselves, and a softmax"
+    ELU = "elu(x) + 1 of each number, without a softmax"
+
+
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
 
 
@@ -160,6 +167,9 @@ class Contract:
     """pair i of d coordinates turns by base^(-2i/d) radians a token"""
     rotary_share: float = 1.0
     """how much of each head is turned, from its first dimension on"""
+    feature_map: FeatureMap = FeatureMap.NONE
+    lambda_init: float = 0.8
+    """where the lambdas of differential attention start"""
     size_rules: SizeRules | None = None
     """what `with_sizes` was given, and what follows from it"""
     waived: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
+from properties.feature_tolerance import find_slopes
 from properties.oracle import get_precisions, get_scale, hash_tensors
 from properties.tolerance import K, Tolerance, bound_angles, bound_turning, seat_sinks
 from properties.variant import get_variant
@@ -23,10 +24,12 @@ from reference import (
     MultiHeadResult,
     Parameters,
     Variant,
+    join_maps,
     linear,
     merge_heads,
     multi_head_attention,
     split_heads,
+    split_maps,
     split_shared_heads,
 )
 
@@ -156,15 +159,33 @@ def project_absolute(
     p = parameters
     projected = linear(x, p.W_q, p.b_q), linear(x, p.W_k, p.b_k), linear(x, p.W_v, p.b_v)
     query, key, value = split_shared_heads(projected, heads)
+    if p.lambdas is not None:
+        query, key = split_maps(query), split_maps(key)
     return bound_turning(query, variant), bound_turning(key, variant), value
+
+
+def weigh_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
+    """Return how much each softmax counts in the weights, without signs, along its axis."""
+    if lambdas is None:
+        return torch.ones_like(softmaxes[..., :1, :1])
+    factors = torch.stack([torch.ones_like(lambdas), lambdas.abs()])
+    return factors[:, None, :, None, None]
+
+
+def sum_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
+    """Return the weights as they are before anything cancels: sums in the place of differences."""
+    return softmaxes if lambdas is None else (softmaxes * weigh_maps(softmaxes, lambdas)).sum(0)
 
 
 def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN) -> float:
     """Return how many roundings an element is off by, in units of the sum of its terms."""
-    visible = exact.scores[exact.weights > 0]
+    visible = exact.scores[exact.softmaxes > 0]
     largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
     # The rounding of exp and its argument (4S), and of products of this length.
-    growth = 4 + 4 * largest + 2 * math.sqrt(max(case.d_in, case.d_out, case.tokens))
+    length = max(case.d_in, case.d_out, case.tokens)
+    growth = 4 + 4 * largest + 2 * math.sqrt(length)
+    if variant.features:
+        return 4 + 2 * math.sqrt(length) + count_feature_roundings(exact, length)
     if variant.rotary:
         angles = bound_angles(exact.query, variant, 1.0)
         growth += (6 + 2 * float(angles.max())) * (1 + largest)
@@ -173,6 +194,15 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
     if variant.alibi:
         growth += 4 * case.tokens  # of what is added to scores that cancel
     return growth
+
+
+def count_feature_roundings(exact: MultiHeadResult, length: int) -> float:
+    """Return by how many roundings features are off, relative to themselves.
+
+    They are rounded like one, however small; what their layer rounds grows with their size.
+    """
+    features = torch.cat([exact.query.detach().flatten(), exact.key.detach().flatten()])
+    return 4 / float(features.min()) + 2 * math.sqrt(length) * float(features.max())
 
 
 def _select_output(
@@ -208,13 +238,19 @@ def compute_absolute_gradients(
         return {"x": grad @ p.W_v, "W_v": rows.mT @ columns, "b_v": rows.sum(0)}
     variant = get_variant(contract, case)
     query, key, value = project_absolute(x, p, case.heads, variant)
-    weights = exact.weights.detach()
+    if variant.features:
+        query, key = exact.query.detach(), exact.key.detach()
+    softmaxes = exact.softmaxes.detach()
+    weights = sum_maps(softmaxes, p.lambdas)
     kept = torch.ones_like(weights) if loss.kept is None else loss.kept.abs()
     scales: dict[str, Tensor] = {}
     if loss.output:  # the weights themselves, before the values, or the log of their divisor
         summed = contract.returns is Returns.OUTPUT_AND_LOGSUMEXP
-        context, into_weights = torch.zeros_like(query), grad.unsqueeze(-1) if summed else grad
-        grad = gated = torch.zeros_like(merge_heads(query))
+        context, into_weights = (
+            torch.zeros_like(weights @ value),
+            grad.unsqueeze(-1) if summed else grad,
+        )
+        grad = gated = torch.zeros_like(merge_heads(context))
     else:
         # A gate is one at most, and is rounded like one, as its slope is.
         gated = grad if p.W_o is None else grad @ p.W_o
@@ -224,15 +260,12 @@ def compute_absolute_gradients(
         merged = merge_heads(weights * kept @ value)
         scales["W_o"] = grad.flatten(0, -2).mT @ merged.flatten(0, -2)
         scales["b_o"] = grad.flatten(0, -2).sum(0)
-    mean = (weights * into_weights).sum(-1, keepdim=True)
-    into_scores = get_scale(contract, case) * weights * (into_weights + mean)
-    if p.sinks is not None:
-        # A sink has no value, so its gradient is its weight times the mean. That weight may be
-        # computed as what the others lack to one: then it is rounded like one, however small.
-        scales["sinks"] = mean.transpose(0, 1).flatten(1).sum(1)
+    scale = get_scale(contract, case)
+    into_query, into_key, own = _enter_scores(p, exact, into_weights, scale, (query, key), variant)
+    scales |= own
     parts = {
-        "q": bound_turning(into_scores @ key, variant),
-        "k": bound_turning(into_scores.mT @ query, variant),
+        "q": bound_turning(into_query, variant),
+        "k": bound_turning(into_key, variant),
         "v": (weights * kept).mT @ context,
     }
     scales["x"] = torch.zeros_like(x)
@@ -247,3 +280,33 @@ def compute_absolute_gradients(
         scales[f"b_{name}"] = merged.flatten(0, -2).sum(0)
         scales["x"] = scales["x"] + merged @ getattr(p, f"W_{name}")
     return scales
+
+
+def _enter_scores(
+    p: Parameters,
+    exact: MultiHeadResult,
+    into_weights: Tensor,
+    scale: float,
+    compared: tuple[Tensor, Tensor],
+    variant: Variant,
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Go on from weights to queries, keys, and the numbers of each head between them."""
+    (query, key), softmaxes = compared, exact.softmaxes.detach()
+    into_softmaxes = into_weights * weigh_maps(softmaxes, p.lambdas)
+    mean = (softmaxes * into_softmaxes).sum(-1, keepdim=True)
+    into_scores = scale * softmaxes * (into_softmaxes + mean)
+    scales: dict[str, Tensor] = {}
+    if p.lambdas is not None:
+        scales["lambdas"] = (softmaxes[1] * into_weights).transpose(0, 1).flatten(1).sum(1)
+    if p.sinks is not None:
+        # A sink has no value, so its gradient is its weight times the mean. That weight may be
+        # computed as what the others lack to one: then it is rounded like one, however small.
+        scales["sinks"] = mean.transpose(0, 1).flatten(1).sum(1)
+    if variant.features:  # a share is a product over the sum of all
+        into_scores = into_scores / exact.scores.detach()
+    into_query, into_key = into_scores @ key, into_scores.mT @ query
+    if variant.features:
+        into_query, into_key = into_query * find_slopes(query), into_key * find_slopes(key)
+    if p.lambdas is not None:
+        into_query, into_key = join_maps(into_query), join_maps(into_key)
+    return into_query, into_key, scales

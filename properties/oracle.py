@@ -48,7 +48,14 @@ _CACHE: dict[tuple[object, ...], Expected] = {}
 
 def get_scale(contract: Contract, case: Case) -> float:
     """Return the factor that the scores are multiplied by."""
-    return 1 / math.sqrt(case.head_dim) if contract.scale is None else contract.scale
+    if contract.has(Capability.FEATURES):
+        return 1.0  # what all products are multiplied by cancels
+    return 1 / math.sqrt(get_width(contract, case)) if contract.scale is None else contract.scale
+
+
+def get_width(contract: Contract, case: Case) -> int:
+    """Return how many numbers of a query are compared with a key: in halves, half of a head's."""
+    return case.head_dim // (2 if contract.has(Capability.DIFFERENTIAL) else 1)
 
 
 def compute_expected(

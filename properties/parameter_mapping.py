@@ -33,6 +33,10 @@ class Packing(StrEnum):
         return {Packing.CONVOLUTION: 1, Packing.IMAGE_CONVOLUTION: 2}.get(self, 0)
 
 
+PER_HEAD = ("sinks", "lambdas")
+"""canonical parameters that are one number for each head"""
+
+
 @dataclass(frozen=True, slots=True)
 class HeadSizes:
     """The sizes that the shape of a tensor follows from."""
@@ -52,7 +56,7 @@ class HeadSizes:
 
     def get_rows(self, name: str) -> int:
         """Return how many rows of a canonical parameter belong to a head: a sink is one number."""
-        return 1 if name == "sinks" else self.head_dim
+        return 1 if name in PER_HEAD else self.head_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class ParameterMapping:
         whole = head is None or self.is_output
         counts = [sizes.count_heads(name) for name in self.holds]
         rows = sizes.get_rows(self.holds[0]) * sum(counts if whole else [1] * len(counts))
-        if self.holds == ("sinks",):
+        if self.holds[0] in PER_HEAD:
             return (rows,)
         if self.holds[0].startswith("b_"):
             stacked = self.packing is Packing.STACKED and not self.is_output

@@ -198,7 +198,7 @@ class Module(Protocol):
         each of `parameters()`, which is what an optimizer sees, by `rate` times its gradient.
         """
 
-    def decode(self, chunks: Sequence[Chunk]) -> tuple[CallResult, ...]:
+    def decode(self, chunks: Sequence[Chunk], counted: bool = False) -> tuple[CallResult, ...]:
         """Call it in evaluation mode for chunks of sequences, in order, each with its cache."""
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:

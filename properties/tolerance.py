@@ -32,6 +32,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from properties.feature_tolerance import bound_shares
+from properties.precision import PRECISIONS as PRECISIONS
+from properties.precision import Precision as Precision
 from reference import (
     PLAIN,
     MultiHeadResult,
@@ -40,35 +43,13 @@ from reference import (
     alibi_bias,
     merge_heads,
     rotary_angles,
+    split_maps,
     split_shared_heads,
 )
 
 K = 4.0
 LONG_SEQUENCE = 128
 ROWS_AT_ONCE = 1 << 22  # elements of the largest intermediate tensor, 32 MiB of float64
-
-
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """The rounding of one dtype: unit roundoff and smallest normal number."""
-
-    u: float
-    tiny: float
-    underflow: float
-    """how far a product may be off, however small it is, where it is no normal number"""
-
-    @property
-    def ua(self) -> float:
-        """Products are accumulated in float32 or better, whatever they are stored in."""
-        return min(self.u, 2.0**-24)
-
-
-PRECISIONS = {
-    "float64": Precision(2.0**-53, 0.0, 2.0**-1022),
-    "float32": Precision(2.0**-24, 2.0**-126, 2.0**-126),
-    "bfloat16": Precision(2.0**-8, 2.0**-126, 2.0**-126),
-    "float16": Precision(2.0**-11, 2.0**-14, 2.0**-24),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +181,7 @@ def bound_score_error(
     error = error + 2 * math.sqrt(query.shape[-1]) * precision.ua * absolute
     error = error + bound_adjustment(exact, absolute, variant, precision)
     # A row that may attend to nothing has no largest score.
-    return torch.where(exact.weights > 0, error, 0.0)
+    return torch.where(exact.softmaxes > 0, error, 0.0)
 
 
 def bound_context_error(
@@ -210,8 +191,8 @@ def bound_context_error(
     value_error: Tensor,
     precision: Precision,
 ) -> Float[Tensor, "*batch heads q d"]:
-    """Return B of the theory above, before the heads are merged."""
-    weights, value = exact.weights, exact.value
+    """Return B of the theory above, before the heads are merged: of each softmax."""
+    weights, value = exact.softmaxes, exact.value
     context = weights @ value
     moved = weights * torch.expm1(errors.clamp(max=50.0))
     arithmetic = weights * arithmetic
@@ -224,7 +205,7 @@ def bound_softmax_error(
     exact: MultiHeadResult, precision: Precision
 ) -> Float[Tensor, "*batch heads q k"]:
     """Bound the relative error of the softmax's own arithmetic."""
-    seen = exact.weights > 0
+    seen = exact.softmaxes > 0
     visible = exact.scores.masked_fill(~seen, -math.inf)
     lse = visible.logsumexp(-1, keepdim=True)
     shift = lse.abs() + (exact.scores - lse).abs()
@@ -278,17 +259,37 @@ def compute_bounds(
     )
     query_error = bound_placed_error(exact.query, query_error, variant, precision)
     key_error = bound_placed_error(exact.key, key_error, variant, precision)
+    if p.lambdas is not None:
+        query_error, key_error = split_maps(query_error), split_maps(key_error)
     if p.sinks is not None:
         exact = seat_sinks(exact, p.sinks)
         key_error, value_error = seat_one_more(key_error), seat_one_more(value_error)
         may_attend = None if may_attend is None else seat_visible(may_attend)
-    errors = bound_score_error(exact, query_error, key_error, scale, precision, may_attend, variant)
-    arithmetic = bound_softmax_error(exact, precision)
+    if variant.features:
+        errors, arithmetic = bound_shares(exact, (query_error, key_error), precision)
+    else:
+        given = exact, query_error, key_error, scale, precision, may_attend, variant
+        errors, arithmetic = bound_score_error(*given), bound_softmax_error(exact, precision)
     context = bound_context_error(exact, errors, arithmetic, value_error, precision)
+    context = bound_difference(context, exact.softmaxes @ exact.value.abs(), p.lambdas, precision)
     merged = bound_gated_error(x, merge_heads(context), parameters, exact, precision)
     output = propagate_through_output(merged, parameters, exact, precision)
     weights = bound_weights_error(exact, errors, arithmetic, precision)
+    weights = bound_difference(weights, exact.softmaxes, p.lambdas, precision)
     return K * output, K * (weights if p.sinks is None else weights[..., :-1])
+
+
+def bound_difference(
+    error: Tensor, size: Tensor, lambdas: Tensor | None, precision: Precision
+) -> Tensor:
+    """Carry the errors of two softmaxes, or of what they average, through their difference.
+
+    Both may be rounded, as may be the product with lambda, by what they are before they cancel.
+    """
+    if lambdas is None:
+        return error
+    error, factor = error + 2 * precision.u * size, lambdas.abs()[:, None, None]
+    return error[0] + factor * error[1]
 
 
 def bound_logsumexp(
@@ -340,6 +341,6 @@ def bound_weights_error(
 ) -> Tensor:
     """Bound the error of single weights: dp = p (ds - Σ p ds), and the softmax's arithmetic."""
     moved = torch.expm1(errors.clamp(max=50.0))
-    common = (exact.weights * moved).sum(-1, keepdim=True)
-    own = exact.weights * (moved + common + arithmetic)
-    return own + exact.weights.shape[-1] * max(precision.tiny, 2.0**-1022)
+    common = (exact.softmaxes * moved).sum(-1, keepdim=True)
+    own = exact.softmaxes * (moved + common + arithmetic)
+    return own + exact.softmaxes.shape[-1] * max(precision.tiny, 2.0**-1022)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from properties.case import Case
-from properties.contract import ROTARY, Capability, Contract, Positions
+from properties.contract import ROTARY, Capability, Contract, FeatureMap, Positions
 from reference import Variant, causal_lower_right_mask, sliding_window_mask, to_bool_mask
 
 
@@ -41,4 +41,5 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         neighbours=contract.positions is Positions.ROTARY_NEIGHBOURS,
         alibi=contract.positions is Positions.ALIBI,
         softcap=case.softcap,
+        features=contract.feature_map is FeatureMap.ELU,
     )

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from reference.attention import masked_softmax, scaled_scores, softmax_with_sinks
 from reference.linear import linear
-from reference.variant import PLAIN, Variant, share_heads
+from reference.variant import PLAIN, Variant, linear_shares, share_heads, split_maps
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,8 @@ class Parameters:
     W_v have fewer rows, several heads share each block.
     `sinks` are scores without keys or values, one for each head: they take a share of the weights.
     `W_gate` makes a gate of each token, which multiplies what the heads give to it.
+    `lambdas` are one number for each head: how much of its second softmax is subtracted from its
+    first, in differential attention.
     None means absent: a projection without bias, attention without an output projection.
     """
 
@@ -41,6 +43,7 @@ class Parameters:
     b_o: Float[Tensor, "d_out"] | None = None
     sinks: Float[Tensor, "heads"] | None = None
     W_gate: Float[Tensor, "d_out d_in"] | None = None
+    lambdas: Float[Tensor, "heads"] | None = None
 
     def __post_init__(self) -> None:
         if self.b_o is not None and self.W_o is None:
@@ -64,12 +67,14 @@ class MultiHeadResult:
 
     projected: tuple[Tensor, Tensor, Tensor]
     """queries, keys and values as the layers give them"""
-    query: Float[Tensor, "*batch heads tokens head_dim"]
-    """in its place, as key; both and value are there for every head, also where heads share them"""
-    key: Float[Tensor, "*batch heads keys head_dim"]
+    query: Float[Tensor, "*maps heads tokens width"]
+    """in its place, as key; in linear attention the features of both. Both and value are there for
+    every head, also where heads share them. Differential attention has an axis more in front, for
+    the two halves of each head"""
+    key: Float[Tensor, "*maps heads keys width"]
     value: Float[Tensor, "*batch heads keys head_dim"]
-    scores: Float[Tensor, "*batch heads tokens keys"]
-    """scaled and adjusted, before any mask"""
+    scores: Float[Tensor, "*maps heads tokens keys"]
+    """scaled and adjusted, before any mask; products of features in linear attention"""
     weights: Float[Tensor, "*batch heads tokens keys"]
     """before dropout"""
     context: Float[Tensor, "*batch tokens d_out"]
@@ -79,6 +84,13 @@ class MultiHeadResult:
     """the weights of the sinks, if there are any: what the others lack to one"""
     gate: Float[Tensor, "*batch tokens d_out"] | None = None
     """what the gate is the sigmoid of, if there is one"""
+    maps: Float[Tensor, "2 *batch heads tokens keys"] | None = None
+    """of differential attention the two softmaxes, whose difference the weights are"""
+
+    @property
+    def softmaxes(self) -> Float[Tensor, "*maps heads tokens keys"]:
+        """What the softmax of the scores gives: the weights, or what these are a difference of."""
+        return self.weights if self.maps is None else self.maps
 
     @property
     def logsumexp(self) -> Float[Tensor, "*batch heads tokens"]:
@@ -127,6 +139,11 @@ def multi_head_attention(
     Keys and values are projected from other tokens where these are given: cross-attention.
     A gate is the sigmoid of x W_gateᵀ, and multiplies the merged heads, number by number
     (Qiu et al. 2025, "Gated attention for large language models", arXiv:2505.06708, section 3).
+    In differential attention each head halves its queries and keys, and its weights are the softmax
+    of the first halves minus lambda times that of the second (Ye et al. 2024, "Differential
+    Transformer", arXiv:2410.05258, eq. 1; without the norm of heads, and lambda is a parameter).
+    In linear attention weights are in proportion to products of features, without a softmax
+    (Katharopoulos et al. 2020, "Transformers are RNNs", arXiv:2006.16236, eq. 5): no scale counts.
     A token that may attend to nothing has a context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
     """
@@ -138,20 +155,28 @@ def multi_head_attention(
     )
     query, key, value = split_shared_heads(projected, heads)
     query, key = variant.place(query), variant.place(key)
+    if p.lambdas is not None:
+        query, key = split_maps(query), split_maps(key)
+    query, key = variant.find_features(query), variant.find_features(key)
     scores = variant.adjust(scaled_scores(query, key, scale))
-    weights, lost = _compute_weights(scores, may_attend, p.sinks)
+    weights, lost = _compute_weights(scores, may_attend, p.sinks, variant)
+    maps = None
+    if p.lambdas is not None:
+        maps, weights = weights, weights[0] - p.lambdas[:, None, None] * weights[1]
     context = merge_heads((weights if kept is None else weights * kept) @ value)
     gate = None if p.W_gate is None else linear(x, p.W_gate)
     context = context if gate is None else context * torch.sigmoid(gate)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
-    asked = query, key, value, scores, weights, context, output, lost, gate
+    asked = query, key, value, scores, weights, context, output, lost, gate, maps
     return MultiHeadResult(projected, *asked)
 
 
 def _compute_weights(
-    scores: Tensor, may_attend: Tensor | None, sinks: Tensor | None
+    scores: Tensor, may_attend: Tensor | None, sinks: Tensor | None, variant: Variant
 ) -> tuple[Tensor, Tensor | None]:
     """Return the weights of the keys, and those of the sinks if there are any."""
+    if variant.features:
+        return linear_shares(scores, may_attend), None
     if sinks is None:
         return masked_softmax(scores, may_attend), None
     weights = softmax_with_sinks(scores, sinks, may_attend)

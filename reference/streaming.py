@@ -97,7 +97,12 @@ def online_multi_head_attention(
             mask = may_attend.expand(*x.shape[:-2], heads, tokens, tokens)[..., head, :, :]
         query, key, value = _project(x, parameters, rows)
         sink = None if parameters.sinks is None else parameters.sinks[head]
-        context = online_attention(query, key, value, mask, block=block, sink=sink)
+        if parameters.lambdas is None:
+            context = online_attention(query, key, value, mask, block=block, sink=sink)
+        else:
+            halves = zip(query.chunk(2, dim=-1), key.chunk(2, dim=-1), strict=True)
+            first, second = (online_attention(q, k, value, mask, block=block) for q, k in halves)
+            context = first - parameters.lambdas[head] * second
         contexts.append(context * _open_gate(x, parameters, rows))
     return _mix(contexts, parameters)
 
@@ -129,6 +134,29 @@ def _mix(contexts: list[Tensor], parameters: Parameters) -> Tensor:
     pairs = zip(contexts, columns, strict=True)
     output = torch.stack([torch.einsum("...i,oi->...o", c, w) for c, w in pairs]).sum(dim=0)
     return output if parameters.b_o is None else output + parameters.b_o
+
+
+def recurrent_attention(
+    query: Float[Tensor, "*batch tokens d_k"],
+    key: Float[Tensor, "*batch tokens d_k"],
+    value: Float[Tensor, "*batch tokens d_v"],
+) -> Float[Tensor, "*batch tokens d_v"]:
+    """Compute causal linear attention one token after the other, from features of queries and keys.
+
+    What is kept of all earlier tokens are two sums, S = Σ k vᵀ and z = Σ k, whatever their number;
+    a query gets qᵀ S / qᵀ z.
+
+    Source: Katharopoulos et al. 2020, eqs. 16-20 (arXiv:2006.16236).
+    """
+    mixed, total = key[..., :1, :].mT * value[..., :1, :] * 0, key[..., :1, :] * 0
+    rows = []
+    for token in range(query.shape[-2]):
+        here = slice(token, token + 1)
+        mixed = mixed + torch.einsum("...id,...ie->...de", key[..., here, :], value[..., here, :])
+        total = total + key[..., here, :]
+        asked = query[..., here, :]
+        rows.append(asked @ mixed / (asked * total).sum(-1, keepdim=True))
+    return torch.cat(rows, dim=-2)
 
 
 class KeyValueCache:

@@ -2,6 +2,7 @@
 
     positions    queries and keys turned by their places, or scores lowered with the distance
     softcap      scores kept between two limits
+    features     positive features of queries and keys, whose products take the place of a softmax
 
 A window hides what lies too far back: see `reference.masks.sliding_window_mask`. Heads that share
 keys and values need no option: they have fewer rows of `W_k` and `W_v` than of `W_q`.
@@ -10,7 +11,7 @@ keys and values need no option: they have fewer rows of `W_k` and `W_v` than of 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 DeviceLike = torch.device | str | None
@@ -34,6 +35,8 @@ class Variant:
     """where the tokens stand; None for one after the other, from 0"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
+    features: bool = False
+    """whether weights are in proportion to products of features, as in linear attention"""
 
     def place(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
         """Give queries or keys their places."""
@@ -70,6 +73,10 @@ class Variant:
             swapped = swap_halves(turned)
         return torch.cat([swapped, torch.zeros_like(t[..., turned.shape[-1] :])], dim=-1)
 
+    def find_features(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
+        """Return what of queries or keys is multiplied: their features, or they themselves."""
+        return elu_features(t) if self.features else t
+
     def adjust(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:
         """Add to scaled scores what depends on distances, then limit them."""
         if self.alibi:
@@ -80,6 +87,23 @@ class Variant:
 
 
 PLAIN = Variant()
+
+
+def elu_features(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+    """Return elu(x) + 1 of each number: x + 1 above zero, and exp(x) below, so it is positive.
+
+    Source: Katharopoulos et al. 2020, eq. 7 (arXiv:2006.16236).
+    """
+    return torch.where(t > 0, t + 1, torch.exp(t.clamp(max=0)))
+
+
+def linear_shares(
+    products: Float[Tensor, "*batch q k"], may_attend: Bool[Tensor, "*#batch #q #k"] | None = None
+) -> Float[Tensor, "*batch q k"]:
+    """Divide the products of each query by their sum, over the permitted keys alone."""
+    if may_attend is not None:
+        products = products.masked_fill(~may_attend, 0.0)
+    return products / products.sum(-1, keepdim=True)
 
 
 def rotary_angles(
@@ -149,3 +173,20 @@ def share_heads(
             "choose a number that divides them"
         )
     return t if shared == heads else t.repeat_interleave(heads // shared, dim=-3)
+
+
+def split_maps(t: Float[Tensor, "*batch head_dim"]) -> Float[Tensor, "2 *batch head_dim//2"]:
+    """Cut queries or keys into the halves of which differential attention makes its two softmaxes.
+
+    Raises ValueError for an odd head_dim, which has no halves.
+    """
+    if t.shape[-1] % 2:
+        raise ValueError(
+            f"split_maps: a head of {t.shape[-1]} dimensions has no halves; make it even"
+        )
+    return torch.stack(t.chunk(2, dim=-1))
+
+
+def join_maps(t: Float[Tensor, "2 *batch half"]) -> Float[Tensor, "*batch 2*half"]:
+    """Lay the halves side by side again: the inverse of split_maps."""
+    return torch.cat(t.unbind(), dim=-1)

@@ -28,7 +28,18 @@ ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
 """without which an answer is an answer to something else"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
 """what a class may have although the exercise does not ask for it"""
-VARIANTS = frozenset({C.GROUPED, C.WINDOW, C.SOFTCAP, C.POSITIONS, C.SINKS, C.GATED})
+VARIANTS = frozenset(
+    {
+        C.GROUPED,
+        C.WINDOW,
+        C.SOFTCAP,
+        C.POSITIONS,
+        C.SINKS,
+        C.GATED,
+        C.DIFFERENTIAL,
+        C.FEATURES,
+    }
+)
 """what an exercise may ask for that is not recognised by behaviour"""
 CASES = 12
 """Fewer than for an exercise: every answer is asked for live."""

@@ -25,6 +25,7 @@ _NAMES_BY_KIND = {
     "detach": "detach inference_mode item no_grad numpy set_grad_enabled tolist",
     "argmax": "argmax one_hot",
     "dropout": "dropout Dropout",
+    "elu": "elu ELU",
     "exp": "exp",
     "fill": "full full_like masked_fill where",
     "flip": "flip fliplr",

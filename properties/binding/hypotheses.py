@@ -25,7 +25,17 @@ OTHER = Case(
 """for confirmation: all sizes are others, and powers of two where these may be needed"""
 ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
 PLAIN_FORM = frozenset(
-    {C.ANY_DISTANCE, C.PLACELESS, C.UNBIASED, C.DOT_PRODUCT, C.NORMALISED, C.UNGATED}
+    {
+        C.ANY_DISTANCE,
+        C.PLACELESS,
+        C.UNBIASED,
+        C.DOT_PRODUCT,
+        C.SOFTMAX,
+        C.ONE_MAP,
+        C.CONSTANT_SUM,
+        C.NORMALISED,
+        C.UNGATED,
+    }
 )
 """what attention has that is recognised by its behaviour: no more than the plain steps"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)

@@ -18,7 +18,7 @@ from reference import Parameters
 
 STREAMS = (
     "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",
-    "W_gate",
+    "W_gate", "lambdas",
 )  # fmt: skip
 DTYPES = {
     "float64": torch.float64,
@@ -116,6 +116,9 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
             return None
         return round_to_dtype(draw_normal(case, name, rows[name[-1]]) / 2, case)
 
+    def lambdas() -> Tensor:
+        return round_to_dtype(0.5 + draw_normal(case, "lambdas", case.heads) / 2, case)
+
     def sinks() -> Tensor:
         return round_to_dtype(draw_normal(case, "sinks", case.heads), case)
 
@@ -135,6 +138,7 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         W_gate=weight("W_gate", case.d_out, case.d_in, GATE_SPREAD)
         if contract.has(Capability.GATED)
         else None,
+        lambdas=lambdas() if contract.has(Capability.DIFFERENTIAL) else None,
     )
 
 

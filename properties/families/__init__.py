@@ -19,6 +19,7 @@ from properties.families import (
     cross,
     decoding,
     device,
+    differential,
     dropout,
     dropped_pairs,
     gates,
@@ -26,6 +27,7 @@ from properties.families import (
     heads,
     history,
     initialisation,
+    linear,
     masking,
     online,
     padding,
@@ -44,8 +46,8 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding, decoding,
-    variants, weights, sinks, scale, heads, gradients, alignment, online, backward, gates,
-    dropout, dropped_pairs, training, precision, device, initialisation,
+    variants, weights, sinks, differential, linear, scale, heads, gradients, alignment, online,
+    backward, gates, dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

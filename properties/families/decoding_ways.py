@@ -23,6 +23,7 @@ from properties.variant import get_variant
 from reference import (
     Parameters,
     linear,
+    linear_shares,
     masked_softmax,
     merge_heads,
     scaled_scores,
@@ -282,7 +283,11 @@ def recognise(
 
     None if nothing gives them, or several ways do in some of the calls.
     """
-    if context.contract.capabilities & {Capability.SINKS, Capability.GATED}:
+    if context.contract.capabilities & {
+        Capability.SINKS,
+        Capability.GATED,
+        Capability.DIFFERENTIAL,
+    }:
         return None
     heads = _project(context, context.parameters)
     ways = [*list_ways(context), *_find_limits(context, heads, answers)]
@@ -367,9 +372,11 @@ def _attend(
     at_query, at_key = (
         replace(variant, positions=tuple(stand.tolist())) for stand in way.stands(call, own, places)
     )
-    scores = scaled_scores(at_query.place(query), at_key.place(key), get_scale(contract, case))
+    query, key = (variant.find_features(t) for t in (at_query.place(query), at_key.place(key)))
+    scores = scaled_scores(query, key, get_scale(contract, case))
     visible = way.sees(call, own[:, None], places)
-    weights = masked_softmax(variant.adjust(scores), visible.expand(len(own), len(places)))
+    share = linear_shares if variant.features else masked_softmax
+    weights = share(variant.adjust(scores), visible.expand(len(own), len(places)))
     context_vectors = merge_heads(weights @ value)
     return context_vectors if p.W_o is None else linear(context_vectors, p.W_o, p.b_o)
 

@@ -29,6 +29,7 @@ from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.oracle import Expected, get_scale
+from properties.parameter_mapping import PER_HEAD
 from properties.peculiarity import DOUBLE_PRECISION, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
@@ -223,7 +224,7 @@ def assert_exact_gradients(context: CaseContext) -> None:
         limit = exact.compute_tolerance(name)
         context.assert_close(got.double(), exact.values[name], limit, where)
         # Sinks are a number for each head: of so few it is chance which are more exact.
-        if name != "sinks" and has_compared_sizes(context.contract, context.case):
+        if name not in PER_HEAD and has_compared_sizes(context.contract, context.case):
             largest = compute_largest_ratio(context.expected)
             _assert_comparable(got.double(), other, exact.values[name], where, largest)
 

@@ -14,7 +14,7 @@ from properties.families.parameter_transforms import replace_parameters, rotate_
 from properties.families.values import it_equals_the_equation
 from properties.harness import tomography
 from properties.harness.case_context import CaseContext
-from properties.oracle import get_scale
+from properties.oracle import get_scale, get_width
 from properties.property import PropertyFamily, PropertyGroup
 from properties.violation import Violation, ViolationKind
 
@@ -27,6 +27,8 @@ TOKEN_FACTORS = (2.0**17, 2.0**-17)
 
 @family_property(
     *tomography.REQUIRED_CAPABILITIES,
+    C.ONE_MAP,
+    C.SOFTMAX,
     on=compose(tomography.fit_for_recovery, with_values(sharpness=1)),
     limit=3,
     hint="every score is scaled once, before the softmax",
@@ -60,7 +62,9 @@ def _compute_centred_logs(weights: Tensor, usable: Tensor) -> Tensor:
     return torch.where(usable, kept - kept.sum(-1, keepdim=True) / count, 0.0)
 
 
-@family_property(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
+@family_property(
+    *NEEDS, C.SOFTMAX, limit=3, hint="the scores are plain dot products of queries and keys"
+)
 def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
     """Queries four times as large and keys a quarter as large give the same output."""
     scaled = {
@@ -99,7 +103,7 @@ def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
 def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> None:
     """Only the angles between queries and keys count: rotating both changes nothing."""
     turned = {
-        name: rotate_within_heads(tensor, context.case.head_dim)
+        name: rotate_within_heads(tensor, get_width(context.contract, context.case))
         for name, tensor in context.parameters.items()
         if name in ("W_q", "b_q", "W_k", "b_k")
     }
@@ -127,7 +131,8 @@ def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     C.STATED,
     *NEEDS,
     C.STABLE,
-    C.NORMALISED,
+    C.CONSTANT_SUM,
+    C.SOFTMAX,
     after=(it_equals_the_equation,),
     limit=3,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),

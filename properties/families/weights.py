@@ -76,7 +76,7 @@ def what_may_be_seen_is_seen(context: CaseContext) -> None:
         comparison.assert_differs(moved[:, row], tolerance[:, row], expected, f"output[:, {row}]")
 
 
-@family_property(C.ATTENTION, C.TOKENS, C.NORMALISED, on=UNMASKED, limit=3, hint=SUM_HINT)
+@family_property(C.ATTENTION, C.TOKENS, C.CONSTANT_SUM, on=UNMASKED, limit=3, hint=SUM_HINT)
 def equal_tokens_get_equal_outputs(context: CaseContext) -> None:
     """A sequence of equal tokens gives everywhere what one of them gives alone."""
     x = context.x[:, :1].expand_as(context.x).contiguous()
@@ -95,7 +95,7 @@ def _double_context_length(case: Case) -> Case | None:
     C.TOKENS,
     C.PLACELESS,
     C.ANY_DISTANCE,
-    C.NORMALISED,
+    C.CONSTANT_SUM,
     on=_double_context_length,
     limit=1,
     hint=SUM_HINT,
@@ -158,6 +158,7 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
     C.PROJECTED,
     C.TOKENS,
     C.UNBIASED,
+    C.SOFTMAX,
     limit=3,
     hint="with zero queries all scores are equal, and so are the weights",
 )
@@ -233,7 +234,7 @@ def the_output_bias_shifts_the_output(context: CaseContext) -> None:
     C.BIAS,
     C.MODULE,
     C.DOT_PRODUCT,
-    C.NORMALISED,
+    C.CONSTANT_SUM,
     on=with_values(bias=True),
     limit=3,
     hint="a constant added to a row of scores cancels in the softmax",
@@ -250,6 +251,7 @@ def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
 @family_property(
     *tomography.REQUIRED_CAPABILITIES,
     C.NORMALISED,
+    C.SOFTMAX,
     on=tomography.fit_for_recovery,
     limit=3,
     hint=SUM_HINT,

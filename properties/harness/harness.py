@@ -30,6 +30,7 @@ ADDITIONAL_PARAMETERS = {
     "b_o": Capability.OUTPUT_BIAS,
     "sinks": Capability.SINKS,
     "W_gate": Capability.GATED,
+    "lambdas": Capability.DIFFERENTIAL,
 }
 """what says that an implementation has them"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})

@@ -241,10 +241,10 @@ class ModuleAdapter:
             result = self.module.refill(earlier, later, reuse, grad)
         return self._add_batch_axis(result)
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[CallResult]:
+    def decode(self, chunks: Sequence[Chunk], counted: bool = False) -> list[CallResult]:
         """Call it for chunks of tokens with a batch axis; weights are by attribute path."""
         sent = [replace(each, tokens=self.build_inputs(each.tokens, None)[0]) for each in chunks]
-        return [self._add_batch_axis(result) for result in self.module.decode(sent)]
+        return [self._add_batch_axis(result) for result in self.module.decode(sent, counted)]
 
     def call_within(
         self, way: str, x: Tensor, mask: Tensor | None, parameters: Parameters

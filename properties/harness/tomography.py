@@ -82,6 +82,7 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
         b_o=zero(drawn.b_o),
         sinks=drawn.sinks,
         W_gate=zero(drawn.W_gate),
+        lambdas=drawn.lambdas,
     )
 
 

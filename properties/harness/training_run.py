@@ -24,6 +24,7 @@ from properties.gradient_oracle import (
     compute_gradients,
     compute_growth,
     project_absolute,
+    sum_maps,
 )
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, NamedPassResult
@@ -193,7 +194,8 @@ def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResul
     p = call.parameters.map(torch.abs)
     variant = get_variant(context.contract, context.case)
     query, key, value = project_absolute(call.given.x.abs(), p, context.case.heads, variant)
-    weights = exact.weights if call.kept is None else exact.weights * call.kept
+    weights = sum_maps(exact.softmaxes, p.lambdas)
+    weights = weights if call.kept is None else weights * call.kept
     size = merge_heads(weights @ value)
     size = size if p.W_o is None else linear(size, p.W_o, p.b_o)
     # What the projections round is multiplied by queries and keys, however much these cancel.

@@ -25,10 +25,13 @@ from properties.mistakes import dropout_diagnosis, gradient_diagnosis
 from properties.mistakes.catalogue import (
     ALIBI,
     DETERMINISTIC,
+    DIFFERENTIAL,
+    FEATURES,
     GATES,
     LIMIT_UNASKED,
     LIMITED,
     NUMBERS,
+    OF_A_SOFTMAX,
     OF_SOME_CONTRACTS,
     POSITIONS_UNASKED,
     ROTARY,
@@ -118,10 +121,13 @@ def _select_mistakes(contract: Contract) -> list[Mistake]:
         (contract.has(Capability.SOFTCAP), LIMITED),
         (contract.has(Capability.SINKS), SINKS),
         (contract.has(Capability.GATED), GATES),
+        (contract.has(Capability.DIFFERENTIAL), DIFFERENTIAL),
+        (contract.has(Capability.FEATURES), FEATURES),
     )
     asked = (mistake for applies, mistakes in own if applies for mistake in mistakes)
     known = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *asked)
-    return [mistake for mistake in known if mistake.applies_to(contract)]
+    absent = frozenset() if contract.has(Capability.SOFTMAX) else OF_A_SOFTMAX
+    return [each for each in known if each not in absent and each.applies_to(contract)]
 
 
 def _select_numbers(contract: Contract) -> list[Mistake]:

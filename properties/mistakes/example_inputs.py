@@ -20,6 +20,8 @@ SINKS = (2, 1)
 """of the first head and of the second"""
 GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
 """the gate's layer of the first head; the second one has it backwards"""
+LAMBDAS = (0.5, 2)
+"""of the first head and of the second"""
 WINDOW = 2
 """how many tokens each sees where there is a window: of three tokens one is hidden"""
 BLOCK = 2
@@ -47,6 +49,7 @@ class Asked:
     wanted: tuple[str, ...]
     sinks: bool
     gated: bool
+    halved: bool
 
 
 def read_contract(contract: Contract) -> Asked:
@@ -68,6 +71,7 @@ def read_contract(contract: Contract) -> Asked:
         wanted=get_wanted(contract),
         sinks=contract.has(Capability.SINKS),
         gated=contract.has(Capability.GATED),
+        halved=contract.has(Capability.DIFFERENTIAL),
     )
 
 
@@ -175,4 +179,6 @@ def _make_parameters(asked: Asked, numbers: Numbers, *, finishes: bool) -> Param
     if asked.gated:
         layer = _tensor((*GATE, *GATE[::-1]))
         made = replace(made, W_gate=layer[: w_v.shape[0], : len(numbers.x[0])])
+    if asked.halved:
+        made = replace(made, lambdas=_tensor([LAMBDAS[: numbers.heads]])[0])
     return replace(made, W_o=shift, b_o=ones) if finishes else made

@@ -122,7 +122,8 @@ def _list_parameters(contract: Contract) -> list[str]:
     names += ["W_o"] * contract.has(Capability.OUTPUT_PROJECTION)
     names += ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
     names += ["sinks"] * contract.has(Capability.SINKS)
-    return names + ["W_gate"] * contract.has(Capability.GATED)
+    names += ["W_gate"] * contract.has(Capability.GATED)
+    return names + ["lambdas"] * contract.has(Capability.DIFFERENTIAL)
 
 
 def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:

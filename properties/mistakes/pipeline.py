@@ -1,10 +1,11 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
-    x → see → project → split → assign → place → share → match → scale → adjust → permit → hide
-      → normalise → use → mix → merge → gate → finish → give
+    x → see → project → split → assign → place → share → halve → map → match → scale → adjust
+      → permit → hide → normalise → subtract → use → mix → merge → gate → finish → give
 
-Most exercises have no positions, no limits of scores, no gate, and keys for every head: there
-`place`, `share`, `adjust` and `gate` leave everything as it is.
+Most exercises have no positions, no limits of scores, no gate, one softmax a head, no features, and
+keys for every head: there `place`, `share`, `halve`, `map`, `adjust`, `subtract` and `gate` leave
+everything as it is.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -18,79 +19,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
+from properties.mistakes.attention_inputs import AttentionInputs as AttentionInputs
+from properties.mistakes.attention_inputs import QKVTensors as QKVTensors
 from reference.multi_head import Parameters
-from reference.variant import PLAIN, Variant, share_heads
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionInputs:
-    """The input, parameters and mask that attention is computed from."""
-
-    x: Float[Tensor, "batch tokens d_in"]
-    parameters: Parameters
-    heads: int
-    may_attend: Bool[Tensor, "*#lead #tokens #tokens"] | None
-    scale: float
-    context_length: int
-    causal: bool = False
-    """whether the mask is the module's own; otherwise the caller passes it"""
-    wanted: tuple[str, ...] = ("output",)
-    """results to return: `output`, `weights`, `logsumexp`, or the `matrix` of the only head's
-    weights"""
-    variant: Variant = PLAIN
-    """what it has besides the plain steps"""
-    window: int = 0
-    """how many tokens each sees at most; 0 for all"""
-    block: int = 0
-    """how many keys are computed at a time; 0 for all"""
-    others: tuple[Float[Tensor, "batch others d_in"], ...] = ()
-    """in cross-attention the tokens of keys and values, or those of each; else all are x"""
-
-    @property
-    def d_in(self) -> int:
-        """The width of a token."""
-        return self.x.shape[-1]
-
-    @property
-    def tokens(self) -> int:
-        """The length of a sequence."""
-        return self.x.shape[-2]
-
-    @property
-    def sources(self) -> "QKVTensors":
-        """The tokens that queries, keys and values are made of."""
-        return (self.x, self.others[0], self.others[-1]) if self.others else (self.x,) * 3
-
-    @property
-    def keys(self) -> int:
-        """The length of the sequence that is attended to."""
-        return self.sources[1].shape[-2]
-
-    @property
-    def earlier(self) -> int:
-        """How many keys come before the first query's own: causal queries are the last tokens."""
-        return self.keys - self.tokens if self.causal else 0
-
-    @property
-    def d_out(self) -> int:
-        """The width of all heads together."""
-        return self.parameters.W_q.shape[0]
-
-    @property
-    def head_dim(self) -> int:
-        """The width of one head."""
-        return self.d_out // self.heads
-
-    @property
-    def kv_heads(self) -> int:
-        """The number of heads that keys and values have: fewer where heads share them."""
-        return self.parameters.W_k.shape[0] // self.head_dim
-
-
-QKVTensors = tuple[Tensor, Tensor, Tensor]
+from reference.variant import elu_features, share_heads
 
 
 @dataclass(eq=False)
@@ -104,11 +38,14 @@ class PipelineState:
     roles: QKVTensors = field(init=False)  # the same: query, key, value
     placed: QKVTensors = field(init=False)
     shared: QKVTensors = field(init=False)  # keys and values for every head
+    halved: QKVTensors = field(init=False)  # in two maps, queries and keys of twice the heads
+    mapped: QKVTensors = field(init=False)  # in linear attention, features of queries and keys
     raw_scores: Tensor = field(init=False)  # batch heads tokens tokens
     scaled: Tensor = field(init=False)
     scores: Tensor = field(init=False)
     visible: Tensor | None = field(init=False)
     masked_scores: Tensor = field(init=False)
+    maps: Tensor = field(init=False)
     weights: Tensor = field(init=False)
     applied_weights: Tensor = field(init=False)
     head_contexts: Tensor = field(init=False)  # batch heads tokens head_dim
@@ -131,17 +68,17 @@ class PipelineState:
     @property
     def query(self) -> Tensor:
         """The queries, which are compared with the keys."""
-        return self.shared[0]
+        return self.mapped[0]
 
     @property
     def key(self) -> Tensor:
         """The keys, which the queries are compared with."""
-        return self.shared[1]
+        return self.mapped[1]
 
     @property
     def value(self) -> Tensor:
         """The values, which the weights average."""
-        return self.shared[2]
+        return self.mapped[2]
 
     @property
     def p(self) -> Parameters:
@@ -238,6 +175,28 @@ def shared_by_neighbours(s: PipelineState) -> QKVTensors:
     return query, share_heads(key, heads), share_heads(value, heads)
 
 
+def halves_of_heads(s: PipelineState) -> QKVTensors:
+    """Each head's queries and keys have two halves, if there are two maps: one after the other."""
+    query, key, value = s.shared
+    if s.p.lambdas is None:
+        return s.shared
+    return split_maps(query), split_maps(key), value
+
+
+def split_maps(t: Tensor) -> Tensor:
+    """Make of each head two of half its width."""
+    halves: Tensor = t.unflatten(-1, (2, -1))
+    return halves.transpose(-3, -2).flatten(1, 2)
+
+
+def features_of_both(s: PipelineState) -> QKVTensors:
+    """Queries and keys become their features, if there is no softmax."""
+    query, key, value = s.halved
+    if not s.inputs.variant.features:
+        return s.halved
+    return elu_features(query), elu_features(key), value
+
+
 def products(s: PipelineState) -> Tensor:
     """Q Kᵀ."""
     return s.query @ s.key.mT
@@ -259,15 +218,34 @@ def requested_mask(s: PipelineState) -> Tensor | None:
 
 
 def filled_with_minus_infinity(s: PipelineState) -> Tensor:
-    """Hidden scores become −∞."""
-    return s.scores if s.visible is None else s.scores.masked_fill(~s.visible, -math.inf)
+    """Hidden scores become −∞, and hidden products of features 0."""
+    nothing = 0.0 if s.inputs.variant.features else -math.inf
+    return s.scores if s.visible is None else s.scores.masked_fill(~s.visible, nothing)
 
 
 def softmax_over_keys(s: PipelineState) -> Tensor:
-    """Each query's weights sum to one, or with its head's sink if the statement asks for sinks."""
+    """Each query's weights sum to one, or with its head's sink if the statement asks for sinks.
+
+    Without a softmax they are shares of the sum of all products.
+    """
+    if s.inputs.variant.features:
+        return s.masked_scores / s.masked_scores.sum(-1, keepdim=True)
     if s.p.sinks is None:
         return torch.softmax(s.masked_scores, dim=-1)
     return softmax_with_sinks(s.masked_scores, s.p.sinks)[..., :-1]
+
+
+def difference_of_maps(s: PipelineState) -> Tensor:
+    """Of each head's two maps the first minus lambda times the second, if there are two."""
+    if s.p.lambdas is None:
+        return s.maps
+    first, second = get_maps(s)
+    return first - s.p.lambdas[:, None, None] * second
+
+
+def get_maps(s: PipelineState) -> tuple[Tensor, Tensor]:
+    """Return the first and the second maps of all heads."""
+    return s.maps[:, 0::2], s.maps[:, 1::2]
 
 
 def unchanged_weights(s: PipelineState) -> Tensor:
@@ -333,12 +311,15 @@ class Pipeline:
     assign: Callable[[PipelineState], QKVTensors] = roles_as_projected
     place: Callable[[PipelineState], QKVTensors] = own_places
     share: Callable[[PipelineState], QKVTensors] = shared_by_neighbours
+    halve: Callable[[PipelineState], QKVTensors] = halves_of_heads
+    map: Callable[[PipelineState], QKVTensors] = features_of_both
     match: Callable[[PipelineState], Tensor] = products
     scale: Callable[[PipelineState], Tensor] = scaled_products
     adjust: Callable[[PipelineState], Tensor] = adjusted_scores
     permit: Callable[[PipelineState], Tensor | None] = requested_mask
     hide: Callable[[PipelineState], Tensor] = filled_with_minus_infinity
     normalise: Callable[[PipelineState], Tensor] = softmax_over_keys
+    subtract: Callable[[PipelineState], Tensor] = difference_of_maps
     use: Callable[[PipelineState], Tensor] = unchanged_weights
     mix: Callable[[PipelineState], Tensor] = average
     merge: Callable[[PipelineState], Tensor] = concatenated_heads

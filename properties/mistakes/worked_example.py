@@ -320,6 +320,8 @@ def _list_sizes(inputs: AttentionInputs, stage: _Stage) -> Iterator[str]:
         yield f"blocks of {count(inputs.block, 'key')}"
     if inputs.parameters.sinks is not None:
         yield _describe_sinks(inputs.parameters.sinks)
+    if inputs.parameters.lambdas is not None:
+        yield f"lambda = {' and '.join(map(_format_number, inputs.parameters.lambdas.tolist()))}"
     if inputs.heads > 1:
         yield f"{count(inputs.heads, 'head')} of width {inputs.head_dim}"
     elif not stage.result.startswith("tokens"):

@@ -55,7 +55,7 @@ CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
 HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
 OPTION = {"BIAS", "BIAS_OPTION"}
 PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT"}
-PLAIN |= {"NORMALISED", "UNGATED"}
+PLAIN |= {"NORMALISED", "UNGATED", "ONE_MAP", "CONSTANT_SUM", "SOFTMAX"}
 MODERN = {*HEADS, *OPTION, *PLAIN, "DROPOUT", "DIVISIBLE"} - {"CONTEXT"}
 CAPABILITIES = {
     "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
@@ -82,9 +82,12 @@ CAPABILITIES = {
     "rope": {*MODERN, "POSITIONS"} - {"PLACELESS", "DOT_PRODUCT"},
     "alibi": {*MODERN, "POSITIONS"} - {"PLACELESS", "UNBIASED"},
     "softcap": {*MODERN, "SOFTCAP"} - {"DOT_PRODUCT"},
-    "attention_sink": {*MODERN, "SINKS"} - {"NORMALISED"},
+    "attention_sink": {*MODERN, "SINKS"} - {"NORMALISED", "CONSTANT_SUM"},
     "gated_attention": {*MODERN, "GATED"} - {"UNGATED"},
+    "differential_attention": {*MODERN, "DIFFERENTIAL"} - {"DROPOUT", "NORMALISED", "ONE_MAP"},
     "kv_cache": {*MODERN, "CACHE", "HANDED_CACHE"} - PLAIN,
+    "linear_attention": {*MODERN, "CACHE", "HANDED_CACHE", "FEATURES"}
+    - {"DROPOUT", "STABLE", "SOFTMAX", "DOT_PRODUCT"},
     "llama_attention": {*MODERN, "CACHE", "HANDED_CACHE", "GROUPED", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
     - {"OWN_KEYS", "PLACELESS", "DOT_PRODUCT"},
@@ -98,7 +101,7 @@ CAPABILITIES = {
 """what is asked in each exercise follows from these"""
 OF_THEIR_OWN = (
     "sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink",
-    "gated_attention", "llama_attention",
+    "gated_attention", "differential_attention", "linear_attention", "llama_attention",
 )  # fmt: skip
 PLAIN_OF_OTHERS = {slug: set[str]() for slug in OF_THEIR_OWN}
 """what these have of the plain steps stands above; all others have all of them"""
@@ -288,6 +291,8 @@ def test_a_folder_is_told_from_a_slug(
         ('["b_q", "b_k", "b_v"]', "[]", "line 19: a parameter holds weights, or biases"),
         ('"W_o", tr', '"sinks", tr', "line 20: sinks are one number for each head"),
         ('"batch"', '"gated"', "line 7: `gated` says that there is such a thing: a parameter"),
+        ('"W_o", tr', '"lambdas", tr', "line 20: lambdas are one number for each head"),
+        ('{ holds = "W_o", transposed = true }', '"lambdas"', "line 17: queries and keys are"),
         ('"batch"', '"sinks"', "line 7: `sinks` says that there is such a thing: a parameter"),
         ('"W_o", tr', '"W_v", tr', "line 20: W_v is stored in 'qkv.weight' already"),
         ('"qkv.bias"', "qkv.bias", 'line 19: a path with dots is written in quotes: "qkv.bias"'),

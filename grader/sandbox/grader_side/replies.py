@@ -57,6 +57,7 @@ class DecodeReply:
     """What came back from each of several calls with a cache; the outputs come as tensors."""
 
     forms: tuple[str, ...]
+    held: tuple[int, ...]
 
 
 @dataclass(frozen=True)

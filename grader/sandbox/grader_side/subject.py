@@ -183,17 +183,19 @@ class ChannelModule:
         reply = self._ask("refill", sent, device=self.device, grad=grad, reuse=reuse)
         return _make_call_result(reply)
 
-    def decode(self, chunks: Sequence[Chunk]) -> tuple[CallResult, ...]:
+    def decode(self, chunks: Sequence[Chunk], counted: bool = False) -> tuple[CallResult, ...]:
         sent = {str(number): chunk.tokens for number, chunk in enumerate(chunks)}
         for number, chunk in enumerate(chunks):
             sent |= {f"{number} {path}": tensor for path, tensor in chunk.weights.items()}
         after = [chunk.after for chunk in chunks]
-        reply = self._ask("decode", label_by_name(sent), device=self.device, after=after)
+        asked = {"device": self.device, "after": after, "counted": counted}
+        reply = self._ask("decode", label_by_name(sent), **asked)
         forms = parse_reply(reply, DecodeReply)
-        if not len(reply.tensors) == len(forms.forms) == len(chunks):
+        if not len(reply.tensors) == len(forms.forms) == len(forms.held) == len(chunks):
             raise SubmissionFailed(Status.CRASHED, "answered fewer calls than were made")
         outputs = (tensor for _, tensor in reply.tensors)
-        return tuple(CallResult((o,), f) for o, f in zip(outputs, forms.forms, strict=True))
+        answered = zip(outputs, forms.forms, forms.held, strict=True)
+        return tuple(CallResult((output,), form, held=held) for output, form, held in answered)
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
         reply = self._ask("overwrite", label_by_position(inputs), device=self.device)

@@ -10,34 +10,45 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.batch import Tensors
 from grader.sandbox.worker.call_hooks import NO_CACHE, ContinuedResult
 from grader.sandbox.worker.calling import Refused, describe_result, extract_tensors, set_training
+from grader.sandbox.worker.held import count_held
 
 
 def decode(
-    target: nn.Module, after: Sequence[int | None], given: Tensors
-) -> tuple[list[str], list[Tensor]]:
-    """Call a module for each chunk, and return what kinds of results came, and the outputs.
+    target: nn.Module, after: Sequence[int | None], given: Tensors, counted: bool
+) -> tuple[list[str], list[int], list[Tensor]]:
+    """Call a module for each chunk; return what kinds of results came, and the outputs.
+
+    Between the two is how many numbers each call held besides what it was given, if counted.
 
     Chunk `n` is the tensor named by its number. A tensor named by a number and a path is written
     there before the call.
     """
     set_training(target, False)
     caches: list[Any] = []
-    forms, outputs = [], []
+    forms, numbers, outputs = [], [], []
     for number, earlier in enumerate(after):
         _write_weights(target, f"{number} ", given)
         cache = None if earlier is None else caches[earlier]
-        with torch.no_grad():
-            result = target(given[str(number)], cache=cache)
+        tokens = given[str(number)]
+        with torch.no_grad(), count_held(counted, [tokens, *find_tensors(cache)]) as held:
+            result = target(tokens, cache=cache)
         output = _extract_output(result)
         caches.append(result.cache)
+        numbers.append(held.most)
         forms.append(describe_result(result.outputs))
         outputs.append(output.clone())  # a later call may write over it
-    return forms, outputs
+    return forms, numbers, outputs
+
+
+def find_tensors(cache: Any) -> list[Tensor]:
+    """Return the tensors of a cache, as far as it is made of lists and the like."""
+    return [each for each in tree_leaves(cache) if isinstance(each, Tensor)]
 
 
 def _write_weights(target: nn.Module, prefix: str, given: Tensors) -> None:

@@ -262,8 +262,9 @@ class ObjectHost:
     def decode(self, meta: Meta, tensors: Tensors) -> Reply:
         """Call an object for chunks of sequences, each with the cache of the one before it."""
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
-        forms, outputs = decoding.decode(self.objects[meta["handle"]], meta["after"], given)
-        return {"forms": forms}, label_by_position(make_sendable(t) for t in outputs)
+        target = self.objects[meta["handle"]]
+        forms, held, outputs = decoding.decode(target, meta["after"], given, meta["counted"])
+        return {"forms": forms, "held": held}, label_by_position(make_sendable(t) for t in outputs)
 
     def overwrite_results(self, meta: Meta, tensors: Tensors) -> Reply:
         """Call an object, write over its results, and call it again."""

@@ -9,7 +9,9 @@ from properties.contract import Capability
 from properties.mistakes.catalogue.alignment import ALIGNMENT, OPTION
 from properties.mistakes.catalogue.backward import BACKWARD
 from properties.mistakes.catalogue.blocks import BLOCKS, LOGSUMEXP
+from properties.mistakes.catalogue.differential import DIFFERENTIAL
 from properties.mistakes.catalogue.dropout import DROPOUT
+from properties.mistakes.catalogue.features import FEATURES
 from properties.mistakes.catalogue.gates import GATES
 from properties.mistakes.catalogue.gradients import GRADIENTS
 from properties.mistakes.catalogue.heads import HEADS
@@ -44,6 +46,15 @@ OF_SOME_CONTRACTS = (
 )
 """mistakes in what few contracts ask for"""
 
+OF_A_SOFTMAX = frozenset(
+    {
+        *SCALE,
+        *SOFTMAX,
+        *(each for each in MASK if each.name.endswith(("_after_softmax", "_plus_infinity"))),
+    }
+)
+"""mistakes about a softmax and its scale, which linear attention does not have"""
+
 ALL = (
     *DETERMINISTIC,
     *OF_SOME_CONTRACTS,
@@ -52,6 +63,8 @@ ALL = (
     *LIMITED,
     *SINKS,
     *GATES,
+    *DIFFERENTIAL,
+    *FEATURES,
     *NUMBERS,
     *GRADIENTS,
     *BACKWARD,
@@ -63,12 +76,15 @@ __all__ = [
     "ALL",
     "BACKWARD",
     "DETERMINISTIC",
+    "DIFFERENTIAL",
     "DROPOUT",
+    "FEATURES",
     "GATES",
     "GRADIENTS",
     "LIMITED",
     "LIMIT_UNASKED",
     "NUMBERS",
+    "OF_A_SOFTMAX",
     "OF_SOME_CONTRACTS",
     "POSITIONS_UNASKED",
     "ROTARY",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
-from properties.mistakes.steps import gates, gradients, sinks
+from properties.mistakes.steps import differential, features, gates, gradients, sinks
 from properties.mistakes.steps.numbers import change_after, change_returned
 
 CUT = "only detach"
@@ -60,6 +60,18 @@ GRADIENTS: Sequence[Mistake] = (
         CUT,
         needs=Capability.GATED,
     ).simulated_by(gate=gates.cut),
+    define_rare_mistake(
+        "lambdas_detached",
+        "No gradient flows to the lambdas: they are detached.",
+        CUT,
+        needs=Capability.DIFFERENTIAL,
+    ).simulated_by(subtract=differential.cut),
+    define_rare_mistake(
+        "divisor_detached",
+        "No gradient flows through the divisor: it is detached.",
+        CUT,
+        needs=Capability.FEATURES,
+    ).simulated_by(normalise=features.divided_by_cut_sum),
     define_rare_mistake(
         "input_detached",
         "No gradient reaches the input: it is detached before it is used.",

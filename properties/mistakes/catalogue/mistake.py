@@ -47,6 +47,7 @@ class Mistake:
         """Return the sentence in the words of an exercise."""
         several = contract.has(Capability.HEADS)
         width = "a head's width" if several else "the queries' width"
+        width = "half a head's width" if contract.has(Capability.DIFFERENTIAL) else width
         return self.sentence.replace("{width}", width)
 
     def applies_to(self, contract: Contract) -> bool:

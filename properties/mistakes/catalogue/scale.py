@@ -12,7 +12,8 @@ SCALE: Sequence[Mistake] = (
         "scale_not_asked_for",
         "The scores are divided by the root of the width, which this exercise does not ask for.",
         "scale",
-    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim**0.5)),
+        unless=Capability.DIFFERENTIAL,
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.width**0.5)),
     define_mistake(
         "no_scale",
         "The scores are not divided by the root of {width}.",
@@ -23,12 +24,12 @@ SCALE: Sequence[Mistake] = (
         "The scores are divided by {width} itself, or twice by its root, instead of once by its "
         "root.",
         "scale | kernel:scale | divide | scores",
-    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim)),
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.width)),
     define_mistake(
         "scale_multiplied",
         "The scores are multiplied by the root of {width} instead of divided by it.",
         "scale | kernel:scale | divide | scores",
-    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim**-0.5)),
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.width**-0.5)),
     define_mistake(
         "scale_by_d_out",
         "The scores are divided by the root of the width of all heads together, not of one head.",
@@ -70,7 +71,7 @@ SCALE: Sequence[Mistake] = (
         "scale_rounded",
         "The root of {width} is rounded to a whole number before the scores are divided by it.",
         "scale | scores",
-    ).simulated_by(scale=scores.divided_by(lambda s: math.isqrt(s.inputs.head_dim))),
+    ).simulated_by(scale=scores.divided_by(lambda s: math.isqrt(s.inputs.width))),
     define_rare_mistake(
         "scale_of_the_example",
         "The scores are divided by a fixed number, which fits one example, instead of the root of "

@@ -14,7 +14,9 @@ from properties.mistakes.catalogue import (
     ALL,
     BACKWARD,
     DETERMINISTIC,
+    DIFFERENTIAL,
     DROPOUT,
+    FEATURES,
     GATES,
     LIMITED,
     OF_SOME_CONTRACTS,
@@ -47,7 +49,10 @@ ALIKE = {
     frozenset({"values_returned", "own_value_only"}): "the weights of a query sum to one",
 }
 """Mistakes that no output tells apart without the weights, and why."""
-ASKED_APART = {frozenset({"distances_not_used", "scores_not_limited"})}
+ASKED_APART = {
+    frozenset({"distances_not_used", "scores_not_limited"}),
+    frozenset({"no_softmax", "shares_not_divided"}),
+}
 """mistakes that are the same, and never tried on the same submission"""
 WITHOUT_LINE = {"one_head_repeated", "batch_and_heads_confused", "bias_missing"} | {
     m.name for m in (*ROTARY, *ALIBI, *BLOCKS, *BACKWARD)
@@ -113,6 +118,12 @@ def with_sinks(inputs: AttentionInputs) -> AttentionInputs:
     return replace(inputs, parameters=replace(inputs.parameters, sinks=numbers(60, inputs.heads)))
 
 
+def with_lambdas(inputs: AttentionInputs) -> AttentionInputs:
+    lambdas, width = numbers(63, inputs.heads), inputs.head_dim // 2
+    parameters = replace(inputs.parameters, lambdas=lambdas)
+    return replace(inputs, parameters=parameters, scale=width**-0.5)
+
+
 def with_gate(inputs: AttentionInputs) -> AttentionInputs:
     gate = numbers(61, inputs.d_out, inputs.d_in)
     return replace(inputs, parameters=replace(inputs.parameters, W_gate=gate))
@@ -156,6 +167,10 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (with_sinks(given()), CORRECT),
     (with_sinks(given("drawn", heads=2)), CORRECT),
     (with_gate(given()), CORRECT),
+    (with_lambdas(given(head_dim=6)), CORRECT),
+    (replace(given(scale=1.0), variant=Variant(features=True)), CORRECT),
+    (replace(given("none", heads=2, scale=1.0), variant=Variant(features=True)), CORRECT),
+    (with_lambdas(given(heads=2, head_dim=4, plain=True, tokens=6)), CORRECT),
     (with_gate(given("none", heads=2, head_dim=3, d_in=6, tokens=6)), CORRECT),
     (with_earlier_keys(given(tokens=4), 5), CORRECT),
     (with_earlier_keys(given(tokens=3, heads=1, plain=True), 2), CORRECT),
@@ -164,8 +179,9 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (in_blocks(given("none", tokens=4, spread=9.0), 6), CORRECT),
 )
 """Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
-that heads share, positions, sinks, gates, keys that come earlier, blocks."""
-ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES)
+that heads share, positions, sinks, gates, lambdas, features, keys that come earlier, blocks."""
+VARIANTS = (*ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES, *DIFFERENTIAL, *FEATURES)
+ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *VARIANTS)
 
 
 @cache
@@ -278,7 +294,7 @@ def test_few_mistakes_look_the_same_without_weights() -> None:
         if one.wanted == ("output",)
         and one.variant == PLAIN
         and one.kv_heads == one.heads
-        and one.parameters.sinks is one.parameters.W_gate is None
+        and one.parameters.sinks is one.parameters.W_gate is one.parameters.lambdas is None
     ]
-    elsewhere = {each.name for each in (*ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES, *ALIGNMENT)}
+    elsewhere = {each.name for each in (*VARIANTS, *ALIGNMENT)}
     assert {pair for pair in alike(plain) if not pair & elsewhere} == set(ALIKE)

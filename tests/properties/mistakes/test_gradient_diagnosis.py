@@ -27,6 +27,15 @@ LINEAR = restate(BY_SLUG["linear_layer"].contract)
 SINKS = restate(BY_SLUG["attention_sink"].contract)
 SUMMED = restate(BY_SLUG["online_softmax"].contract)
 GATED = restate(BY_SLUG["gated_attention"].contract)
+HALVED = restate(BY_SLUG["differential_attention"].contract)
+SHARED_OUT = restate(BY_SLUG["linear_attention"].contract)
+NEEDED = {
+    Capability.SINKS: SINKS,
+    Capability.GATED: GATED,
+    Capability.DIFFERENTIAL: HALVED,
+    Capability.FEATURES: SHARED_OUT,
+    Capability.LOGSUMEXP: SUMMED,
+}
 
 
 def make_harness(contract: Contract, computation: Computation) -> Harness:
@@ -39,8 +48,7 @@ def make_harness(contract: Contract, computation: Computation) -> Harness:
 def test_what_is_cut_is_named_and_its_numbers_are_right(mistake: Mistake) -> None:
     for overrides in mistake.variants:
         pipeline = CORRECT.override(overrides)
-        needed = {Capability.SINKS: SINKS, Capability.GATED: GATED, Capability.LOGSUMEXP: SUMMED}
-        asked = MASKED if mistake.needs is None else needed.get(mistake.needs, MASKED)
+        asked = MASKED if mistake.needs is None else NEEDED.get(mistake.needs, MASKED)
         found = diagnose(make_harness(asked, Computation((pipeline,))))
         assert [each.mistake.name for each in found] == [mistake.name]
         assert len(found[0].ways) == 1

@@ -1,0 +1,68 @@
+"""Whether what a contract asks for besides the plain steps fits its sizes, and goes together."""
+
+from collections.abc import Iterator
+
+from properties.contract import ROTARY, Capability, Contract, FeatureMap, Positions
+
+HEAD_DIMS = range(1, 65)
+"""widths of heads that are tried"""
+
+Problem = tuple[tuple[str, ...], object, str]
+"""the keys that lead to what is wrong, the wrong value if it is one of several, and what to do"""
+
+
+def check_variant(contract: Contract) -> Iterator[Problem]:
+    """Yield what does not fit together in positions, windows and halves."""
+    yield from _check_positions(contract)
+    if _takes_window(contract) and Capability.CAUSAL not in contract.capabilities:
+        yield ("arguments",), None, "a window ends at the token itself: list `causal`, too"
+    if contract.feature_map is not FeatureMap.NONE:
+        yield from _check_features(contract)
+    if contract.stores("lambdas"):
+        yield from _check_halves(contract)
+
+
+def _takes_window(contract: Contract) -> bool:
+    taken = (each for argument in contract.arguments for each in (argument, *argument.fields))
+    return any(argument.quantity == "window" for argument in taken)
+
+
+def _check_positions(contract: Contract) -> Iterator[Problem]:
+    if contract.rotary_base <= 1:
+        yield ("rotary_base",), None, f"must be more than 1, not {contract.rotary_base:g}"
+    if not 0 < contract.rotary_share <= 1:
+        yield ("rotary_share",), None, f"must be from 0 to 1, not {contract.rotary_share:g}"
+    if contract.positions in ROTARY and _may_be_odd(contract, contract.rotary_share):
+        factor = 2 / contract.rotary_share
+        text = f"pairs turn: let `size_rules` make head_dim a multiple of {factor:g}"
+        yield ("positions",), None, text
+    if contract.has(Capability.CROSS) and contract.positions is not Positions.NONE:
+        yield ("positions",), None, "two sequences have no common positions: leave it out"
+
+
+def _check_halves(contract: Contract) -> Iterator[Problem]:
+    """In differential attention queries and keys have halves."""
+    if _may_be_odd(contract):
+        yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
+    if contract.positions is not Positions.NONE or contract.stores("sinks"):
+        yield ("parameters",), None, "lambdas go with neither positions nor sinks: leave one out"
+
+
+def _check_features(contract: Contract) -> Iterator[Problem]:
+    """Linear attention has no softmax, and so nothing that belongs to one."""
+    held = [name for name in ("sinks", "lambdas") if contract.stores(name)]
+    taken = {argument.quantity for argument in contract.arguments} & {"softcap", "dropout"}
+    turned = contract.positions is not Positions.NONE or contract.scale is not None
+    if held or taken or turned or Capability.STABLE in contract.capabilities:
+        text = "features go with no scale, positions, sinks, lambdas, softcap, dropout or `stable`"
+        yield ("feature_map",), None, text
+    if Capability.CAUSAL not in contract.capabilities:
+        yield ("feature_map",), None, "features are those of causal attention: list `causal`"
+
+
+def _may_be_odd(contract: Contract, share: float = 1.0) -> bool:
+    """Return whether a head may have a width of which that share is no even number."""
+    fixed, rules = (contract.sizes or {}).get("head_dim"), contract.size_rules
+    allows = (lambda _: True) if rules is None else rules.get_test("head_dim")
+    widths = (width for width in HEAD_DIMS if allows(width) and fixed in (None, width))
+    return any(width * share % 2 != 0 for width in widths)

@@ -1,0 +1,178 @@
+"""Differential attention: the weights of a head are a softmax minus lambda times another.
+
+They sum to 1 - lambda and may be negative, so the output is no average of the values. What holds
+instead is claimed here: of their sum, of lambdas of zero and of any size, of equal maps, of maps
+that change places, of heads, and of where lambdas start.
+
+Source: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258).
+"""
+
+import torch
+from torch import Tensor
+
+from properties.cases.case_tensors import round_to_dtype
+from properties.cases.case_transforms import at_least
+from properties.contract import Capability
+from properties.families.contract import FORM
+from properties.families.initialisation import read_first_initial_weights
+from properties.families.parameter_transforms import (
+    make_identity_projection,
+    project_output,
+    replace_parameters,
+)
+from properties.harness import tomography
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
+from properties.property import PropertyFamily, PropertyGroup
+from properties.tolerance import Tolerance
+from properties.violation import Violation, ViolationKind
+from reference import merge_heads
+
+weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
+heads = PropertyFamily(PropertyGroup.HEADS, FORM)
+initialisation = PropertyFamily(PropertyGroup.INITIALISATION, FORM)
+C = Capability
+NEEDS = (C.DIFFERENTIAL, C.PROJECTED, C.TOKENS)
+HALF_HINT = "which columns of a head make the first map, and which the second?"
+DIFFERENCE_HINT = "two softmaxes of each head: one minus lambda times the other"
+FACTORS = (1024.0, -1.0, 2.0**-20)
+"""what lambdas are multiplied by; powers of two and signs round nothing"""
+
+
+def _get_lambdas(context: CaseContext) -> Tensor:
+    assert context.parameters.lambdas is not None, "the contract has lambdas"
+    return context.parameters.lambdas
+
+
+def _use_halves(context: CaseContext, first: int, second: int) -> dict[str, Tensor]:
+    """Return the layers of queries and keys with these of their halves in the places of both."""
+
+    def choose(t: Tensor) -> Tensor:
+        halves: Tensor = t.unflatten(0, (context.case.heads, 2, -1))
+        return halves[:, [first, second]].flatten(0, 2)
+
+    named = context.parameters.items()
+    return {name: choose(t) for name, t in named if name in ("W_q", "b_q", "W_k", "b_k")}
+
+
+@weights(*NEEDS, on=tomography.fit_for_recovery, limit=3, hint=DIFFERENCE_HINT, essential=True)
+def the_weights_are_a_difference_of_softmaxes(context: CaseContext) -> None:
+    """The weights are the softmax of the first halves' scores minus lambda times the second's."""
+    recovered = context.compute_once(tomography.recover_weights)
+    context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
+
+
+@weights(*NEEDS, limit=3, hint="two softmaxes sum to one each: what is left of their difference?")
+def the_weights_sum_to_one_minus_lambda(context: CaseContext) -> None:
+    """When all values are equal, every output is that value times 1 - lambda."""
+    x = context.x.clone()
+    x[..., 0] = 1
+    column = torch.zeros_like(context.parameters.W_v)
+    column[:, 0] = context.parameters.W_v[:, 0]
+    parameters = replace_parameters(context, W_v=column)
+    expected = context.compute_expected(x, parameters)
+    left = (1 - _get_lambdas(context))[:, None, None] * expected.exact.value
+    wanted = project_output(parameters, merge_heads(left), x)
+    context.assert_close(context.run(x, parameters)[0], wanted, expected.tolerances[0])
+
+
+@weights(*NEEDS, C.CAUSAL, limit=3, hint="of one visible token each of the two weights is 1")
+def the_first_token_keeps_one_minus_lambda(context: CaseContext) -> None:
+    """The first output is the first token's own value times 1 - lambda, whatever follows."""
+    first = context.compute_expected(context.x[:, :1])
+    context.assert_close(context.output[:, :1], first.outputs[0], context.tolerance[:, :1])
+
+
+@weights(*NEEDS, on=at_least(tokens=2), limit=2, hint=HALF_HINT)
+def with_lambda_zero_the_second_halves_do_not_count(context: CaseContext) -> None:
+    """With lambdas of zero other second halves of queries and keys change nothing."""
+    nothing = torch.zeros_like(_get_lambdas(context))
+    alone = replace_parameters(context, lambdas=nothing)
+    twice = replace_parameters(context, lambdas=nothing, **_use_halves(context, 0, 0))
+    tolerance = context.compute_expected(parameters=alone).tolerances[0]
+    got, before = context.run(parameters=twice)[0], context.run(parameters=alone)[0]
+    context.assert_unchanged(got, before, tolerance)
+
+
+@weights(*NEEDS, on=at_least(tokens=2), limit=2, hint="equal maps cancel where lambda is one")
+def equal_maps_cancel(context: CaseContext) -> None:
+    """With equal halves and lambdas of one nothing is left but the output layer's bias."""
+    ones = torch.ones_like(_get_lambdas(context))
+    parameters = replace_parameters(context, lambdas=ones, **_use_halves(context, 0, 0))
+    bias = context.parameters.b_o
+    nothing = torch.zeros(context.case.d_out) if bias is None else bias
+    tolerance = context.compute_expected(parameters=parameters).tolerances[0]
+    output = context.run(parameters=parameters)[0]
+    context.assert_close(output, nothing.expand_as(output).double(), tolerance)
+
+
+@weights(*NEEDS, limit=2, hint="lambda is a factor: no function of it, and nothing else")
+def the_output_is_linear_in_lambda(context: CaseContext) -> None:
+    """Lambdas large, small and negative count as they are: what they subtract is in proportion."""
+    none = replace_parameters(context, lambdas=0 * _get_lambdas(context))
+    base, limit = context.run(parameters=none)[0], context.compute_expected(parameters=none)
+    subtracted = context.output - base
+    for factor in FACTORS:
+        changed = replace_parameters(context, lambdas=factor * _get_lambdas(context))
+        own = context.compute_expected(parameters=changed).tolerances[0]
+        room = _scale(context.tolerance + limit.tolerances[0], abs(factor))
+        output = context.run(parameters=changed)[0]
+        tolerance = own + limit.tolerances[0] + room
+        context.assert_unchanged(output, base + factor * subtracted, tolerance)
+
+
+def _scale(tolerance: Tolerance, factor: float) -> Tolerance:
+    return Tolerance(tolerance.exact * factor, tolerance.float32 * factor)
+
+
+@heads(*NEEDS, C.OUTPUT_PROJECTION, on=at_least(tokens=2), limit=2, hint=HALF_HINT)
+def maps_that_change_places_change_the_sign(context: CaseContext) -> None:
+    """With the halves exchanged and lambdas of one, every head gives the negative of before."""
+    ones, identity = torch.ones_like(_get_lambdas(context)), make_identity_projection(context)
+    base = replace_parameters(context, lambdas=ones, **identity)
+    other = replace_parameters(context, lambdas=ones, **identity, **_use_halves(context, 1, 0))
+    tolerance = context.compute_expected(parameters=base).tolerances[0]
+    got, before = context.run(parameters=other)[0], context.run(parameters=base)[0]
+    context.assert_unchanged(got, -before, tolerance)
+
+
+@heads(
+    *NEEDS,
+    C.HEADS,
+    C.MODULE,
+    on=at_least(heads=2, tokens=2),
+    limit=2,
+    hint="head 0 has the first lambda, head 1 the second, …",
+)
+def each_head_has_a_lambda_of_its_own(context: CaseContext) -> None:
+    """Another lambda for one head changes what that head gives, and no other's."""
+    d, identity = context.case.head_dim, make_identity_projection(context)
+    base = replace_parameters(context, **identity)
+    before = context.run(parameters=base)[0]
+    for head in {0, context.case.heads - 1}:
+        lambdas = _get_lambdas(context).clone()
+        lambdas[head] += 2
+        lambdas = round_to_dtype(lambdas, context.case)
+        changed = replace_parameters(context, **identity, lambdas=lambdas)
+        after = context.run(parameters=changed)[0]
+        others = [c for c in range(context.case.d_out) if c // d != head]
+        tolerance = context.compute_expected(parameters=changed).tolerances[0][..., others]
+        what = f"output outside head {head}"
+        context.assert_unchanged(after[..., others], before[..., others], tolerance, what)
+
+
+@initialisation(
+    C.DIFFERENTIAL,
+    C.INITIALISED,
+    C.STATED,
+    on=at_least(heads=3),
+    limit=1,
+    hint="which number does the statement let each lambda start from?",
+)
+def lambdas_start_as_stated(context: LiveContext) -> None:
+    """Every lambda starts from the number that the statement gives."""
+    wanted = context.contract.lambda_init
+    for number in context.compute_once(read_first_initial_weights)["lambdas"].tolist():
+        if abs(number - wanted) > 1e-6:
+            where = f"the initial {context.contract.describe_parameter('lambdas')}"
+            raise Violation(ViolationKind.VALUE, f"{wanted:g}", f"{number:.4g}", where)

@@ -1,0 +1,101 @@
+"""Linear attention: shares of products of positive features, and sums over tokens for a state.
+
+Without a softmax the sums of keys and values can be taken before a query asks: the cost is linear
+in the tokens, and the state of a sequence has one size. Weights are positive and sum to one, as
+those of a softmax, and what rests on that alone is claimed of both.
+
+Source: Katharopoulos et al. 2020, "Transformers are RNNs" (arXiv:2006.16236).
+"""
+
+from properties.cases.case_tensors import make_tokens
+from properties.cases.case_transforms import with_values
+from properties.contract import Capability
+from properties.families.comparisons import assert_right_with
+from properties.families.contract import FORM
+from properties.families.parameter_transforms import (
+    project_output,
+    replace_parameters,
+    zero_parameters,
+)
+from properties.families.values import GUARDS_THE_ORACLE, it_equals_the_equation
+from properties.harness import tomography
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import CallOptions, Chunk
+from properties.violation import Violation, ViolationKind
+from reference import merge_heads, recurrent_attention
+
+values = PropertyFamily(PropertyGroup.VALUES, FORM)
+weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
+purity = PropertyFamily(PropertyGroup.PURITY, FORM)
+C = Capability
+NEEDS = (C.FEATURES, C.PROJECTED, C.TOKENS)
+CORRECT = (it_equals_the_equation,)
+FEATURE_HINT = "features of queries and keys, multiplied, and divided by a sum"
+TOKENS = 512
+"""so many that their square outnumbers all that is linear in them"""
+LONG = with_values(
+    batch=1, tokens=TOKENS, context_length=TOKENS, d_in=2, heads=1, head_dim=2, dtype="float64"
+)
+
+
+@values(*NEEDS, C.CAUSAL, after=CORRECT, redundant_because=GUARDS_THE_ORACLE)
+def it_equals_the_recurrence(context: CaseContext) -> None:
+    """The output equals what two running sums give, one token after the other."""
+    exact = context.expected.exact
+    asked = recurrent_attention(exact.query, exact.key, exact.value)
+    output = project_output(context.parameters, merge_heads(asked), context.x)
+    context.assert_close(context.output, output, context.tolerance)
+
+
+@weights(*NEEDS, on=tomography.fit_for_recovery, limit=3, hint=FEATURE_HINT, essential=True)
+def the_weights_are_shares_of_products_of_features(context: CaseContext) -> None:
+    """The weights are products of features of queries and keys, divided by their sum."""
+    recovered = context.compute_once(tomography.recover_weights)
+    context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
+
+
+@weights(*NEEDS, limit=3, hint="which features have queries and keys that are zero?")
+def without_queries_and_keys_the_values_are_averaged_evenly(context: CaseContext) -> None:
+    """When all queries and keys are zero, every visible token counts the same."""
+    layers = zero_parameters(context, "W_q", "b_q", "W_k", "b_k")
+    assert_right_with(context, replace_parameters(context, **layers))
+
+
+@purity(
+    *NEEDS,
+    C.CAUSAL,
+    on=LONG,
+    after=CORRECT,
+    limit=1,
+    dtypes=("float64",),
+    essential=True,
+    hint="which tensors have an axis for all queries and one for all keys?",
+)
+def it_never_holds_a_matrix_of_tokens(context: LiveContext) -> None:
+    """With many tokens, never as many numbers are held as there are pairs of tokens."""
+    held = context.call_module(options=CallOptions(counted=True)).held
+    if held >= TOKENS**2:
+        got, what = f"{held}", f"{TOKENS} tokens in one call"
+        raise Violation(ViolationKind.VALUE, f"fewer than {TOKENS**2} numbers", got, what)
+
+
+@purity(
+    *NEEDS,
+    C.CACHE,
+    on=LONG,
+    after=CORRECT,
+    limit=1,
+    dtypes=("float64",),
+    essential=True,
+    hint="which sums are enough to go on, whatever came before?",
+)
+def a_state_has_the_same_size_after_many_tokens(context: LiveContext) -> None:
+    """A call that continues many tokens with one holds fewer numbers than there were tokens."""
+    x = make_tokens(context.case, context.contract)
+    chunks = [Chunk(x[:, :-1], None), Chunk(x[:, -1:], 0)]
+    held = context.adapter.decode(chunks, counted=True)[-1].held
+    if held >= TOKENS:
+        got, what = f"{held}", f"one token after {TOKENS - 1}"
+        raise Violation(ViolationKind.VALUE, f"fewer than {TOKENS} numbers", got, what)

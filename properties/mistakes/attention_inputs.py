@@ -1,0 +1,81 @@
+"""What attention is computed from, right or wrong: tokens, parameters, mask and sizes."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from reference.multi_head import Parameters
+from reference.variant import PLAIN, Variant
+
+QKVTensors = tuple[Tensor, Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionInputs:
+    """The input, parameters and mask that attention is computed from."""
+
+    x: Float[Tensor, "batch tokens d_in"]
+    parameters: Parameters
+    heads: int
+    may_attend: Bool[Tensor, "*#lead #tokens #tokens"] | None
+    scale: float
+    context_length: int
+    causal: bool = False
+    """whether the mask is the module's own; otherwise the caller passes it"""
+    wanted: tuple[str, ...] = ("output",)
+    """results to return: `output`, `weights`, `logsumexp`, or the `matrix` of the only head's
+    weights"""
+    variant: Variant = PLAIN
+    """what it has besides the plain steps"""
+    window: int = 0
+    """how many tokens each sees at most; 0 for all"""
+    block: int = 0
+    """how many keys are computed at a time; 0 for all"""
+    others: tuple[Float[Tensor, "batch others d_in"], ...] = ()
+    """in cross-attention the tokens of keys and values, or those of each; else all are x"""
+
+    @property
+    def d_in(self) -> int:
+        """The width of a token."""
+        return self.x.shape[-1]
+
+    @property
+    def tokens(self) -> int:
+        """The length of a sequence."""
+        return self.x.shape[-2]
+
+    @property
+    def sources(self) -> QKVTensors:
+        """The tokens that queries, keys and values are made of."""
+        return (self.x, self.others[0], self.others[-1]) if self.others else (self.x,) * 3
+
+    @property
+    def keys(self) -> int:
+        """The length of the sequence that is attended to."""
+        return self.sources[1].shape[-2]
+
+    @property
+    def earlier(self) -> int:
+        """How many keys come before the first query's own: causal queries are the last tokens."""
+        return self.keys - self.tokens if self.causal else 0
+
+    @property
+    def d_out(self) -> int:
+        """The width of all heads together."""
+        return self.parameters.W_q.shape[0]
+
+    @property
+    def head_dim(self) -> int:
+        """The width of one head."""
+        return self.d_out // self.heads
+
+    @property
+    def kv_heads(self) -> int:
+        """The number of heads that keys and values have: fewer where heads share them."""
+        return self.parameters.W_k.shape[0] // self.head_dim
+
+    @property
+    def width(self) -> int:
+        """How many numbers of a query are compared with a key: half of a head's in two maps."""
+        return self.head_dim if self.parameters.lambdas is None else self.head_dim // 2

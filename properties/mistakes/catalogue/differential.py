@@ -1,0 +1,175 @@
+"""Mistakes about the two maps of differential attention, and the lambdas between them."""
+
+from collections.abc import Sequence
+
+import torch
+
+from properties.contract import Capability
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.steps import differential
+from properties.mistakes.steps.differential import (
+    START,
+    normalised,
+    weighed_by,
+    with_changed_lambdas,
+    with_halves,
+)
+
+DIFFERENTIAL: Sequence[Mistake] = (
+    define_mistake(
+        "second_map_without_effect",
+        "The second softmax is never subtracted: the weights are the first one alone.",
+        "last softmax",
+    ).simulated_by(subtract=weighed_by(lambda first, second, _: first)),
+    define_mistake(
+        "lambdas_of_one",
+        "The second softmax is subtracted as a whole: it should be multiplied by lambda first.",
+        "last softmax",
+    ).simulated_by(subtract=with_changed_lambdas(torch.ones_like)),
+    define_mistake(
+        "constant_lambda",
+        "A fixed number takes the place of the lambdas: what is learned changes nothing.",
+        "only times",
+    ).simulated_by(
+        {"subtract": with_changed_lambdas(lambda t: torch.full_like(t, START))},
+        {"subtract": with_changed_lambdas(lambda t: torch.full_like(t, 0.5))},
+        {"subtract": with_changed_lambdas(lambda t: torch.full_like(t, 0.2))},
+    ),
+    define_mistake(
+        "maps_added", "The second softmax is added; it should be subtracted.", "only times"
+    ).simulated_by(subtract=with_changed_lambdas(torch.neg)),
+    define_mistake(
+        "maps_exchanged",
+        "The second halves make the map that is subtracted from, and the first the other one.",
+        "only times",
+    ).simulated_by(subtract=weighed_by(lambda first, second, t: second - t * first)),
+    define_mistake(
+        "lambda_on_both_maps",
+        "Lambda multiplies the difference of both softmaxes, not the second one alone.",
+        "only times",
+    ).simulated_by(subtract=weighed_by(lambda first, second, t: t * (first - second))),
+    define_mistake(
+        "lambda_on_the_first_map",
+        "Lambda multiplies the first softmax; it should multiply the second.",
+        "only times",
+    ).simulated_by(subtract=weighed_by(lambda first, second, t: t * first - second)),
+    define_mistake(
+        "lambda_shared_out",
+        "The first softmax is multiplied by 1 - lambda; it should count as it is.",
+        "only times",
+    ).simulated_by(
+        {"subtract": weighed_by(lambda first, second, t: (1 - t) * first - t * second)},
+        {"subtract": weighed_by(lambda first, second, t: (1 - t) * first + t * second)},
+    ),
+    define_mistake(
+        "one_lambda_for_all_heads",
+        "All heads have the same lambda; each should have its own.",
+        "only times",
+        needs=Capability.HEADS,
+    ).simulated_by(
+        {"subtract": with_changed_lambdas(lambda t: t[:1])},
+        {"subtract": with_changed_lambdas(lambda t: t[-1:])},
+        {"subtract": with_changed_lambdas(torch.mean)},
+        {"subtract": with_changed_lambdas(torch.sum)},
+    ),
+    define_mistake(
+        "lambdas_of_other_heads",
+        "The lambdas are in another order than the heads: head 0 should have the first one.",
+        "only times",
+        needs=Capability.HEADS,
+    ).simulated_by(
+        {"subtract": with_changed_lambdas(lambda t: t.flip(0))},
+        {"subtract": with_changed_lambdas(lambda t: t.roll(1, 0))},
+        {"subtract": with_changed_lambdas(lambda t: t.roll(-1, 0))},
+    ),
+    define_mistake(
+        "difference_renormalised",
+        "The weights are divided by their sum: they should sum to 1 - lambda, not to one.",
+        "sum | softmax",
+    ).simulated_by(subtract=differential.renormalised),
+    define_mistake(
+        "negative_weights_cut_off",
+        "Weights below zero become zero: a difference may be negative.",
+        "relu | softmax",
+    ).simulated_by(subtract=differential.cut_off_below_zero),
+    define_mistake(
+        "scores_subtracted",
+        "The scores are subtracted and go through one softmax; there should be two softmaxes, "
+        "and their difference.",
+        "softmax",
+    ).simulated_by(subtract=differential.softmax_of_subtracted_scores),
+    define_mistake(
+        "softmax_of_difference",
+        "The difference of the softmaxes goes through another softmax; it is used as it is.",
+        "last softmax",
+    ).simulated_by(subtract=differential.softmax_again),
+    define_mistake(
+        "scale_of_the_whole_head",
+        "The scores are divided by the root of a head's width; each map has half of it.",
+        "scale | kernel:scale | divide | scores",
+    ).simulated_by(scale=differential.scaled_as_whole_heads),
+    define_mistake(
+        "second_map_not_masked",
+        "In the second softmax the future is not hidden.",
+        "last softmax",
+    ).simulated_by(hide=differential.second_map_seeing_all),
+    define_mistake(
+        "one_half_for_both_maps",
+        "Both maps use the same half of the queries, of the keys, or of both.",
+        "index | unpack | softmax",
+    ).simulated_by(
+        {"halve": with_halves((0, 0), (0, 0))},
+        {"halve": with_halves((1, 1), (1, 1))},
+        {"halve": with_halves((0, 1), (0, 0))},
+        {"halve": with_halves((0, 1), (1, 1))},
+        {"halve": with_halves((0, 0), (0, 1))},
+        {"halve": with_halves((1, 1), (0, 1))},
+    ),
+    define_mistake(
+        "keys_of_the_other_map",
+        "The first halves of the queries are compared with the second halves of the keys.",
+        "index | unpack | softmax",
+    ).simulated_by(halve=with_halves((0, 1), (1, 0))),
+    define_mistake(
+        "halves_interleaved",
+        "Every other column of a head makes the first map; its first half should.",
+        "index | reshape",
+    ).simulated_by(halve=differential.neighbours_apart),
+    define_mistake(
+        "halves_of_all_columns",
+        "The columns of all heads are halved together; each head should halve its own.",
+        "reshape",
+        needs=Capability.HEADS,
+    ).simulated_by(halve=differential.all_columns_halved),
+    define_mistake(
+        "times_one_minus_lambda_init",
+        "What the heads give is multiplied by 1 - 0.8, which this exercise does not ask for.",
+        "only times | last return",
+    ).simulated_by(merge=differential.shrunk),
+    define_rare_mistake(
+        "heads_normalised",
+        "What each head gives is divided by its root mean square, which is not asked for.",
+        "norm | last mix",
+    ).simulated_by(
+        *(
+            {"mix": normalised(eps, factor)}
+            for eps in (None, 1e-5, 1e-6)
+            for factor in (1.0, 1 - START)
+        )
+    ),
+    define_rare_mistake(
+        "lambdas_changed",
+        "The lambdas do not count as they are: they go through a function first.",
+        "relu | sigmoid | exp | clamp | only times",
+    ).simulated_by(
+        {"subtract": with_changed_lambdas(torch.sigmoid)},
+        {"subtract": with_changed_lambdas(torch.exp)},
+        {"subtract": with_changed_lambdas(torch.abs)},
+        {"subtract": with_changed_lambdas(torch.relu)},
+        {"subtract": with_changed_lambdas(torch.tanh)},
+        {"subtract": with_changed_lambdas(lambda t: t.clamp(0, 1))},
+        {"subtract": with_changed_lambdas(lambda t: START + t)},
+        {"subtract": with_changed_lambdas(lambda t: START * t)},
+        {"subtract": with_changed_lambdas(lambda t: 1 - t)},
+    ),
+)

@@ -1,0 +1,121 @@
+"""Mistakes about linear attention: its features, its divisor, and a softmax where there is none."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.steps import features
+from properties.mistakes.steps.features import as_they_are, divided_by, mapped_by
+
+FEATURES: Sequence[Mistake] = (
+    define_mistake(
+        "softmax_of_scores",
+        "Ordinary attention is computed, with a softmax; the features' products are to be divided "
+        "by their sum.",
+        "softmax",
+    ).simulated_by(features.softmax_of_scores(0.5), features.softmax_of_scores(0.0)),
+    define_mistake(
+        "softmax_of_products",
+        "The products of features go through a softmax; they are to be divided by their sum.",
+        "softmax",
+    ).simulated_by(features.softmax_of_products(0.0), features.softmax_of_products(0.5)),
+    define_mistake(
+        "shares_not_divided",
+        "The weighted sum of the values is never divided: the divisor is missing.",
+        "last sum",
+    ).simulated_by(normalise=features.undivided),
+    define_mistake(
+        "divided_by_the_count",
+        "The divisor is the number of tokens, not the sum of the products of features.",
+        "only divide | range",
+    ).simulated_by(normalise=divided_by(features.count_keys)),
+    define_mistake(
+        "divided_by_the_keys_alone",
+        "The divisor is a sum of keys; the query has to be multiplied with it.",
+        "last sum",
+    ).simulated_by(normalise=divided_by(features.sum_keys)),
+    define_mistake(
+        "divisor_sees_the_future",
+        "The divisor is a sum over all tokens, the later ones among them.",
+        "last sum",
+    ).simulated_by(normalise=divided_by(features.sum_all)),
+    define_mistake(
+        "divisor_of_the_own_token",
+        "The divisor has the product with the token's own key alone, not the sum over all seen.",
+        "last sum",
+    ).simulated_by(normalise=divided_by(features.take_own)),
+    define_mistake(
+        "keys_without_features",
+        "The keys are used as they are; they have to become features, too.",
+        "elu",
+    ).simulated_by(map=mapped_by(key=as_they_are)),
+    define_mistake(
+        "queries_without_features",
+        "The queries are used as they are; they have to become features, too.",
+        "elu",
+    ).simulated_by(map=mapped_by(query=as_they_are)),
+    define_mistake(
+        "no_features",
+        "Queries and keys are used as they are; they have to become features.",
+        "scores",
+    ).simulated_by(map=mapped_by(as_they_are, as_they_are)),
+    define_mistake(
+        "one_not_added",
+        "The features are elu(x), without the 1: some are negative, and sums may be zero.",
+        "elu",
+    ).simulated_by(
+        {"map": mapped_by(F.elu, F.elu)},
+        {"map": mapped_by(key=F.elu)},
+        {"map": mapped_by(query=F.elu)},
+    ),
+    define_mistake(
+        "other_features",
+        "The features are those of another function than elu(x) + 1.",
+        "relu | exp | elu",
+    ).simulated_by(
+        {"map": mapped_by(F.relu, F.relu)},
+        {"map": mapped_by(torch.exp, torch.exp)},
+        {"map": mapped_by(F.softplus, F.softplus)},
+        {"map": mapped_by(torch.sigmoid, torch.sigmoid)},
+        {"map": mapped_by(lambda t: F.relu(t) + 1e-6, lambda t: F.relu(t) + 1e-6)},
+    ),
+    define_mistake(
+        "softmax_over_features",
+        "Queries and keys go through a softmax of their own; features are elu(x) + 1.",
+        "softmax",
+    ).simulated_by(
+        {"map": mapped_by(features.softmax_over_width, features.softmax_over_width)},
+    ),
+    define_mistake(
+        "values_as_features",
+        "The values become features as well; they stay as they are.",
+        "last elu",
+    ).simulated_by(map=features.values_too),
+    define_mistake(
+        "scaled_before_features",
+        "Queries or keys are divided by the root of {width} before they become features.",
+        "scale | elu",
+    ).simulated_by(
+        {"map": mapped_by(query=features.scaled_before(0.5))},
+        {"map": mapped_by(key=features.scaled_before(0.5))},
+        {"map": mapped_by(features.scaled_before(0.5), features.scaled_before(0.5))},
+        {"map": mapped_by(features.scaled_before(0.25), features.scaled_before(0.25))},
+    ),
+    define_mistake(
+        "sums_transposed",
+        "The matrix of sums is multiplied from the wrong side: the queries meet the values' axis.",
+        "scores",
+    ).simulated_by(mix=features.sums_transposed),
+    define_rare_mistake(
+        "number_in_divisor",
+        "A number is added to the divisor: the weights sum to less than one.",
+        "only divide | last sum",
+    ).simulated_by(
+        *(
+            {"normalise": divided_by(features.plus(number))}
+            for number in (1.0, 1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
+        )
+    ),
+)

@@ -1,0 +1,125 @@
+"""Faulty steps: two maps that are not halved, weighed or subtracted as they should be."""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from properties.mistakes.pipeline import (
+    CORRECT,
+    PipelineState,
+    QKVTensors,
+    get_maps,
+    split_heads,
+    split_maps,
+)
+
+START = 0.8
+"""where lambdas start, which people write in their place"""
+Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""makes weights of the first map, the second, and lambdas that fit them"""
+
+
+def get_lambdas(s: PipelineState) -> Tensor:
+    """Return the lambdas of all heads, as they multiply maps."""
+    if s.p.lambdas is None:
+        raise ValueError("there are no lambdas")
+    return s.p.lambdas[:, None, None]
+
+
+def weighed_by(weigh: Weigh) -> Callable[[PipelineState], Tensor]:
+    """Make the weights of both maps and lambdas in another way."""
+    return lambda s: weigh(*get_maps(s), get_lambdas(s))
+
+
+def with_changed_lambdas(change: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
+    """Use other lambdas than those of the heads."""
+    return weighed_by(lambda first, second, lambdas: first - change(lambdas) * second)
+
+
+def renormalised(s: PipelineState) -> Tensor:
+    weights = CORRECT.subtract(s)
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def cut_off_below_zero(s: PipelineState) -> Tensor:
+    return CORRECT.subtract(s).relu()
+
+
+def softmax_again(s: PipelineState) -> Tensor:
+    return torch.softmax(_hide(s, CORRECT.subtract(s)), dim=-1)
+
+
+def softmax_of_subtracted_scores(s: PipelineState) -> Tensor:
+    first, second = s.scores[:, 0::2], s.scores[:, 1::2]
+    return torch.softmax(_hide(s, first - get_lambdas(s) * second), dim=-1)
+
+
+def _hide(s: PipelineState, t: Tensor) -> Tensor:
+    return t if s.visible is None else t.masked_fill(~s.visible, -torch.inf)
+
+
+def scaled_as_whole_heads(s: PipelineState) -> Tensor:
+    return s.raw_scores / math.sqrt(s.inputs.head_dim)
+
+
+def second_map_seeing_all(s: PipelineState) -> Tensor:
+    hidden = CORRECT.hide(s).clone()
+    hidden[:, 1::2] = s.scores[:, 1::2]
+    return hidden
+
+
+def neighbours_apart(s: PipelineState) -> QKVTensors:
+    """Every other column of a head makes the first map."""
+    query, key, value = s.shared
+    return _take_turns(query), _take_turns(key), value
+
+
+def _take_turns(t: Tensor) -> Tensor:
+    pairs: Tensor = t.unflatten(-1, (-1, 2))
+    return pairs.movedim(-1, 2).flatten(1, 2)
+
+
+def all_columns_halved(s: PipelineState) -> QKVTensors:
+    """The first half of all columns is cut into the first maps of all heads."""
+    query, key, _ = s.projected
+    return _halve_columns(query, s), _halve_columns(key, s), s.shared[2]
+
+
+def _halve_columns(t: Tensor, s: PipelineState) -> Tensor:
+    heads = s.inputs.heads
+    return torch.stack([split_heads(half, heads) for half in t.chunk(2, dim=-1)], 2).flatten(1, 2)
+
+
+def with_halves(
+    queries: tuple[int, int], keys: tuple[int, int]
+) -> Callable[[PipelineState], QKVTensors]:
+    """Make both maps of these halves of queries and keys."""
+
+    def halve(s: PipelineState) -> QKVTensors:
+        query, key, value = s.shared
+        return _choose(query, queries), _choose(key, keys), value
+
+    return halve
+
+
+def _choose(t: Tensor, halves: tuple[int, int]) -> Tensor:
+    both: Tensor = split_maps(t).unflatten(1, (-1, 2))
+    return both[:, :, list(halves)].flatten(1, 2)
+
+
+def shrunk(s: PipelineState) -> Tensor:
+    return CORRECT.merge(s) * (1 - START)
+
+
+def normalised(eps: float | None, factor: float) -> Callable[[PipelineState], Tensor]:
+    """Divide what each head gives by its root mean square, and multiply it."""
+    return lambda s: factor * F.rms_norm(CORRECT.mix(s), (s.value.shape[-1],), eps=eps)
+
+
+def cut(s: PipelineState) -> Tensor:
+    """Let no gradient through to the lambdas."""
+    first, second = get_maps(s)
+    return first - get_lambdas(s).detach() * second

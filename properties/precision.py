@@ -1,0 +1,26 @@
+"""How dtypes round."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The rounding of one dtype: unit roundoff and smallest normal number."""
+
+    u: float
+    tiny: float
+    underflow: float
+    """how far a product may be off, however small it is, where it is no normal number"""
+
+    @property
+    def ua(self) -> float:
+        """Products are accumulated in float32 or better, whatever they are stored in."""
+        return min(self.u, 2.0**-24)
+
+
+PRECISIONS = {
+    "float64": Precision(2.0**-53, 0.0, 2.0**-1022),
+    "float32": Precision(2.0**-24, 2.0**-126, 2.0**-126),
+    "bfloat16": Precision(2.0**-8, 2.0**-126, 2.0**-126),
+    "float16": Precision(2.0**-11, 2.0**-14, 2.0**-24),
+}

@@ -1,0 +1,61 @@
+"""Mistakes about features and shares are named there, and only there."""
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.contract import Contract
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue import FEATURES, OF_A_SOFTMAX, Mistake
+from properties.mistakes.catalogue.gradients import GRADIENTS
+from properties.mistakes.diagnosis import diagnose
+from properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from properties.mistakes.pipeline import CORRECT, StepOverrides
+from properties.mistakes.steps import features, scores
+from properties.mistakes.worked_example import work_example
+
+CONTRACT = BY_SLUG["linear_attention"].contract
+PLAIN = BY_SLUG["multi_head_attention"].contract
+EACH = pytest.mark.parametrize("each", FEATURES, ids=lambda each: each.name)
+
+
+def name_mistakes(overrides: StepOverrides, contract: Contract = CONTRACT) -> list[str]:
+    restated = restate(contract)
+    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
+    harness = Harness(make_subject(namespace), restated)
+    return [found.mistake.name for found in diagnose(harness)]
+
+
+@EACH
+def test_each_is_named(each: Mistake) -> None:
+    named = [name_mistakes(way) for way in each.variants]
+    assert named == [[each.name]] * len(named)
+
+
+def test_what_is_right_is_not_named() -> None:
+    assert name_mistakes({}) == []
+
+
+def test_mistakes_about_other_steps_are_named_beside_them() -> None:
+    assert name_mistakes({"permit": scores.no_mask}) == ["no_mask"]
+    both: StepOverrides = {"permit": scores.no_mask, "normalise": features.undivided}
+    assert set(name_mistakes(both)) == {"no_mask", "shares_not_divided"}
+
+
+def test_no_mistake_about_a_softmax_is_looked_for() -> None:
+    softmax = [each.name for each in OF_A_SOFTMAX]
+    assert {"no_scale", "no_softmax", "masked_after_softmax"} <= {*softmax}
+    assert name_mistakes({"scale": lambda s: s.raw_scores / 3}) == []  # it cancels
+
+
+def test_a_divisor_without_a_gradient_is_named() -> None:
+    [mistake] = [each for each in GRADIENTS if each.name == "divisor_detached"]
+    assert name_mistakes(mistake.variants[0]) == ["divisor_detached"]
+    assert not mistake.applies_to(PLAIN)
+
+
+@EACH
+def test_examples_are_of_what_is_asked_for(each: Mistake) -> None:
+    found = work_example(CONTRACT, each)
+    if found is not None:
+        assert found.right != found.wrong
