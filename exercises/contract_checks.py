@@ -26,7 +26,7 @@ from properties.contract import (
     Entry,
     Returns,
 )
-from properties.parameter_mapping import PER_HEAD, ParameterMapping
+from properties.parameter_mapping import PER_HEAD, VECTORS, Packing, ParameterMapping
 from properties.summary import select_summaries
 
 C = Capability
@@ -38,7 +38,10 @@ QUANTITIES = (
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """what may be fixed; d_out is heads times head_dim"""
-PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate", "lambdas")
+PARAMETERS = (
+    "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate", "b_gate", "lambdas",
+    *sorted(VECTORS),
+)  # fmt: skip
 """the fields of `reference.Parameters`, which imports torch"""
 PASSED = frozenset({"block", "causal", CONSTANT})
 """quantities that such a function may take in a call besides"""
@@ -55,8 +58,10 @@ TOGETHER = (
     ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
     ({"b_q", "b_k"}, ("b_q", "b_k", "b_v")),
     ({"b_o"}, ("W_o",)),
+    ({"b_gate"}, ("W_gate",)),
 )
 """where one of some parameters is stored, these are, too"""
+SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
 
 
@@ -207,7 +212,10 @@ def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
         if name not in PARAMETERS:
             yield keys, name, f"there is no parameter {name!r}; {suggest(name, PARAMETERS)}"
     for name in PER_HEAD:
-        if name in mapping.holds and mapping != ParameterMapping(mapping.path, (name,)):
+        packings = SINK_PACKINGS if name == "sinks" else (Packing.ROWS,)
+        own = ParameterMapping(mapping.path, (name,))
+        kept = [replace(own, packing=packing) for packing in packings]
+        if name in mapping.holds and mapping not in kept:
             yield keys, None, f"{name} are one number for each head: write the name alone"
     if len({name[0] for name in mapping.holds}) != 1:
         yield keys, None, "a parameter holds weights, or biases: at least one, and never both"

@@ -10,6 +10,7 @@ from properties.contract import (
     Contract,
     Entry,
     FeatureMap,
+    Norm,
     Positions,
     Returns,
 )
@@ -113,8 +114,12 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.ANY_DISTANCE: lambda c: not takes("window")(c),
     C.PLACELESS: lambda c: c.positions is Positions.NONE,
     C.UNBIASED: lambda c: c.positions is not Positions.ALIBI,
+    C.UNNORMED: lambda c: c.norm is Norm.NONE,
     C.DOT_PRODUCT: lambda c: (
-        not (c.positions in ROTARY or takes("softcap")(c) or c.feature_map is not FeatureMap.NONE)
+        c.positions not in ROTARY
+        and not takes("softcap")(c)
+        and c.feature_map is FeatureMap.NONE
+        and c.norm is Norm.NONE
     ),
     C.CONFIG: takes("config"),
 }

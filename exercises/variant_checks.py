@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from properties.contract import ROTARY, Capability, Contract, FeatureMap, Positions
+from properties.contract import ROTARY, Capability, Contract, FeatureMap, Norm, Positions
 
 HEAD_DIMS = range(1, 65)
 """widths of heads that are tried"""
@@ -44,17 +44,22 @@ def _check_halves(contract: Contract) -> Iterator[Problem]:
     """In differential attention queries and keys have halves."""
     if _may_be_odd(contract):
         yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
-    if contract.positions is not Positions.NONE or contract.stores("sinks"):
-        yield ("parameters",), None, "lambdas go with neither positions nor sinks: leave one out"
+    placed = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
+    if placed or contract.stores("sinks"):
+        text = "lambdas go with neither positions, norms nor sinks: leave one out"
+        yield ("parameters",), None, text
 
 
 def _check_features(contract: Contract) -> Iterator[Problem]:
     """Linear attention has no softmax, and so nothing that belongs to one."""
     held = [name for name in ("sinks", "lambdas") if contract.stores(name)]
     taken = {argument.quantity for argument in contract.arguments} & {"softcap", "dropout"}
-    turned = contract.positions is not Positions.NONE or contract.scale is not None
+    turned = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
+    turned = turned or contract.scale is not None
     if held or taken or turned or Capability.STABLE in contract.capabilities:
-        text = "features go with no scale, positions, sinks, lambdas, softcap, dropout or `stable`"
+        text = (
+            "features go with no scale, positions, norm, sinks, lambdas, softcap, dropout"
+        )
         yield ("feature_map",), None, text
     if Capability.CAUSAL not in contract.capabilities:
         yield ("feature_map",), None, "features are those of causal attention: list `causal`"

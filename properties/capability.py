@@ -53,6 +53,7 @@ class Capability(Enum):
     ANY_DISTANCE = auto()  # no token is too far back to be seen
     PLACELESS = auto()  # where tokens stand counts for nothing but who is seen
     UNBIASED = auto()  # nothing is added to the scores
+    UNNORMED = auto()  # queries and keys keep their sizes, and go through no norm
     DOT_PRODUCT = auto()  # queries and keys count by their products, whatever their size
     CACHE = auto()  # a sequence may come in several calls
     HANDED_CACHE = auto()  # ... each of which is handed what an earlier one gave

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from properties.call_form import USUAL, CallForm
 from properties.capability import Capability as Capability
 from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.parameter_mapping import HeadSizes, ParameterMapping
+from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from properties.size_rules import BadSizes, SizeRules
 from properties.violation import Violation, ViolationKind
 
@@ -58,6 +58,14 @@ class FeatureMap(StrEnum):
 
     NONE = "queries and keys themselves, and a softmax"
     ELU = "elu(x) + 1 of each number, without a softmax"
+
+
+class Norm(StrEnum):
+    """What brings the queries and the keys of each head to one size."""
+
+    NONE = ""
+    RMS = "rms"
+    LAYER = "layer"
 
 
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
@@ -170,6 +178,12 @@ class Contract:
     feature_map: FeatureMap = FeatureMap.NONE
     lambda_init: float = 0.8
     """where the lambdas of differential attention start"""
+    norm: Norm = Norm.NONE
+    """of queries and keys, before they get their places"""
+    norm_epsilon: float = 0.0
+    """what a norm adds to the mean square, or to the variance; 0 for the dtype's own rounding"""
+    norm_gain_from: float = 0.0
+    """what the gain of a norm counts from: 1 where what is stored is added to 1"""
     size_rules: SizeRules | None = None
     """what `with_sizes` was given, and what follows from it"""
     waived: tuple[str, ...] = ()
@@ -202,6 +216,11 @@ class Contract:
     def stores(self, name: str) -> bool:
         """Whether an implementation keeps this canonical parameter."""
         return any(name in mapping.holds for mapping in self.mappings)
+
+    @property
+    def gates_heads(self) -> bool:
+        """Whether a gate opens for whole heads, and not number by number."""
+        return any(m.packing is Packing.HEADWISE for m in self.mappings)
 
     def has_biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""

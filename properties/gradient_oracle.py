@@ -152,16 +152,72 @@ def compute_role_gradients(
     return ExactGradients(next(found), next(found), growth, case.dtype)
 
 
-def project_absolute(
-    x: Tensor, parameters: Parameters, heads: int, variant: Variant
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Bound queries, keys and values by the absolute values of all numbers."""
-    p = parameters
-    projected = linear(x, p.W_q, p.b_q), linear(x, p.W_k, p.b_k), linear(x, p.W_v, p.b_v)
-    query, key, value = split_shared_heads(projected, heads)
-    if p.lambdas is not None:
+@dataclass(frozen=True, eq=False)
+class AbsoluteNorm:
+    """The norm of queries or keys on absolute values: of numbers, and of their gradients.
+
+    With r one over the root of the mean square and y = t r, the gradient of t is
+    r (g - y mean(y g)), where g is that of y, which is multiplied by the gain.
+    """
+
+    unit: Tensor
+    """what is normed, before the gain"""
+    size: Tensor
+    """r"""
+    factor: Tensor
+    shift: Tensor
+    centred: bool
+
+    def apply(self) -> Tensor:
+        return self.unit * self.factor + self.shift
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Return the gradient of what was normed, given that of the result."""
+        inner = grad * self.factor
+        pulled = self.size * (inner + self.unit * (self.unit * inner).mean(-1, keepdim=True))
+        return pulled + pulled.mean(-1, keepdim=True) if self.centred else pulled
+
+
+def make_absolute_norm(
+    bound: Tensor, exact: Tensor, gain: Tensor | None, shift: Tensor | None, variant: Variant
+) -> AbsoluteNorm | None:
+    """Return the norm of queries or keys, from a bound of them and what they are; None if none."""
+    if not variant.norm:
+        return None
+    centred = variant.norm == "layer"
+    if centred:
+        exact = exact - exact.mean(-1, keepdim=True)
+        bound = bound + bound.mean(-1, keepdim=True)
+    size = variant.measure(exact)
+    factor = torch.ones(()) if gain is None else (variant.gain_from + gain).abs()
+    return AbsoluteNorm(
+        bound * size, size, factor, torch.zeros(()) if shift is None else shift.abs(), centred
+    )
+
+
+def bound_roles(
+    x: Tensor, parameters: Parameters, exact: MultiHeadResult, variant: Variant
+) -> tuple[Tensor, Tensor, Tensor, tuple[AbsoluteNorm | None, AbsoluteNorm | None]]:
+    """Bound queries, keys and values by the absolute values of all numbers.
+
+    Returns the norms of queries and keys, too.
+    """
+    heads, raw = exact.query.shape[-3], parameters
+    x, p = x.abs(), parameters.map(lambda t: t.detach().abs())
+    bounds = linear(x, p.W_q, p.b_q), linear(x, p.W_k, p.b_k), linear(x, p.W_v, p.b_v)
+    query, key, value = split_shared_heads(bounds, heads)
+    q, k, _ = split_shared_heads(exact.projected, heads)
+    norms = (
+        make_absolute_norm(query, q.detach(), raw.gain_q, raw.shift_q, variant),
+        make_absolute_norm(key, k.detach(), raw.gain_k, raw.shift_k, variant),
+    )
+    query, key = (
+        bound_turning(t if norm is None else norm.apply(), variant)
+        for t, norm in zip((query, key), norms, strict=True)
+    )
+    if raw.lambdas is not None:
         query, key = split_maps(query), split_maps(key)
-    return bound_turning(query, variant), bound_turning(key, variant), value
+    return query, key, value, norms
 
 
 def weigh_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
@@ -189,6 +245,8 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
     if variant.rotary:
         angles = bound_angles(exact.query, variant, 1.0)
         growth += (6 + 2 * float(angles.max())) * (1 + largest)
+    if variant.norm:
+        growth += (6 + 2 * math.sqrt(case.head_dim)) * (1 + largest)
     if exact.gate is not None:
         growth += 4 * float(exact.gate.detach().abs().max())
     if variant.alibi:
@@ -237,7 +295,7 @@ def compute_absolute_gradients(
         rows, columns = grad.flatten(0, -2), x.flatten(0, -2)
         return {"x": grad @ p.W_v, "W_v": rows.mT @ columns, "b_v": rows.sum(0)}
     variant = get_variant(contract, case)
-    query, key, value = project_absolute(x, p, case.heads, variant)
+    query, key, value, norms = bound_roles(x, parameters, exact, variant)
     if variant.features:
         query, key = exact.query.detach(), exact.key.detach()
     softmaxes = exact.softmaxes.detach()
@@ -271,8 +329,15 @@ def compute_absolute_gradients(
     scales["x"] = torch.zeros_like(x)
     if p.W_gate is not None:
         into_gate = merge_heads(weights * kept @ value) * gated
+        into_gate = into_gate.unflatten(-1, (len(p.W_gate), -1)).sum(-1)
         scales["W_gate"] = into_gate.flatten(0, -2).mT @ x.flatten(0, -2)
+        scales["b_gate"] = into_gate.flatten(0, -2).sum(0)
         scales["x"] = into_gate @ p.W_gate
+    for name, norm in zip("qk", norms, strict=True):
+        if norm is not None:
+            scales[f"gain_{name}"] = (parts[name] * norm.unit).flatten(0, -2).sum(0)
+            scales[f"shift_{name}"] = parts[name].flatten(0, -2).sum(0)
+            parts[name] = norm.pull_back(parts[name])
     for name, part in parts.items():
         shared = case.kv_heads if name in "kv" else case.heads
         merged = merge_heads(part.unflatten(-3, (shared, -1)).sum(-3))

@@ -17,6 +17,10 @@ if TYPE_CHECKING:  # so that listing exercises does not import torch
     from torch import Tensor
 
 
+VECTORS = frozenset({"gain_q", "gain_k", "shift_q", "shift_k"})
+"""canonical parameters that all heads have in common: a number for each coordinate of a head"""
+
+
 class Packing(StrEnum):
     """How projections, and the heads of each, follow one another in a tensor."""
 
@@ -26,6 +30,9 @@ class Packing(StrEnum):
     STACKED = "one matrix for each head"
     CONVOLUTION = "as rows, with a kernel axis of length 1"
     IMAGE_CONVOLUTION = "as rows, with two kernel axes of length 1"
+    BETWEEN = "the heads between the width of tokens and that of a head"
+    BROADCAST = "one number for each head, with axes of length 1 for batch, queries and keys"
+    HEADWISE = "one row for each head, as of a gate that opens for a whole head"
 
     @property
     def kernel_axes(self) -> int:
@@ -35,6 +42,8 @@ class Packing(StrEnum):
 
 PER_HEAD = ("sinks", "lambdas")
 """canonical parameters that are one number for each head"""
+BY_HEAD = (Packing.STACKED, Packing.BETWEEN)
+"""packings whose tensors have an axis for heads"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +104,14 @@ class ParameterMapping:
         whole = head is None or self.is_output
         counts = [sizes.count_heads(name) for name in self.holds]
         rows = sizes.get_rows(self.holds[0]) * sum(counts if whole else [1] * len(counts))
+        if self.holds[0] in VECTORS:
+            return (sizes.head_dim,)
+        if self.packing is Packing.HEADWISE:
+            rows = sizes.heads
         if self.holds[0] in PER_HEAD:
-            return (rows,)
+            return self._shape_of_sinks(rows)
         if self.holds[0].startswith("b_"):
-            stacked = self.packing is Packing.STACKED and not self.is_output
+            stacked = self.packing in BY_HEAD and not self.is_output
             return (counts[0], sizes.head_dim) if stacked else (rows,)
         columns = sizes.d_in
         if self.is_output:
@@ -106,8 +119,18 @@ class ParameterMapping:
         if self.packing is Packing.STACKED:
             matrix = (rows, sizes.head_dim) if self.is_output else (sizes.head_dim, columns)
             return (counts[0], *(reversed(matrix) if self.transposed else matrix))
+        if self.packing is Packing.BETWEEN:
+            inner = (columns, counts[0], sizes.head_dim)
+            if self.is_output:
+                inner = (sizes.head_dim, sizes.heads, sizes.d_out)
+            return inner if self.transposed else (inner[2], inner[1], inner[0])
         shape = (columns, rows) if self.transposed else (rows, columns)
         return (*shape, *(1,) * self.packing.kernel_axes)
+
+    def _shape_of_sinks(self, heads: int) -> tuple[int, ...]:
+        if self.packing is Packing.BROADCAST:
+            return (1, heads, 1, 1)
+        return (heads, *(1,) * self.packing.kernel_axes)
 
     def pack(self, tensors: Sequence[Tensor], sizes: HeadSizes, head: int | None) -> Tensor:
         """Lay canonical tensors out as the implementation keeps them."""
@@ -127,15 +150,24 @@ class ParameterMapping:
                 packed = torch.cat(parts)
             case Packing.STACKED:
                 packed = self._stack(tensors[0], sizes.count_heads(self.holds[0]))
+            case Packing.BETWEEN:
+                return self._put_between(tensors[0], sizes.count_heads(self.holds[0]))
+            case Packing.BROADCAST:
+                return tensors[0].view(1, -1, 1, 1)
             case _:
                 packed = torch.cat(list(tensors))
         packed = packed.mT if self._is_transposed_matrix else packed
-        kernel = (1,) * self.packing.kernel_axes if packed.dim() == 2 else ()
+        is_kernel = packed.dim() == 2 or self.holds == ("sinks",)
+        kernel = (1,) * self.packing.kernel_axes if is_kernel else ()
         return packed.view(*packed.shape, *kernel)
 
     def unpack(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
         """Return the canonical tensors, in the order of `holds`: the inverse of `pack`."""
         kernel = self.packing.kernel_axes
+        if self.holds == ("sinks",):
+            return [stored.flatten()]
+        if self.packing is Packing.BETWEEN:
+            return [self._take_between(stored)]
         stored = stored.flatten(1) if kernel and stored.dim() == 2 + kernel else stored
         stored = stored.mT if self._is_transposed_matrix else stored
         match self.packing:
@@ -180,6 +212,22 @@ class ParameterMapping:
         if self.is_output:
             return tensor if tensor.dim() == 1 else _split_heads(tensor.T, heads).mT
         return _split_heads(tensor, heads)
+
+    def _put_between(self, tensor: Tensor, heads: int) -> Tensor:
+        if tensor.dim() == 1:
+            return tensor if self.is_output else _split_heads(tensor, heads)
+        split: Tensor = (
+            tensor.unflatten(1, (heads, -1))
+            if self.is_output
+            else _split_heads(tensor, heads).transpose(0, 1)
+        )
+        return split.transpose(0, 2) if self.transposed else split
+
+    def _take_between(self, stored: Tensor) -> Tensor:
+        if stored.dim() < 3:
+            return stored.flatten()
+        whole = stored.transpose(0, 2) if self.transposed else stored
+        return whole.flatten(1) if self.is_output else whole.transpose(0, 1).flatten(0, 1)
 
     def _unstack(self, stored: Tensor) -> Tensor:
         if self.is_output:

@@ -83,6 +83,37 @@ def bound_linear_error(
     return accumulated + 2 * precision.u * result.abs() + x.shape[-1] * precision.underflow
 
 
+def bound_normed_error(
+    t: Tensor,
+    error: Tensor,
+    gain: Tensor | None,
+    shift: Tensor | None,
+    variant: Variant,
+    precision: Precision,
+) -> Tensor:
+    """Bound the error of normed queries or keys, from what they are before and their errors there.
+
+    With r one over the root of the mean square and y = t r, an error e of t moves r by at most
+    r³ mean(|t| e), so y by r (e + |y| mean(|y| e)); r itself is rounded, and sums up d squares. A
+    mean that is subtracted first brings the errors of all numbers, and its own.
+    """
+    if not variant.norm:
+        return error
+    growth = 2 * math.sqrt(t.shape[-1]) * precision.ua
+    if variant.norm == "layer":
+        centred = t - t.mean(-1, keepdim=True)
+        size = t.abs().mean(-1, keepdim=True)
+        error = error + error.mean(-1, keepdim=True) + (growth + precision.u) * size
+        t, error = centred, error + precision.u * centred.abs()
+    r = variant.measure(t)
+    y = t * r
+    moved = r * error + y.abs() * (y.abs() * r * error).mean(-1, keepdim=True)
+    moved = moved + y.abs() * (growth + 4 * precision.u)
+    factor = 1.0 if gain is None else (variant.gain_from + gain).abs()
+    normed = variant.normalise(t, gain, shift).abs()
+    return moved * factor + precision.u * (2 * factor * y.abs() + normed)
+
+
 def bound_turning(t: Tensor, variant: Variant) -> Tensor:
     """Bound what turning by places makes of queries or keys that are no larger than these."""
     if not variant.rotary:
@@ -257,6 +288,12 @@ def compute_bounds(
         ),
         heads,
     )
+    if variant.norm:
+        query, key, _ = split_shared_heads(exact.projected, heads)
+        query_error = bound_normed_error(
+            query, query_error, p.gain_q, p.shift_q, variant, precision
+        )
+        key_error = bound_normed_error(key, key_error, p.gain_k, p.shift_k, variant, precision)
     query_error = bound_placed_error(exact.query, query_error, variant, precision)
     key_error = bound_placed_error(exact.key, key_error, variant, precision)
     if p.lambdas is not None:
@@ -320,7 +357,10 @@ def bound_gated_error(
     if exact.gate is None:
         return context
     gate = exact.gate.sigmoid()
-    asked = bound_linear_error(x, parameters.W_gate, exact.gate, precision)
+    assert parameters.W_gate is not None, "what it asks is there"
+    rows = exact.gate.shape[-1] // len(parameters.W_gate)
+    weight = parameters.W_gate.repeat_interleave(rows, dim=0)
+    asked = bound_linear_error(x, weight, exact.gate, precision)
     off = gate * (1 - gate) * torch.expm1(asked.clamp(max=50.0)) + 3 * precision.u
     ungated = merge_heads(exact.weights @ exact.value).abs()
     return context * (gate + off) + ungated * off + precision.u * exact.context.abs()

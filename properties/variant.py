@@ -42,4 +42,7 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         alibi=contract.positions is Positions.ALIBI,
         softcap=case.softcap,
         features=contract.feature_map is FeatureMap.ELU,
+        norm=contract.norm.value,
+        epsilon=contract.norm_epsilon or torch.finfo(getattr(torch, case.dtype)).eps,
+        gain_from=contract.norm_gain_from,
     )

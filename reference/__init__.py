@@ -4,7 +4,7 @@
     attention    softmax(Q Kᵀ / √d_k) V, the equation itself
     masks        which tokens may attend to which; True means "may attend"
     multi_head   project, split, attend, merge, project, with every intermediate result
-    variant      what else models have: positions, limits of scores, heads that share keys
+    variant      what else models have: norms, positions, limits of scores, heads that share keys
     streaming    the same results computed differently: online softmax, and a key-value cache
 
 Call these with float64 to use them as oracles. The two implementations share no arithmetic, and
@@ -30,6 +30,7 @@ from reference.masks import (
 from reference.multi_head import (
     MultiHeadResult,
     Parameters,
+    ask_gate,
     merge_heads,
     multi_head_attention,
     split_heads,
@@ -64,6 +65,7 @@ __all__ = [
     "Variant",
     "alibi_bias",
     "alibi_slopes",
+    "ask_gate",
     "attention_weights",
     "causal_lower_right_mask",
     "causal_mask",

@@ -27,9 +27,11 @@ class Parameters:
     The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o. If W_k and
     W_v have fewer rows, several heads share each block.
     `sinks` are scores without keys or values, one for each head: they take a share of the weights.
-    `W_gate` makes a gate of each token, which multiplies what the heads give to it.
+    `W_gate` makes a gate of each token, which multiplies what the heads give to it: number by
+    number, or if it has a row for each head, head by head.
     `lambdas` are one number for each head: how much of its second softmax is subtracted from its
     first, in differential attention.
+    `gain_q` and `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys.
     None means absent: a projection without bias, attention without an output projection.
     """
 
@@ -42,8 +44,13 @@ class Parameters:
     W_o: Float[Tensor, "d_out d_out"] | None = None
     b_o: Float[Tensor, "d_out"] | None = None
     sinks: Float[Tensor, "heads"] | None = None
-    W_gate: Float[Tensor, "d_out d_in"] | None = None
+    W_gate: Float[Tensor, "d_gate d_in"] | None = None
+    b_gate: Float[Tensor, "d_gate"] | None = None
     lambdas: Float[Tensor, "heads"] | None = None
+    gain_q: Float[Tensor, "head_dim"] | None = None
+    gain_k: Float[Tensor, "head_dim"] | None = None
+    shift_q: Float[Tensor, "head_dim"] | None = None
+    shift_k: Float[Tensor, "head_dim"] | None = None
 
     def __post_init__(self) -> None:
         if self.b_o is not None and self.W_o is None:
@@ -137,8 +144,9 @@ def multi_head_attention(
     The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim. In training,
     `kept` is what dropout has drawn: each weight counts so many times, 0 or 1/(1 - rate).
     Keys and values are projected from other tokens where these are given: cross-attention.
-    A gate is the sigmoid of x W_gateᵀ, and multiplies the merged heads, number by number
-    (Qiu et al. 2025, "Gated attention for large language models", arXiv:2505.06708, section 3).
+    A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies the merged heads, number by number
+    or head by head (Qiu et al. 2025, "Gated attention for large language models",
+    arXiv:2505.06708, section 3). Norms come before positions.
     In differential attention each head halves its queries and keys, and its weights are the softmax
     of the first halves minus lambda times that of the second (Ye et al. 2024, "Differential
     Transformer", arXiv:2410.05258, eq. 1; without the norm of heads, and lambda is a parameter).
@@ -154,7 +162,8 @@ def multi_head_attention(
         linear(x if values_from is None else values_from, p.W_v, p.b_v),
     )
     query, key, value = split_shared_heads(projected, heads)
-    query, key = variant.place(query), variant.place(key)
+    query = variant.place(variant.normalise(query, p.gain_q, p.shift_q))
+    key = variant.place(variant.normalise(key, p.gain_k, p.shift_k))
     if p.lambdas is not None:
         query, key = split_maps(query), split_maps(key)
     query, key = variant.find_features(query), variant.find_features(key)
@@ -164,11 +173,18 @@ def multi_head_attention(
     if p.lambdas is not None:
         maps, weights = weights, weights[0] - p.lambdas[:, None, None] * weights[1]
     context = merge_heads((weights if kept is None else weights * kept) @ value)
-    gate = None if p.W_gate is None else linear(x, p.W_gate)
+    gate = None if p.W_gate is None else ask_gate(x, p)
     context = context if gate is None else context * torch.sigmoid(gate)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
     asked = query, key, value, scores, weights, context, output, lost, gate, maps
     return MultiHeadResult(projected, *asked)
+
+
+def ask_gate(x: Float[Tensor, "*batch tokens d_in"], p: Parameters) -> Tensor:
+    """Return what the gate of each number is the sigmoid of; those of a head may have one."""
+    assert p.W_gate is not None, "there is a gate"
+    asked = linear(x, p.W_gate, p.b_gate)
+    return asked.repeat_interleave(len(p.W_q) // len(p.W_gate), dim=-1)
 
 
 def _compute_weights(

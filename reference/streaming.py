@@ -122,7 +122,10 @@ def _open_gate(x: Tensor, parameters: Parameters, rows: slice) -> Tensor:
     """Return the gate of the head that owns these rows; one where there is none."""
     if parameters.W_gate is None:
         return x.new_ones(())
-    asked = torch.einsum("...i,oi->...o", x, parameters.W_gate[rows])
+    numbers = torch.arange(len(parameters.W_q))[rows] * len(parameters.W_gate)
+    own = numbers // len(parameters.W_q)  # of one gate for each head the same for all its numbers
+    asked = torch.einsum("...i,oi->...o", x, parameters.W_gate[own])
+    asked = asked if parameters.b_gate is None else asked + parameters.b_gate[own]
     return 1 / (1 + torch.exp(-asked))
 
 

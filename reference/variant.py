@@ -1,5 +1,6 @@
 """What models of today put between the plain equation's steps.
 
+    norm         queries and keys brought to one size, head by head, before they get their places
     positions    queries and keys turned by their places, or scores lowered with the distance
     softcap      scores kept between two limits
     features     positive features of queries and keys, whose products take the place of a softmax
@@ -37,6 +38,35 @@ class Variant:
     """the largest size of a score; 0 for no limit"""
     features: bool = False
     """whether weights are in proportion to products of features, as in linear attention"""
+    norm: str = ""
+    """of queries and keys: "rms", "layer", which subtracts the mean first, or none"""
+    epsilon: float = 0.0
+    """what is added to the mean square, or to the variance"""
+    gain_from: float = 0.0
+    """what a gain counts from: 1 where it is stored as what is added to 1"""
+
+    def normalise(
+        self,
+        t: Float[Tensor, "*batch tokens head_dim"],
+        gain: Float[Tensor, "head_dim"] | None = None,
+        shift: Float[Tensor, "head_dim"] | None = None,
+    ) -> Tensor:
+        """Divide each query or key by the root of its mean square, then multiply by a gain.
+
+        Sources: Zhang & Sennrich 2019, section 3 (arXiv:1910.07467); Ba et al. 2016, section 3
+        (arXiv:1607.06450); of queries and keys Dehghani et al. 2023, section 2 (arXiv:2302.05442).
+        """
+        if not self.norm:
+            return t
+        if self.norm == "layer":
+            t = t - t.mean(-1, keepdim=True)
+        t = t * self.measure(t)
+        t = t if gain is None else t * (self.gain_from + gain)
+        return t if shift is None else t + shift
+
+    def measure(self, t: Float[Tensor, "*batch head_dim"]) -> Float[Tensor, "*batch 1"]:
+        """Return what centred queries or keys are multiplied by: one over their size."""
+        return torch.rsqrt(t.square().mean(-1, keepdim=True) + self.epsilon)
 
     def place(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
         """Give queries or keys their places."""

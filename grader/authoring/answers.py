@@ -16,6 +16,8 @@ from grader.authoring.slips import generate_slips
 MOST_KEPT = 24
 """so many wrong answers are kept as files; the others are made again by `audit --mutants`"""
 FEWEST_KEPT = 8
+GOLDEN = (5**0.5 - 1) / 2
+"""its multiples, less whole numbers, fill the interval from 0 to 1 evenly"""
 NEVER_KEPT = (DOES_NOT_END, ENDS_ITS_PROCESS)
 """an audit could not judge them"""
 SAME = "its outputs and gradients are those of the solution on every case"
@@ -39,6 +41,12 @@ def list_changes(exercise: Exercise) -> list[Answer]:
         Answer(exercise.slug, AnswerKind.MUTANT, each.name, "a small change", each.source)
         for each in reversed(unique.values())
     ]
+
+
+def spread(changes: Sequence[Answer]) -> list[Answer]:
+    """Return changes in an order of which every beginning is a sample of all; the first stays."""
+    places = sorted(range(1, len(changes)), key=lambda place: place * GOLDEN % 1)
+    return [*changes[:1], *(changes[place] for place in places)]
 
 
 def choose_kept(judged: Sequence[Judged]) -> list[Judged]:

@@ -27,6 +27,8 @@ from properties.cases.case_set import PUBLIC_SEED
 
 Ask = Callable[[Recognised, Sequence[Question]], Mapping[str, bool]]
 """returns answers to questions, by their names; the others have the suggested answer"""
+JUDGING_SECONDS = 90.0
+"""so long changes of the solution are judged: the rest of what is done takes as long at most"""
 CASES = 12
 """the most cases that a property is checked on; a statement may ask for more"""
 
@@ -46,6 +48,8 @@ class Authored:
     """how many rewrites of the solution compute the same"""
     audit: Audit
     """of the right answers; each wrong one was kept because a property catches it"""
+    left: int = 0
+    """how many changes were not judged, for lack of time"""
 
     @property
     def caught(self) -> list[Judged]:
@@ -85,6 +89,7 @@ def author(
         folder = folder or name_folder(recognised.signature.name)
         check_folder(folder)
         _check_weights(recognised, submission)
+        _check_sharing(recognised, submission)
         questions = list_questions(recognised.contract)
         said = ask(recognised, questions)
         contract = decide(recognised.contract, said)
@@ -97,11 +102,12 @@ def author(
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch) / folder.name
         exercise = _write_texts(made, accepted, recognised, solution, settings)
-        judged, variants = _write_answers(exercise, jobs)
+        judged, variants, left = _write_answers(exercise, jobs)
         right = [answer for answer in load_answers(exercise) if not answer.is_wrong]
         audit = run_audit([exercise], right, jobs)
         _move(made, folder)
-    return Authored(folder, recognised, decided, accepted.waived, tuple(judged), variants, audit)
+    waived = accepted.waived
+    return Authored(folder, recognised, decided, waived, tuple(judged), variants, audit, left)
 
 
 def _check_weights(recognised: Recognised, submission: Submission) -> None:
@@ -110,6 +116,17 @@ def _check_weights(recognised: Recognised, submission: Submission) -> None:
         raise CannotAuthor(
             f"{submission.display_path}: `{name}` has no weights of its own, and an exercise on a "
             "class is about some; name a class with projections by --class"
+        )
+
+
+def _check_sharing(recognised: Recognised, submission: Submission) -> None:
+    """Raise CannotAuthor where heads share keys and values, and no argument says how many."""
+    if "group" in (recognised.contract.sizes or {}):
+        name = recognised.signature.name
+        raise CannotAuthor(
+            f"{submission.display_path}: all heads of `{name}` share one key and one value, which "
+            "an exercise says by an argument; give it one, such as `num_kv_heads=1`, that counts "
+            "the heads of keys and values"
         )
 
 
@@ -132,21 +149,22 @@ def _write_texts(
     return load_exercise(folder)
 
 
-def _write_answers(exercise: Exercise, jobs: int) -> tuple[list[Judged], int]:
-    """Write the answer bank; return the changes that were judged, and how many variants are right.
+def _write_answers(exercise: Exercise, jobs: int) -> tuple[list[Judged], int, int]:
+    """Write the answer bank; return the changes that were judged, and counts.
 
+    These are how many variants are right, and how many changes were left out for lack of time.
     The batch plan is made here, once: the processes that judge find it on the disk.
     """
     get_batch_plan(exercise, exercise.contract.mappings, PUBLIC_SEED, "cpu")
     bank = exercise.folder / "answers"
-    variants = answers.list_variants(exercise)
-    judged = judge_all(exercise, [*variants, *answers.list_changes(exercise)], jobs)
-    same = [each.answer for each in judged[: len(variants)] if each.same]
-    changes = judged[len(variants) :]
+    listed = [*answers.list_variants(exercise), *answers.spread(answers.list_changes(exercise))]
+    judged = judge_all(exercise, listed, jobs, seconds=JUDGING_SECONDS)
+    same = [each.answer for each in judged if not each.answer.is_wrong and each.same]
+    changes = [each for each in judged if each.answer.is_wrong]
     answers.write_right(bank, same)
     answers.write_wrong(bank, answers.choose_kept(changes))
     answers.write_equivalents(exercise.folder, exercise, changes)
-    return changes, len(same)
+    return changes, len(same), len(listed) - len(judged)
 
 
 def _move(made: Path, folder: Path) -> None:

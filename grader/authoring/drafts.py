@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from properties.binding.describe import QUANTITY_WORDS, describe_attention
 from properties.binding.signature import Signature
 from properties.call_form import MaskConvention, Polarity
-from properties.contract import CONSTANT, Argument, Capability, Contract
-from properties.parameter_mapping import Packing, ParameterMapping
+from properties.contract import CONSTANT, ROTARY, Argument, Capability, Contract, Norm, Positions
+from properties.parameter_mapping import BY_HEAD, VECTORS, Packing, ParameterMapping
 
 C = Capability
 MASKS = {
@@ -29,10 +29,28 @@ PACKINGS = {
     Packing.HEADS: "for each head its part of every projection, one head after the other",
     Packing.INTERLEAVED: "the heads interleaved",
     Packing.STACKED: "one matrix for each head",
+    Packing.BETWEEN: "with an axis for heads in the middle",
+    Packing.HEADWISE: "one row for each head",
+    Packing.BROADCAST: "",
     Packing.CONVOLUTION: "the weight of a convolution with a kernel of length 1",
     Packing.IMAGE_CONVOLUTION: "the weight of a convolution with a kernel of one pixel",
 }
-LETTERS = {"W_q": "queries", "W_k": "keys", "W_v": "values", "W_o": "the output layer"}
+LETTERS = {
+    "W_q": "queries",
+    "W_k": "keys",
+    "W_v": "values",
+    "W_o": "the output layer",
+    "W_gate": "the gate",
+    "sinks": "the sinks, a number for each head",
+    "gain_q": "the gain of the norm of queries",
+    "gain_k": "the gain of the norm of keys",
+    "shift_q": "the shift of the norm of queries",
+    "shift_k": "the shift of the norm of keys",
+}
+PLACES = {
+    Positions.ROTARY: "number `i` with number `i` plus half",
+    Positions.ROTARY_NEIGHBOURS: "number `2i` with number `2i + 1`",
+}
 
 
 def describe_title(contract: Contract) -> str:
@@ -182,19 +200,38 @@ def _write_weights(contract: Contract) -> str:
 def _write_shape(mapping: ParameterMapping, contract: Contract) -> str:
     d_in, d_out = ("width", "width") if contract.square else ("d_in", "d_out")
     per_head = "{head}" in mapping.path
+    if mapping.holds == ("sinks",):
+        broad = mapping.packing is Packing.BROADCAST
+        ones = ", 1" * (2 if broad else mapping.packing.kernel_axes)
+        return f"`({'1, ' * broad}heads{ones or ','})`"
+    if mapping.holds[0] in VECTORS:
+        return "`(head_dim,)`"
     own = "head_dim" if per_head else d_out
-    count = len(mapping.holds)
-    rows = f"{count} · {own}" if count > 1 else own
+    rows = _count_rows(mapping, contract, own)
+    heads = "kv_heads" if contract.has(C.GROUPED) and mapping.is_shared else "heads"
     columns = own if mapping.is_output else d_in
     rows = d_out if mapping.is_output else rows
-    if mapping.packing is Packing.STACKED and not (mapping.is_output and _is_vector(mapping)):
+    if mapping.packing is Packing.BETWEEN and not _is_vector(mapping):
+        inner = ["head_dim", heads, d_out] if mapping.is_output else [d_in, heads, "head_dim"]
+        return f"`({', '.join(inner if mapping.transposed else inner[::-1])})`"
+    if mapping.packing in BY_HEAD and not (mapping.is_output and _is_vector(mapping)):
         inner = ["head_dim", d_out if mapping.is_output else d_in]
         inner = inner[::-1] if mapping.transposed != mapping.is_output else inner
-        return f"`(heads, {'head_dim' if _is_vector(mapping) else ', '.join(inner)})`"
+        return f"`({heads}, {'head_dim' if _is_vector(mapping) else ', '.join(inner)})`"
     if _is_vector(mapping):
         return f"`({rows},)`"
     pair = [columns, rows] if mapping.transposed else [rows, columns]
     return f"`({', '.join(pair + ['1'] * mapping.packing.kernel_axes)})`"
+
+
+def _count_rows(mapping: ParameterMapping, contract: Contract, own: str) -> str:
+    """Return how many rows a tensor has; one of keys and values has fewer where heads share."""
+    if mapping.packing is Packing.HEADWISE:
+        return "heads"
+    shared = sum(name[-1] in "kv" for name in mapping.holds) if contract.has(C.GROUPED) else 0
+    parts = [(len(mapping.holds) - shared, own), (shared, "kv_heads · head_dim")]
+    said = [f"{count} · {size}" if count > 1 else size for count, size in parts if count]
+    return " + ".join(said)
 
 
 def _is_vector(mapping: ParameterMapping) -> bool:
@@ -212,23 +249,53 @@ def _describe(mapping: ParameterMapping) -> str:
 def _list_formula(contract: Contract) -> Iterator[str]:
     hidden = contract.has(C.CAUSAL) or contract.has(C.MASK) or contract.has(C.PADDING)
     scores = "Q_h K_hᵀ / √head_dim" + ", what is hidden masked" * hidden
-    weights = f"softmax({scores})"
+    weights = f"softmax({scores}{', s_h' * contract.has(C.SINKS)})"
     weights = f"dropout({weights})" if contract.has(C.DROPOUT) else weights
-    yield "For each head `h`, of the queries Q, the keys K and the values V its own columns:\n"
+    shared = " (of K and V those of its group: neighbouring heads share)"
+    own = "For each head `h`, of the queries Q, the keys K and the values V its own columns"
+    yield f"{own}{shared * contract.has(C.GROUPED)}:\n"
     yield "```"
     yield f"context_h = {weights} V_h"
-    merged = "[context_0, context_1, …]"
+    merged = "[context_0, context_1, …]" + " · sigmoid(x W_gateᵀ)" * contract.has(C.GATED)
+    merged = f"({merged})" if contract.has(C.GATED, C.OUTPUT_PROJECTION) else merged
     if not contract.has(C.OUTPUT_PROJECTION):
         yield f"output    = {merged}"
     else:
         yield f"output    = {merged} W_oᵀ{' + b_o' * contract.has(C.OUTPUT_BIAS)}"
     yield "```\n"
-    yield "The softmax runs over the keys."
+    sinks = " and the head's sink `s_h`, which has no value" * contract.has(C.SINKS)
+    yield f"The softmax runs over the keys{sinks}."
+    yield from _list_steps(contract)
+
+
+def _list_steps(contract: Contract) -> Iterator[str]:
+    """Say what becomes of queries, keys and scores besides the plain equation."""
+    if contract.norm is not Norm.NONE:
+        divided = "the root of their mean square"
+        if contract.norm is Norm.LAYER:
+            divided = "the root of their variance, less their mean"
+        epsilon = f"{contract.norm_epsilon:g}" if contract.norm_epsilon else "the dtype's `eps`"
+        gain = "1 + gain" if contract.norm_gain_from else "gain"
+        yield (
+            f"\nFirst the numbers of each query and key are divided by {divided}, to which "
+            f"{epsilon} is added under the root, and multiplied by the {gain}."
+        )
+    if contract.positions in ROTARY:
+        part = "" if contract.rotary_share == 1 else f"first {contract.rotary_share:.4g} of the "
+        yield (
+            f"\nThe {part}numbers of each query and key are turned in pairs, "
+            f"{PLACES[contract.positions]}: pair `i` of `n` numbers at position `p`, from 0, by "
+            f"`p · {contract.rotary_base:g}^(-2i/n)`."
+        )
+    if contract.positions is Positions.ALIBI:
+        yield "\nHead `h` of `n`, from 1, adds `-2^(-8h/n)` times the distance to each score."
 
 
 def _list_demands(contract: Contract, name: str) -> Iterator[str]:
     if contract.has(C.CAUSAL):
         yield "Token `i` attends to the tokens `0 … i` only."
+        if contract.has(C.WINDOW):
+            yield "Of these it sees the last so many as the window is long, itself included."
     elif contract.has(C.FULL):
         yield "Every token attends to every token, unless a mask hides it."
     if contract.has(C.MASK) or contract.has(C.PADDING):

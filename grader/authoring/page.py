@@ -52,6 +52,11 @@ def _list_problems(authored: Authored) -> Iterator[str]:
     if len(authored.missed) > MOST_LISTED:
         more = len(authored.missed) - MOST_LISTED
         yield f"not caught: {more} more; headcheck audit {authored.folder} --mutants lists them"
+    if authored.left:
+        yield (
+            f"not judged, for lack of time: {authored.left} changes; "
+            f"headcheck audit {authored.folder} --mutants judges them"
+        )
     if authored.equivalent:
         count = len(authored.equivalent)
         yield f"{count} changes compute the same as the solution: they are in equivalents.toml"

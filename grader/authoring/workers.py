@@ -1,5 +1,6 @@
 """Judge answers side by side in child processes, whatever these do: hang, or end their process."""
 
+import math
 import multiprocessing
 import time
 from collections import deque
@@ -37,17 +38,23 @@ class _Worker:
 
 
 def judge_all(
-    exercise: Exercise, answers: Sequence[Answer], jobs: int, task: Task = judge
+    exercise: Exercise,
+    answers: Sequence[Answer],
+    jobs: int,
+    task: Task = judge,
+    seconds: float = math.inf,
 ) -> list[Judged]:
     """Judge every answer, in `jobs` child processes, and return the verdicts in order.
 
     One that hangs, or ends its process, is caught by that, and the others are judged by another.
+    What has no verdict after so many seconds is left out.
     """
+    ends = time.monotonic() + seconds
     waiting = deque(range(len(answers)))
     done: dict[int, Judged] = {}
     workers = [_start(exercise, task) for _ in range(min(jobs, len(answers)))]
     try:
-        while len(done) < len(answers):
+        while len(done) < len(answers) and time.monotonic() < ends:
             ready = wait([worker.line for worker in workers], timeout=1.0)
             for place, worker in enumerate(workers):
                 number = worker.number
@@ -62,7 +69,7 @@ def judge_all(
     finally:
         for worker in workers:
             worker.end()
-    return [done[number] for number in range(len(answers))]
+    return [done[number] for number in sorted(done)]
 
 
 def _start(exercise: Exercise, task: Task) -> _Worker:

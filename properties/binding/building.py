@@ -10,7 +10,7 @@ from properties.binding.constructors import (
     resolve_fields,
     suggest_field,
 )
-from properties.binding.hypotheses import make_probe_case
+from properties.binding.hypotheses import PROBE, make_probe_case
 from properties.binding.signature import Signature
 from properties.call_form import USUAL, CallForm
 from properties.case import Case
@@ -34,7 +34,11 @@ class Built:
 
 
 def build_all(
-    subject: Subject, signature: Signature, failures: list[str], source: ConstructorSource
+    subject: Subject,
+    signature: Signature,
+    failures: list[str],
+    source: ConstructorSource,
+    base: Case = PROBE,
 ) -> Iterator[Built]:
     """Yield ways to construct a class, each with tensors of other shapes.
 
@@ -44,7 +48,7 @@ def build_all(
     seen: set[object] = set()
     for constructor in source(signature):
         completed = _complete_config(subject, signature, constructor, failures)
-        case = make_probe_case(completed)
+        case = make_probe_case(completed, base)
         built = _try_build(subject, signature, completed, case, failures)
         if built is not None:
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
@@ -147,6 +151,11 @@ def _complete_config(
             return _without_absent(complete)
         fields = [*(f for f in fields if f.name != field.name), field]
     return _without_absent(complete)
+
+
+def has_config(built: Built) -> bool:
+    """Whether one of its arguments is a config."""
+    return any(a.quantity == "config" for a in built.constructor.arguments)
 
 
 def extend_config(built: Built, message: str) -> Built | None:

@@ -14,13 +14,13 @@ from torch import Tensor
 from properties.binding.building import Built, build_all, construct
 from properties.binding.calls import iter_call_forms
 from properties.binding.constructors import Constructor, is_option, iter_suggested
-from properties.binding.hypotheses import OTHER, make_contract
+from properties.binding.hypotheses import OTHER, WIDE, make_contract
 from properties.binding.intent import expects_causality
 from properties.binding.layouts import iter_named_layouts, list_stored
 from properties.binding.search import BindingSearch, Match
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal, make_parameters
-from properties.contract import CONSTANT, Contract
+from properties.contract import CONSTANT, Capability, Contract
 from properties.harness.module_adapter import construct as construct_adapter
 from properties.parameter_mapping import ParameterMapping
 from properties.size_rules import parse_sizes
@@ -28,6 +28,7 @@ from properties.subject import CallOptions, Subject
 from properties.violation import Status, SubmissionFailed
 from reference import Parameters
 
+C = Capability
 TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
 """of tensors by which queries and keys are turned in pairs"""
 
@@ -59,7 +60,7 @@ def match_by_name(search: BindingSearch) -> Match | None:
                 )
                 if any(TABLE.search(path) for path in built.tensors):
                     contract = contract.with_sizes(parse_sizes("head_dim=even"))
-                cases = (contract.fit(sizes.case), contract.fit(OTHER))
+                cases = (contract.fit(case) for case in (sizes.case, OTHER, WIDE))
                 if all(_breaks_a_law(subject, contract, case) for case in cases):
                     return Match(contract, sizes, inexact=True)
                 return None
@@ -101,8 +102,11 @@ def _does_not_average(subject: Subject, contract: Contract, case: Case) -> bool:
     whole, again, alone = call(drawn, x), call(drawn, x), call(drawn, x[:1])
     sums = call(_make_constant_values(drawn), x)
     ones = torch.ones(case.batch, case.tokens, case.d_out, dtype=torch.float64)
+    averages = contract.has(C.NORMALISED, C.UNGATED, C.UNNORMED)
     return not any(
-        _is_close(total, ones) and _is_close(other, one) and _is_close(first, one[:1])
+        (_is_close(total, ones) or not averages)
+        and _is_close(other, one)
+        and _is_close(first, one[:1])
         for one, other, first, total in zip(whole, again, alone, sums, strict=False)
     )
 

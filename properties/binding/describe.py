@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from properties.binding.signature import Signature
 from properties.binding.vocabulary import guess_quantity
 from properties.call_form import Polarity, TokenAxes
-from properties.contract import CONSTANT, Argument, Capability, Contract, Positions
+from properties.contract import CONSTANT, Argument, Capability, Contract, Norm, Positions
 
 C = Capability
 QUANTITY_WORDS = {
@@ -24,6 +24,7 @@ POSITION_WORDS = {
     Positions.ROTARY_NEIGHBOURS: "rotary positions (in pairs of neighbours)",
     Positions.ALIBI: "scores that fall with the distance (ALiBi)",
 }
+SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
 POLARITY_WORDS = {
     Polarity.KEEP: "true where a query may attend",
     Polarity.BLOCK: "true where a query may not attend",
@@ -45,15 +46,26 @@ def describe_attention(contract: Contract) -> str:
     else:
         kind += "self-attention"
     parts = [
-        POSITION_WORDS.get(contract.positions, ""),
+        "a norm of queries and keys" * (contract.norm is not Norm.NONE),
+        _describe_positions(contract),
         "a window" * contract.has(C.WINDOW),
         "shared keys and values" * contract.has(C.GROUPED),
+        "sinks" * contract.has(C.SINKS),
+        "a gate" * contract.has(C.GATED),
         "an output layer" * contract.has(C.OUTPUT_PROJECTION),
         "a mask" * (contract.has(C.MASK) or contract.has(C.PADDING)),
         "its weights returned" * contract.has(C.WEIGHTS),
     ]
     said = [part for part in parts if part]
     return f"{kind} with {_join(said)}" if said else kind
+
+
+def _describe_positions(contract: Contract) -> str:
+    said = POSITION_WORDS.get(contract.positions, "")
+    if contract.rotary_share == 1:
+        return said
+    share = SHARE_WORDS.get(contract.rotary_share, f"{contract.rotary_share:g}")
+    return f"{said} of {share} of each head"
 
 
 def _join(parts: Sequence[str]) -> str:

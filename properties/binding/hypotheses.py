@@ -23,6 +23,8 @@ OTHER = Case(
     batch=3, tokens=9, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
 )
 """for confirmation: all sizes are others, and powers of two where these may be needed"""
+WIDE = replace(PROBE, head_dim=16, seed=3003)
+"""with heads so wide that every usual part of them is even"""
 ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
 PLAIN_FORM = frozenset(
     {
@@ -35,9 +37,12 @@ PLAIN_FORM = frozenset(
         C.CONSTANT_SUM,
         C.NORMALISED,
         C.UNGATED,
+        C.UNNORMED,
     }
 )
 """what attention has that is recognised by its behaviour: no more than the plain steps"""
+ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
+"""how much of each head is turned: 0.4 of 16, cut to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
 """of the angles of rotary positions, as models have them"""
 ALIBI_HEADS = (1, 2, 4, 8, 16, 32)
@@ -203,8 +208,17 @@ def _list_capabilities(
         C.OUTPUT_PROJECTION: "W_o" in held,
         C.OUTPUT_BIAS: "b_o" in held,
         C.DROPOUT: "dropout" in free,
+        C.SINKS: "sinks" in held,
+        C.GATED: "W_gate" in held,
     }
-    return ALWAYS | PLAIN_FORM | {each for each, given in present.items() if given}
+    lost = {
+        C.NORMALISED: "sinks" in held,
+        C.UNGATED: "W_gate" in held,
+        C.DOT_PRODUCT: "gain_q" in held,
+        C.UNNORMED: "gain_q" in held,
+    }
+    plain = PLAIN_FORM - {each for each, given in lost.items() if given}
+    return ALWAYS | plain | {each for each, given in present.items() if given}
 
 
 def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
@@ -212,12 +226,21 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
     plain = contract.capabilities - {C.PLACELESS} | {C.POSITIONS}
     if case.head_dim % 2 == 0:
         turned = replace(contract, capabilities=plain - {C.DOT_PRODUCT})
-        turned = turned.with_sizes(parse_sizes("head_dim=even"))
-        for base, kind in itertools.product(ROTARY_BASES, ROTARY):
-            yield replace(turned, positions=kind, rotary_base=base)
+        for share, base, kind in itertools.product(ROTARY_SHARES, ROTARY_BASES, ROTARY):
+            if case.head_dim * share % 2 == 0:
+                least = next(n for n in itertools.count(1) if n * share % 2 == 0)
+                own = turned.with_sizes(parse_sizes(f"head_dim%{least}"))
+                yield replace(own, positions=kind, rotary_base=base, rotary_share=share)
     if contract.has(C.CAUSAL) and case.heads in ALIBI_HEADS:
         lowered = replace(contract, capabilities=plain - {C.UNBIASED}, positions=Positions.ALIBI)
         yield lowered.with_sizes(parse_sizes(f"heads={','.join(map(str, ALIBI_HEADS))}"))
+
+
+def iter_usual_placements(contract: Contract, case: Case) -> Iterator[Contract]:
+    """Yield the contract with rotary positions of the usual base: of whole heads, and of parts."""
+    for placed in iter_placements(contract, case):
+        if placed.positions in ROTARY and placed.rotary_base == ROTARY_BASES[0]:
+            yield placed
 
 
 def iter_readings(form: CallForm) -> Iterator[CallForm]:

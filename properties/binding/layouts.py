@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from properties.binding.extras import Left, iter_extended, sounds_like_extra
 from properties.case import Case
 from properties.harness.aliases import infer_role
 from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
@@ -16,7 +17,13 @@ ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")
 MAX_CANDIDATES = 6
 """of so many matrices at most every choice is tried"""
 KERNELS = (Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
-SINGLE_PACKINGS = (Packing.ROWS, Packing.INTERLEAVED, Packing.STACKED, *KERNELS)
+SINGLE_PACKINGS = (
+    Packing.ROWS,
+    Packing.INTERLEAVED,
+    Packing.STACKED,
+    Packing.BETWEEN,
+    *KERNELS,
+)
 FUSED_PACKINGS = (Packing.ROWS, Packing.HEADS, Packing.INTERLEAVED, *KERNELS)
 BIAS = re.compile(r"(^|[._])b(ias(es)?)?($|[._])|^b[qkvo]", re.IGNORECASE)
 INDEX = re.compile(r"(^|\.)0(\.|$)")
@@ -67,7 +74,8 @@ def iter_named_layouts(
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the mappings of all weights that their names suggest."""
     stored = list_stored(tensors, case)
-    yield from _iter_complete(_iter_named([t for t in stored if t.is_matrix]), stored, case)
+    matrices = [t for t in stored if t.is_matrix and not sounds_like_extra(t.path)]
+    yield from _iter_complete(_iter_named(matrices), stored, case)
 
 
 def iter_layouts(
@@ -76,7 +84,9 @@ def iter_layouts(
     """Yield mappings of all weights, those that names suggest first."""
     stored = list_stored(tensors, case)
     matrices = [tensor for tensor in stored if tensor.is_matrix]
-    choices = itertools.chain(_iter_named(matrices), _iter_choices(matrices))
+    plain = [t for t in matrices if not sounds_like_extra(t.path)]
+    named = list(_iter_named(plain))
+    choices = itertools.chain(named, _iter_choices(plain if named else matrices))
     yield from _iter_complete(choices, stored, case)
 
 
@@ -91,6 +101,9 @@ def _iter_complete(
             if complete not in seen:
                 seen.add(complete)
                 yield complete
+                used = {mapping.path for mapping in complete}
+                left = [Left(t.path, t.shape) for t in stored if t.path not in used]
+                yield from iter_extended(complete, left, case)
 
 
 Choice = tuple[tuple[tuple[StoredTensor, str], ...], StoredTensor | None]
@@ -156,7 +169,8 @@ def _are_alike(layout: Sequence[ParameterMapping]) -> bool:
     output = {m.packing for m in layout if m.is_output}
     linear = {m.transposed for m in layout if m.path.endswith("weight")}
     plain = {m.transposed for m in layout if not m.path.endswith("weight")}
-    mixed = output - {Packing.ROWS} - packings  # such an output needs such projections
+    # An output of three axes is seen from its shape; another one needs such projections.
+    mixed = output - {Packing.ROWS, Packing.STACKED, Packing.BETWEEN} - packings
     return max(len(single), len(linear), len(plain)) <= 1 and not mixed
 
 
@@ -201,5 +215,9 @@ def _find_bias(mapping: ParameterMapping, vectors: Mapping[str, StoredTensor]) -
     if beside != mapping.path and beside in vectors:
         return beside
     role = tuple(name[-1] for name in mapping.holds)
-    named = [p for p, t in vectors.items() if not t.is_matrix and infer_role(p) == role]
+    named = [
+        p
+        for p, t in vectors.items()
+        if not t.is_matrix and infer_role(p) == role and not sounds_like_extra(p)
+    ]
     return named[0] if len(named) == 1 else None

@@ -10,8 +10,16 @@ from torch import Tensor
 
 from properties.call_form import TokenAxes
 from properties.case import Case
-from properties.contract import Capability, Contract, Positions
-from properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, ROTARY, Mistake
+from properties.contract import Capability, Contract, Norm, Positions
+from properties.mistakes.catalogue import (
+    DETERMINISTIC,
+    GATES,
+    NORMS,
+    OF_SOME_CONTRACTS,
+    ROTARY,
+    SINKS,
+    Mistake,
+)
 from properties.mistakes.catalogue.output import TRIVIAL
 from properties.mistakes.mistake_table import Candidate, build_table, make_key
 from properties.mistakes.pipeline import CORRECT, AttentionInputs
@@ -41,6 +49,20 @@ TURNED_WRONGLY = frozenset(
 """Mistakes in turning that are mistakes whatever the base, the pairs and the direction are."""
 CONVENTIONS = frozenset({"keys_and_values_in_turn"})
 """Mistakes that are none where no statement says otherwise."""
+OTHER_DESIGNS = frozenset(
+    {
+        "gate_after_the_output_layer",
+        "gate_by_another_function",
+        "gate_without_sigmoid",
+        "gate_of_what_is_attended",
+        "gate_added",
+        "gate_on_values",
+        "gate_on_queries",
+        "gate_on_keys",
+        "values_normed_too",
+    }
+)
+"""Mistakes that are another kind of attention where no statement asks for a gate or a norm."""
 TURNING_MISTAKES = tuple(m for m in ROTARY if m.name in TURNED_WRONGLY)
 TELLING = tuple(
     m
@@ -124,6 +146,20 @@ def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
         variant=get_variant(contract, case),
     )
     return seen.find_place(_order(contract, exact.output))
+
+
+def measure_error(contract: Contract, case: Case, seen: Observation, place: int) -> float:
+    """Return how far an output is from the contract's equation, at most."""
+    parameters = make_parameters(contract, case, seen.stored)
+    assert parameters is not None, "the output was found to be that of the contract"
+    exact = multi_head_attention(
+        _order(contract, seen.x),
+        parameters,
+        case.heads,
+        _get_visible(contract, seen),
+        variant=get_variant(contract, case),
+    )
+    return float((seen.outputs[place].double() - _order(contract, exact.output)).abs().max())
 
 
 def starts_right(contract: Contract, case: Case, seen: Observation) -> bool:
@@ -210,11 +246,23 @@ def _is_telling(output: Tensor) -> bool:
 
 
 def _select_mistakes(contract: Contract, case: Case) -> Sequence[Mistake]:
-    known = (*TELLING, *TURNING_MISTAKES) if contract.positions is Positions.ROTARY else TELLING
+    own = (
+        (contract.positions is Positions.ROTARY, TURNING_MISTAKES),
+        (_names_sinks(contract), SINKS),
+        (contract.has(Capability.GATED), GATES),
+        (contract.norm is not Norm.NONE, NORMS),
+    )
+    known = (*TELLING, *(m for applies, mistakes in own if applies for m in mistakes))
+    known = tuple(m for m in known if m.name not in OTHER_DESIGNS)
     heads = case.heads > 1
     return tuple(
         m for m in known if m.applies_to(contract) and (heads or m.needs is not Capability.HEADS)
     )
+
+
+def _names_sinks(contract: Contract) -> bool:
+    """Whether a parameter is called a sink: another number for each head may scale its weights."""
+    return any(m.holds == ("sinks",) and "sink" in m.path.lower() for m in contract.mappings)
 
 
 def _order(contract: Contract, tensor: Tensor) -> Tensor:

@@ -6,9 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import torch
-from torch import Tensor
-
 from properties.binding.building import (
     MAX_FIELDS,
     Built,
@@ -16,14 +13,19 @@ from properties.binding.building import (
     build_all,
     construct,
     extend_config,
+    has_config,
 )
 from properties.binding.calls import iter_call_forms, names_roles
 from properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
+from properties.binding.extras import iter_epsilons, iter_norms
 from properties.binding.hypotheses import (
+    PROBE,
+    WIDE,
     Sizes,
     iter_placements,
     iter_readings,
     iter_sizes,
+    iter_usual_placements,
     make_contract,
 )
 from properties.binding.intent import expects_causality
@@ -34,26 +36,31 @@ from properties.binding.matching import (
     find_exact,
     find_mistakes,
     find_scale,
+    measure_error,
     starts_right,
 )
+from properties.binding.probe import CallProbe, call_once, is_blind, rank_by_explained
 from properties.binding.signature import Signature
 from properties.call_form import CallForm, TokenAxes
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal
-from properties.contract import Contract, Entry
+from properties.contract import Contract, Entry, Norm
+from properties.mistakes.catalogue import SCALE
 from properties.mistakes.mistake_table import Mistakes
 from properties.parameter_mapping import ParameterMapping
-from properties.subject import CallOptions, Module, Subject, TensorInfo
+from properties.subject import CallOptions, Subject, TensorInfo
 from properties.violation import Status, SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 SECONDS = 3.0
 """of processor time of this process, after which a search is given up"""
+BETWEEN_LOOKS = 0.02
+"""seconds between two looks at the clock of the processor"""
 MAX_NUMEL = 1 << 23
 """so many parameters at most are overwritten: four layers of a width of 1,448"""
 MAX_PLACED = 40
 """of so many contracts at most all kinds of positions are tried"""
-MAX_MISTAKEN = 4
+MAX_MISTAKEN = 6
 """with so many contracts at most mistakes are tried, those that names suggest first"""
 
 
@@ -72,20 +79,8 @@ class Match:
     """whether it is explained by another scale, or not at all and its names alone say what it is"""
 
 
-@dataclass(frozen=True, eq=False)
-class CallProbe:
-    """A constructed module with random weights, and what it returned in one form of a call."""
-
-    built: Built
-    sizes: Sizes
-    form: CallForm
-    module: Module
-    seen: Observation
-    batched: bool
-    blind: bool
-    """whether no output depends on a later token"""
-
-
+SCALES = frozenset(mistake.name for mistake in SCALE)
+"""mistakes in what scores are multiplied by"""
 Attempt = Callable[[CallProbe], Match | None]
 
 
@@ -96,6 +91,9 @@ class BindingSearch:
     subject: Subject
     signature: Signature
     began: float = field(default_factory=time.process_time)
+    used: float = 0.0
+    """seconds, when the clock was last looked at"""
+    looked: float = field(default_factory=time.perf_counter)
     failures: list[str] = field(default_factory=list)
     """what it said when it was constructed or called in vain"""
     answered: bool = False
@@ -108,6 +106,7 @@ class BindingSearch:
         """
         match = self._find_among(iter_suggested, self._attempts)
         match = match or self._find_among(iter_unshared, ())
+        match = match or self._find_among(iter_suggested, self._attempts, WIDE)
         if match is not None or self.answered:
             return match
         match = self._find_among(iter_assigned, self._attempts)
@@ -124,19 +123,36 @@ class BindingSearch:
         )
         return attempts if self._may_be_mistaken else ()
 
-    def _find_among(self, source: ConstructorSource, attempts: Sequence[Attempt]) -> Match | None:
+    def _find_among(
+        self, source: ConstructorSource, attempts: Sequence[Attempt], base: Case = PROBE
+    ) -> Match | None:
         """Return what explains a class that is constructed in these ways: exactly if possible."""
         probes: list[CallProbe] = []
-        all_built = build_all(self.subject, self.signature, self.failures, source)
+        all_built = build_all(self.subject, self.signature, self.failures, source, base)
         for built in itertools.takewhile(self._is_early, all_built):
             for probe in self._iter_probes(built):
                 match = self._match_exactly(probe)
                 if match is not None:
-                    return match
+                    return self._find_other_scale(probe, probes, attempts) or match
                 probes.append(probe)
         self.answered = self.answered or bool(probes)
         tried = (attempt(probe) for attempt, probe in itertools.product(attempts, probes))
         return next((match for match in tried if match is not None), None)
+
+    def _find_other_scale(
+        self, found: CallProbe, earlier: Sequence[CallProbe], attempts: Sequence[Attempt]
+    ) -> Match | None:
+        """Return a scale by another width, which is right only where all widths are equal.
+
+        So a class that takes tokens of any width is not judged by the one width that hides it.
+        """
+        if not found.built.constructor.square or not attempts:
+            return None
+        free = (probe for probe in earlier if not probe.built.constructor.square)
+        for match in map(self._match_with_one_mistake, free):
+            if match is not None and {m.name for m in match.mistakes} <= SCALES:
+                return match
+        return None
 
     @property
     def _may_be_mistaken(self) -> bool:
@@ -144,7 +160,11 @@ class BindingSearch:
         return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
 
     def _is_early(self, _: object = None) -> bool:
-        return time.process_time() - self.began < SECONDS
+        """Whether there is time left. The clock is slow where it is virtual: it is read rarely."""
+        now = time.perf_counter()
+        if now - self.looked > BETWEEN_LOOKS:
+            self.looked, self.used = now, time.process_time() - self.began
+        return self.used < SECONDS
 
     # -------------------------------------------------------------------------------- calls
 
@@ -180,13 +200,27 @@ class BindingSearch:
         for _ in range(MAX_FIELDS):
             sizes = next(self.iter_sizes_of(built), None)
             form = next(iter_call_forms(self.signature.call))
-            if sizes is None or self._try_call(built, sizes, form, batched=True) is not None:
+            if sizes is None or self._answers(built, sizes, form):
                 return built
             more = extend_config(built, self.failures[-1]) if self.failures else None
             if more is None:
                 return built
             built = more
         return built
+
+    def _answers(self, built: Built, sizes: Sizes, form: CallForm) -> bool:
+        """Whether it can be called, in training, too, where it may ask its config for more."""
+        probe = self._try_call(built, sizes, form, batched=True)
+        if probe is None or not has_config(built):
+            return probe is not None
+        try:
+            probe.module.forward([probe.seen.x], CallOptions(training=True, seed=1))
+        except SubmissionFailed as failure:
+            if failure.status is not Status.CRASHED:
+                raise
+            self.failures.append(failure.message)
+            return False
+        return True
 
     def iter_sizes_of(self, built: Built) -> Iterator[Sizes]:
         return iter_sizes(built.constructor, built.case, built.tensors)
@@ -202,10 +236,10 @@ class BindingSearch:
         try:
             module = construct(self.subject, self.signature.name, built, replace(form, places=()))
             module.write(weights)
-            outputs = _call(module, x, batched=batched)
+            outputs = call_once(module, x, batched=batched)
             changed = x.clone()
             changed[:, -1] += 1
-            blind = _is_blind(outputs, _call(module, changed, batched=batched))
+            blind = is_blind(outputs, call_once(module, changed, batched=batched))
         except SubmissionFailed as failure:
             if failure.status is not Status.CRASHED:
                 raise
@@ -223,10 +257,17 @@ class BindingSearch:
         for contract, sizes in itertools.chain(self._iter_placed(probe), every):
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
-                return Match(contract, sizes, place)
+                return Match(self._refine(contract, sizes, probe, place), sizes, place)
             if not self._is_early():
                 return None
         return None
+
+    def _refine(self, contract: Contract, sizes: Sizes, probe: CallProbe, place: int) -> Contract:
+        """Return the contract with what its norms add: the number that explains the output best."""
+        if contract.norm is Norm.NONE:
+            return contract
+        every = iter_epsilons(contract)
+        return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that names suggest, each without positions first, then with them."""
@@ -261,7 +302,8 @@ class BindingSearch:
         for hides in self._list_visibility(probe):
             contracts = self._iter_contracts(probe, layouts, (hides,))
             plain = (c for c in contracts if c[0].call_form.axes is not TokenAxes.TOKENS_FIRST)
-            for contract, sizes in itertools.islice(plain, 1 if pairs else MAX_MISTAKEN):
+            likely = sorted(itertools.islice(plain, MAX_MISTAKEN), key=rank_by_explained)
+            for contract, sizes in likely[: 1 if pairs else None]:
                 found = find_mistakes(contract, sizes.case, probe.seen, pairs=pairs)
                 for (mistakes, _), place in found:
                     return Match(contract, sizes, place, mistakes)
@@ -272,8 +314,9 @@ class BindingSearch:
     def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
         """Return a contract with rotary positions, of the usual base, and one mistake."""
         for hides in self._list_visibility(probe):
-            for contract, sizes in itertools.islice(self._iter_likely(probe, hides=hides), 1):
-                for placed in itertools.islice(iter_placements(contract, sizes.case), 2):
+            likely = itertools.islice(self._iter_likely(probe, hides=hides), MAX_MISTAKEN)
+            for contract, sizes in sorted(likely, key=rank_by_explained)[:1]:
+                for placed in itertools.islice(iter_usual_placements(contract, sizes.case), 6):
                     for (mistakes, _), place in find_mistakes(placed, sizes.case, probe.seen):
                         return Match(placed, sizes, place, mistakes)
                     if not self._is_early():
@@ -311,7 +354,9 @@ class BindingSearch:
                         causal=hides,
                         batched=probe.batched,
                     )
-                    yield contract, sizes
+                    normed = iter_norms(contract)
+                    few = None if layouts is iter_named_layouts else 1
+                    yield from ((each, sizes) for each in itertools.islice(normed, few))
 
 
 def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
@@ -328,17 +373,3 @@ def _iter_mappings(
         yield from layouts(tensors, sizes.case)
     elif sizes.case.d_in == sizes.case.d_out:
         yield ()
-
-
-def _call(module: Module, x: Tensor, *, batched: bool) -> tuple[Tensor, ...]:
-    """Return all results, with a batch axis."""
-    outputs = module.forward([x if batched else x[0]], CallOptions()).outputs
-    return tuple(t if batched else t.unsqueeze(0) for t in outputs)
-
-
-def _is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
-    """Whether the last token changed nothing at earlier ones."""
-    pairs = [(a, b) for a, b in zip(outputs, changed, strict=False) if a.dim() == 3]
-    return bool(pairs) and all(
-        a.shape == b.shape and torch.allclose(a[:, :-1], b[:, :-1]) for a, b in pairs
-    )

@@ -37,6 +37,8 @@ from properties.size_rules import parse_sizes
 from properties.subject import Subject
 
 C = Capability
+ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
+"""of each head, that may be meant as they are"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 """of arguments that may be how far a token sees, and not how long sequences are"""
 
@@ -47,6 +49,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     for step in (
         _settle_results,
         _settle_window,
+        _settle_share,
         _settle_mask,
         _settle_roles,
         settle_bias_option,
@@ -133,6 +136,26 @@ def _name_window(argument: Argument) -> Argument:
     if argument.quantity == "context_length" and WINDOW.search(argument.name):
         return replace(argument, quantity="window")
     return replace(argument, fields=tuple(_name_window(field) for field in argument.fields))
+
+
+# -------------------------------------------------------------------------------------- share
+
+
+def _settle_share(bench: Bench) -> Settled:
+    """Judge heads of one width alone, unless the same share of others is turned, too.
+
+    It may be a number of coordinates, or a share that is not round and was cut to an even number.
+    """
+    contract, width = bench.contract, bench.match.sizes.case.head_dim
+    if contract.rotary_share == 1 or bench.match.mistakes:
+        return bench.settled
+    wider = contract.fit(replace(OTHER, head_dim=2 * width))
+    if contract.rotary_share in ROUND_SHARES and is_right_at(bench.subject, contract, wider):
+        return bench.settled
+    fixed = contract.with_sizes(parse_sizes(f"head_dim={width}"))
+    return replace(bench.settled, contract=fixed).add(
+        f"how many numbers of each head are turned is known of heads of {width} alone: judged so"
+    )
 
 
 # --------------------------------------------------------------------------------------- mask

@@ -31,7 +31,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             "context_length",
             r"(max_?)?(context|ctx|block|seq|sequence|input|target)_?(len|length|size"
             r"|window)|n_ctx|n_positions|max_?(len|length|tokens|positions?|t|seq)|"
-            r"max_position_embeddings|seq_?len|t|context|((sliding|local|attention|attn)_)?window(_size)?|"
+            r"max_position_embeddings|seq_?len|t|context|ctx|((sliding|local|attention|attn)_)?window(_size)?|"
             r"max_(seq|sequence|context|sentence)_?(len|length)|(num|n)_tokens|seq",
         ),
         (

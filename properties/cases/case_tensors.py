@@ -18,7 +18,7 @@ from reference import Parameters
 
 STREAMS = (
     "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",
-    "W_gate", "lambdas",
+    "W_gate", "lambdas", "b_gate", "gain_q", "gain_k", "shift_q", "shift_k",
 )  # fmt: skip
 DTYPES = {
     "float64": torch.float64,
@@ -122,6 +122,17 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
     def sinks() -> Tensor:
         return round_to_dtype(draw_normal(case, "sinks", case.heads), case)
 
+    def gain(name: str) -> Tensor | None:
+        if not contract.stores(name):
+            return None
+        drawn = (1 + draw_normal(case, name, case.head_dim) / 4) * math.sqrt(case.sharpness)
+        return round_to_dtype(drawn - contract.norm_gain_from, case)
+
+    def vector(name: str, length: int) -> Tensor | None:
+        drawn = draw_normal(case, name, length) / 2
+        return round_to_dtype(drawn, case) if contract.stores(name) else None
+
+    gates = case.heads if contract.gates_heads else case.d_out
     d_kv = case.kv_heads * case.head_dim
     rows = {"q": case.d_out, "k": d_kv, "v": d_kv, "o": case.d_out}
     biases, mixes = contract.has_biases(case), contract.has(Capability.OUTPUT_PROJECTION)
@@ -135,10 +146,15 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         W_o=weight("W_o", case.d_out, case.d_out) if mixes else None,
         b_o=bias("b_o", contract.has(Capability.OUTPUT_BIAS)),
         sinks=sinks() if contract.has(Capability.SINKS) else None,
-        W_gate=weight("W_gate", case.d_out, case.d_in, GATE_SPREAD)
+        W_gate=weight("W_gate", gates, case.d_in, GATE_SPREAD)
         if contract.has(Capability.GATED)
         else None,
         lambdas=lambdas() if contract.has(Capability.DIFFERENTIAL) else None,
+        b_gate=vector("b_gate", gates),
+        gain_q=gain("gain_q"),
+        gain_k=gain("gain_k"),
+        shift_q=vector("shift_q", case.head_dim),
+        shift_k=vector("shift_k", case.head_dim),
     )
 
 

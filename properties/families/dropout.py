@@ -130,7 +130,9 @@ def make_revealing_parameters(context: CaseContext) -> Parameters:
     case = context.case
     unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _draw_units(context)
     unit = unit if context.parameters.W_gate is None else 2 * unit  # a gate of zeros halves it
-    zeros = zero_parameters(context, "W_q", "W_k", "W_gate", "b_q", "b_k", "b_v")
+    zeros = zero_parameters(
+        context, "W_q", "W_k", "W_gate", "b_q", "b_k", "b_v", "b_gate", "shift_q"
+    )
     values = {"W_v": unit.repeat(case.kv_heads, 1), **make_identity_projection(context)}
     return replace_parameters(context, **zeros, **values)
 

@@ -34,6 +34,7 @@ heads = PropertyFamily(PropertyGroup.HEADS, FORM)
 C = Capability
 NEEDS = (C.GATED, C.PROJECTED, C.TOKENS)
 GATE_HINT = "a sigmoid multiplies what goes into the output layer"
+GATE = ("W_gate", "b_gate")
 FAR = 1e4
 """what a gate is the sigmoid of where it is closed, or open, in any dtype"""
 FACTOR = 2.0**13
@@ -43,7 +44,7 @@ FACTOR = 2.0**13
 @values(*NEEDS, limit=3, hint="what is the sigmoid of zero?")
 def gates_of_zeros_let_half_through(context: CaseContext) -> None:
     """With zeros in the gate's layer the output is that of half the values without a gate."""
-    half = replace_parameters(context, **zero_parameters(context, "W_gate"))
+    half = replace_parameters(context, **zero_parameters(context, *GATE))
     plain = _drop_gate(half)
     halved = {n: t / 2 for n, t in plain.items() if n in ("W_v", "b_v")}
     ungated = Parameters(**{**dict(plain.items()), **halved})
@@ -53,7 +54,7 @@ def gates_of_zeros_let_half_through(context: CaseContext) -> None:
 
 
 def _drop_gate(parameters: Parameters) -> Parameters:
-    return Parameters(**{n: t for n, t in parameters.items() if n != "W_gate"})
+    return Parameters(**{n: t for n, t in parameters.items() if n not in GATE})
 
 
 @values(
@@ -70,9 +71,9 @@ def gates_open_and_close(context: CaseContext) -> None:
     nothing = torch.zeros(context.case.d_out) if bias is None else bias
     plain = context.compute_expected(x, _drop_gate(context.parameters)).outputs[0]
     for sign, wanted in ((1, plain), (-1, nothing.expand_as(plain).double())):
-        gate = zero_parameters(context, "W_gate")["W_gate"]
-        gate[:, 0] = sign * FAR
-        parameters = replace_parameters(context, W_gate=gate)
+        gate = zero_parameters(context, *GATE)
+        gate["W_gate"][:, 0] = sign * FAR
+        parameters = replace_parameters(context, **gate)
         tolerance = context.compute_expected(x, parameters).tolerances[0]
         context.assert_close(context.run(x, parameters)[0], wanted, tolerance)
 
@@ -122,22 +123,24 @@ def equal_values_come_through_the_gate(context: CaseContext) -> None:
     C.MODULE,
     on=at_least(heads=2, head_dim=2),
     limit=3,
-    hint="row c of the gate's layer is for number c of the merged heads",
+    hint="row c of the gate's layer is for number c, or for head c",
 )
 def each_number_has_a_gate_of_its_own(context: CaseContext) -> None:
-    """Another row of the gate's layer changes that number of the merged heads, and no other."""
+    """Another row of the gate's layer changes what it opens for, and nothing else."""
     identity = make_identity_projection(context)
     base = replace_parameters(context, **identity)
     before = context.run(parameters=base)[0]
     assert base.W_gate is not None, "the contract has a gate"
-    for row in {0, context.case.d_out - 1}:
+    width = context.case.d_out // len(base.W_gate)
+    for row in {0, len(base.W_gate) - 1}:
         gate = base.W_gate.clone()
         gate[row] *= -2
         changed = replace_parameters(context, **identity, W_gate=gate)
         after = context.run(parameters=changed)[0]
-        others = [column for column in range(context.case.d_out) if column != row]
+        others = [column for column in range(context.case.d_out) if column // width != row]
         tolerance = context.compute_expected(parameters=changed).tolerances[0][..., others]
-        what = f"output outside column {row}"
+        own = f"column {row}" if width == 1 else f"head {row}"
+        what = f"output outside {own}"
         context.assert_unchanged(after[..., others], before[..., others], tolerance, what)
 
 

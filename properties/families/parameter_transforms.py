@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from properties.harness.case_context import CaseContext
-from reference import Parameters, linear
+from reference import Parameters, ask_gate, linear
 
 
 def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
@@ -27,7 +27,7 @@ def make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
 def project_output(parameters: Parameters, merged: Tensor, x: Tensor) -> Tensor:
     """Apply the gates of these tokens and the output projection, if there are, to merged heads."""
     if parameters.W_gate is not None:
-        merged = merged * torch.sigmoid(linear(x, parameters.W_gate))
+        merged = merged * torch.sigmoid(ask_gate(x, parameters))
     return merged if parameters.W_o is None else linear(merged, parameters.W_o, parameters.b_o)
 
 

@@ -63,7 +63,11 @@ def _compute_centred_logs(weights: Tensor, usable: Tensor) -> Tensor:
 
 
 @family_property(
-    *NEEDS, C.SOFTMAX, limit=3, hint="the scores are plain dot products of queries and keys"
+    *NEEDS,
+    C.SOFTMAX,
+    C.UNNORMED,
+    limit=3,
+    hint="the scores are plain dot products of queries and keys",
 )
 def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
     """Queries four times as large and keys a quarter as large give the same output."""

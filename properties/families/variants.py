@@ -132,7 +132,7 @@ def bfloat16_tells_positions_apart(context: CaseContext) -> None:
 
 def _make_single_key(context: CaseContext, score: float) -> Parameters:
     """Return parameters by which all tokens ask for those whose second number is 1."""
-    zeros = zero_parameters(context, "W_q", "W_k", "W_v", "b_q", "b_k", "b_v")
+    zeros = zero_parameters(context, "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "shift_q")
     zeros["W_q"][:: context.case.head_dim, 0] = score
     zeros["W_k"][:: context.case.head_dim, 1] = zeros["W_v"][:, 1] = 1
     return replace_parameters(context, **zeros, **make_identity_projection(context))

@@ -63,7 +63,7 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
 def what_may_be_seen_is_seen(context: CaseContext) -> None:
     """Changing a token changes its own output and every output that may attend to it."""
     # Without queries all visible tokens have the same weight, so that none is negligible.
-    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q"))
+    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q", "shift_q"))
     base = context.run(parameters=parameters)[0]
     tolerance = context.compute_expected(parameters=parameters).tolerances[0]
     token = context.case.tokens // 2
@@ -164,7 +164,7 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
 )
 def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None:
     """When all queries are zero, every visible token counts the same."""
-    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q"))
+    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q", "shift_q"))
     assert_right_with(context, parameters)
 
 

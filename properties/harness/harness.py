@@ -31,6 +31,7 @@ ADDITIONAL_PARAMETERS = {
     "sinks": Capability.SINKS,
     "W_gate": Capability.GATED,
     "lambdas": Capability.DIFFERENTIAL,
+    "b_gate": Capability.GATED,
 }
 """what says that an implementation has them"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})

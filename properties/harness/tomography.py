@@ -83,6 +83,11 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
         sinks=drawn.sinks,
         W_gate=zero(drawn.W_gate),
         lambdas=drawn.lambdas,
+        b_gate=zero(drawn.b_gate),
+        gain_q=drawn.gain_q,
+        gain_k=drawn.gain_k,
+        shift_q=drawn.shift_q,
+        shift_k=drawn.shift_k,
     )
 
 

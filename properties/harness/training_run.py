@@ -20,10 +20,10 @@ from properties.cases.case_tensors import draw_normal, make_mask, make_tokens
 from properties.gradient_oracle import (
     ExactGradients,
     Loss,
+    bound_roles,
     compute_absolute_gradients,
     compute_gradients,
     compute_growth,
-    project_absolute,
     sum_maps,
 )
 from properties.harness.harness import LiveContext
@@ -193,7 +193,7 @@ def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResul
     """Return how far an output may be off: some roundings of the sum of its terms."""
     p = call.parameters.map(torch.abs)
     variant = get_variant(context.contract, context.case)
-    query, key, value = project_absolute(call.given.x.abs(), p, context.case.heads, variant)
+    query, key, value, _ = bound_roles(call.given.x, call.parameters, exact, variant)
     weights = sum_maps(exact.softmaxes, p.lambdas)
     weights = weights if call.kept is None else weights * call.kept
     size = merge_heads(weights @ value)

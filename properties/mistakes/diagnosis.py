@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from properties.contract import Capability, Contract, Positions, Returns
+from properties.contract import Capability, Contract, Norm, Positions, Returns
 from properties.harness.harness import Harness
 from properties.mistakes import dropout_diagnosis, gradient_diagnosis
 from properties.mistakes.catalogue import (
@@ -30,6 +30,7 @@ from properties.mistakes.catalogue import (
     GATES,
     LIMIT_UNASKED,
     LIMITED,
+    NORMS,
     NUMBERS,
     OF_A_SOFTMAX,
     OF_SOME_CONTRACTS,
@@ -123,6 +124,7 @@ def _select_mistakes(contract: Contract) -> list[Mistake]:
         (contract.has(Capability.GATED), GATES),
         (contract.has(Capability.DIFFERENTIAL), DIFFERENTIAL),
         (contract.has(Capability.FEATURES), FEATURES),
+        (contract.norm is not Norm.NONE, NORMS),
     )
     asked = (mistake for applies, mistakes in own if applies for mistake in mistakes)
     known = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *asked)

@@ -23,7 +23,7 @@ from properties.mistakes.pipeline import CORRECT, Dropping, StepOverrides, run_p
 from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
 from properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from properties.mistakes.steps.dropout import on_weights
-from properties.parameter_mapping import ParameterMapping
+from properties.parameter_mapping import VECTORS, ParameterMapping
 from properties.variant import find_visible
 from reference import Parameters
 
@@ -123,7 +123,8 @@ def _list_parameters(contract: Contract) -> list[str]:
     names += ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
     names += ["sinks"] * contract.has(Capability.SINKS)
     names += ["W_gate"] * contract.has(Capability.GATED)
-    return names + ["lambdas"] * contract.has(Capability.DIFFERENTIAL)
+    names += ["lambdas"] * contract.has(Capability.DIFFERENTIAL)
+    return names + [name for name in ("b_gate", *sorted(VECTORS)) if contract.stores(name)]
 
 
 def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:

@@ -1,11 +1,11 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
-    x → see → project → split → assign → place → share → halve → map → match → scale → adjust
-      → permit → hide → normalise → subtract → use → mix → merge → gate → finish → give
+    x → see → project → split → assign → norm → place → share → halve → map → match → scale
+      → adjust → permit → hide → normalise → subtract → use → mix → merge → gate → finish → give
 
-Most exercises have no positions, no limits of scores, no gate, one softmax a head, no features, and
-keys for every head: there `place`, `share`, `halve`, `map`, `adjust`, `subtract` and `gate` leave
-everything as it is.
+Most exercises have no norms, no positions, no limits of scores, no gate, one softmax a head, no
+features, and keys for every head: there `norm`, `place`, `share`, `halve`, `map`, `adjust`,
+`subtract` and `gate` leave everything as it is.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from properties.mistakes.attention_inputs import AttentionInputs as AttentionInputs
 from properties.mistakes.attention_inputs import QKVTensors as QKVTensors
-from reference.multi_head import Parameters
+from reference.multi_head import Parameters, ask_gate
 from reference.variant import elu_features, share_heads
 
 
@@ -36,6 +36,7 @@ class PipelineState:
     projected: QKVTensors = field(init=False)  # batch tokens d_out, each
     split: QKVTensors = field(init=False)  # batch heads tokens head_dim, each
     roles: QKVTensors = field(init=False)  # the same: query, key, value
+    normed: QKVTensors = field(init=False)
     placed: QKVTensors = field(init=False)
     shared: QKVTensors = field(init=False)  # keys and values for every head
     halved: QKVTensors = field(init=False)  # in two maps, queries and keys of twice the heads
@@ -158,11 +159,20 @@ def roles_as_projected(s: PipelineState) -> QKVTensors:
     return s.split
 
 
+def own_norms(s: PipelineState) -> QKVTensors:
+    """Queries and keys are brought to one size, if the statement asks for norms."""
+    (query, key, value), variant, p = s.roles, s.inputs.variant, s.p
+    if not variant.norm:
+        return s.roles
+    query = variant.normalise(query, p.gain_q, p.shift_q)
+    return query, variant.normalise(key, p.gain_k, p.shift_k), value
+
+
 def own_places(s: PipelineState) -> QKVTensors:
     """Queries and keys are turned by their places, if they have any."""
-    query, key, value = s.roles
+    query, key, value = s.normed
     if not s.inputs.variant.rotary:
-        return s.roles
+        return s.normed
     return s.inputs.variant.place(query), s.inputs.variant.place(key), value
 
 
@@ -265,7 +275,7 @@ def concatenated_heads(s: PipelineState) -> Tensor:
 
 def gated_context(s: PipelineState) -> Tensor:
     """Concat(…) · sigmoid(X W_gateᵀ), if there is a gate."""
-    return s.merged if s.p.W_gate is None else s.merged * torch.sigmoid(linear(s.x, s.p.W_gate))
+    return s.merged if s.p.W_gate is None else s.merged * torch.sigmoid(ask_gate(s.x, s.p))
 
 
 def output_layer(s: PipelineState) -> Tensor:
@@ -309,6 +319,7 @@ class Pipeline:
     project: Callable[[PipelineState], QKVTensors] = projections
     split: Callable[[PipelineState], QKVTensors] = head_blocks
     assign: Callable[[PipelineState], QKVTensors] = roles_as_projected
+    norm: Callable[[PipelineState], QKVTensors] = own_norms
     place: Callable[[PipelineState], QKVTensors] = own_places
     share: Callable[[PipelineState], QKVTensors] = shared_by_neighbours
     halve: Callable[[PipelineState], QKVTensors] = halves_of_heads

@@ -81,8 +81,6 @@ LATER = {
     "it_equals_the_recurrence": "linear_attention/number_in_the_divisor",
     "the_weights_are_shares_of_products_of_features": "linear_attention/relu_plus_one",
     "without_queries_and_keys_the_values_are_averaged_evenly": "linear_attention/relu_features",
-    "it_never_holds_a_matrix_of_tokens": "linear_attention/a_matrix_of_all_pairs",
-    "a_state_has_the_same_size_after_many_tokens": "linear_attention/state_is_all_tokens",
     "the_weights_are_a_difference_of_softmaxes": "differential_attention/no_scale",
     "the_weights_sum_to_one_minus_lambda": "differential_attention/negative_weights_cut_off",
     "the_first_token_keeps_one_minus_lambda": "differential_attention/lambda_on_the_first",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from properties.parameter_mapping import BY_HEAD, HeadSizes, Packing, ParameterMapping
 
 
 @st.composite
@@ -20,15 +20,17 @@ def draw_sizes(draw: st.DrawFn) -> HeadSizes:
 
 
 SIZES = draw_sizes()
+OTHERS = (Packing.HEADWISE, Packing.BROADCAST)
+"""packings of what is no projection"""
 LETTERS = st.permutations("qkv")
 
 
 @st.composite
 def mappings(draw: st.DrawFn) -> ParameterMapping:
     """Every packing with what it can hold: one projection, several, the output layer, biases."""
-    packing = draw(st.sampled_from(list(Packing)))
+    packing = draw(st.sampled_from([p for p in Packing if p not in OTHERS]))
     letters = "".join(draw(LETTERS))[: draw(st.integers(1, 3))]
-    if packing is Packing.STACKED:
+    if packing in BY_HEAD:
         letters = letters[:1]
     if packing is not Packing.HEADS and draw(st.booleans()):
         letters = "o"
@@ -81,6 +83,29 @@ def test_unpacking_undoes_packing(stored_as: tuple[ParameterMapping, HeadSizes],
     assert len(again) == len(canonical)
     for got, wanted in zip(again, canonical, strict=True):
         assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize(
+    ("holds", "packing", "given_as", "stored_as"),
+    [
+        ("sinks", Packing.ROWS, (4,), (4,)),
+        ("sinks", Packing.IMAGE_CONVOLUTION, (4,), (4, 1, 1)),
+        ("sinks", Packing.BROADCAST, (4,), (1, 4, 1, 1)),
+        ("W_gate", Packing.HEADWISE, (4, 5), (4, 5)),
+        ("W_gate", Packing.ROWS, (12, 5), (12, 5)),
+        ("b_gate", Packing.HEADWISE, (4,), (4,)),
+        ("gain_k", Packing.ROWS, (3,), (3,)),
+        ("shift_q", Packing.ROWS, (3,), (3,)),
+    ],
+)
+def test_what_is_no_projection_is_stored_and_read_back(
+    holds: str, packing: Packing, given_as: tuple[int, ...], stored_as: tuple[int, ...]
+) -> None:
+    sizes = HeadSizes(d_in=5, heads=4, head_dim=3, kv_heads=2)
+    mapping, canonical = ParameterMapping("own", (holds,), False, packing), torch.randn(given_as)
+    packed = mapping.pack([canonical], sizes, None)
+    assert tuple(packed.shape) == mapping.compute_shape(sizes, None) == stored_as
+    assert torch.equal(mapping.unpack(packed, sizes)[0], canonical)
 
 
 @given(draw_stored(), st.integers(0, 99))

@@ -18,6 +18,7 @@ from properties.mistakes.catalogue.heads import HEADS
 from properties.mistakes.catalogue.layers import LAYERS
 from properties.mistakes.catalogue.mask import MASK
 from properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require
+from properties.mistakes.catalogue.norms import NORMS
 from properties.mistakes.catalogue.numbers import LIMIT_UNASKED, NUMBERS, POSITIONS_UNASKED
 from properties.mistakes.catalogue.output import OUTPUT, RETURNED, TRIVIAL
 from properties.mistakes.catalogue.padding import PADDING
@@ -65,6 +66,7 @@ ALL = (
     *GATES,
     *DIFFERENTIAL,
     *FEATURES,
+    *NORMS,
     *NUMBERS,
     *GRADIENTS,
     *BACKWARD,
@@ -83,11 +85,13 @@ __all__ = [
     "GRADIENTS",
     "LIMITED",
     "LIMIT_UNASKED",
+    "NORMS",
     "NUMBERS",
     "OF_A_SOFTMAX",
     "OF_SOME_CONTRACTS",
     "POSITIONS_UNASKED",
     "ROTARY",
+    "SCALE",
     "SINKS",
     "CodeMatcher",
     "Mistake",

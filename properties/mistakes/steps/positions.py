@@ -82,7 +82,12 @@ def angles_of(
 
 
 def right_exponent(s: PipelineState, pair: Tensor) -> Tensor:
-    return 2 * pair / s.inputs.head_dim
+    return 2 * pair / _count_turned(s)
+
+
+def _count_turned(s: PipelineState) -> int:
+    """Return how many columns of each head are to be turned."""
+    return round(s.inputs.head_dim * s.inputs.variant.share)
 
 
 right_angles = angles_of(right_exponent)
@@ -101,10 +106,15 @@ def placed(
     Raises RuntimeError for an odd width.
     """
 
+    def turn_part(s: PipelineState, t: Tensor, times: float) -> Tensor:
+        own, rest = t[..., : _count_turned(s)], t[..., _count_turned(s) :]
+        turned = turn(own, times * angles(s, own))
+        return torch.cat([turned, rest], dim=-1) if rest.numel() else turned
+
     def place(s: PipelineState) -> QKVTensors:
         q, k, v = (
-            turn(t, times * angles(s, t)) if times else t
-            for t, times in zip(s.roles, (query, key, value), strict=True)
+            turn_part(s, t, times) if times else t
+            for t, times in zip(s.normed, (query, key, value), strict=True)
         )
         return q, k, v
 
@@ -119,7 +129,7 @@ def placed_apart(query: float, key: float) -> Callable[[PipelineState], QKVTenso
         return angles + by * right_angles(s, t.new_zeros(2, t.shape[-1]))[1]
 
     def place(s: PipelineState) -> QKVTensors:
-        q, k, v = s.roles
+        q, k, v = s.normed
         return turn_halves(q, later(query, s, q)), turn_halves(k, later(key, s, k)), v
 
     return place
@@ -130,9 +140,9 @@ def placed_before_split(turn: Turn) -> Callable[[PipelineState], QKVTensors]:
     angles = angles_of(lambda s, pair: 2 * pair / s.inputs.d_out)
 
     def place(s: PipelineState) -> QKVTensors:
-        wide = [merge_heads(t) for t in s.roles[:2]]
+        wide = [merge_heads(t) for t in s.normed[:2]]
         q, k = (split_heads(turn(t, angles(s, t)), s.inputs.heads) for t in wide)
-        return q, k, s.roles[2]
+        return q, k, s.normed[2]
 
     return place
 

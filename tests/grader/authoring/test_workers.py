@@ -8,6 +8,7 @@ import pytest
 from exercises import BY_SLUG, Exercise
 from exercises.answers import Answer, AnswerKind
 from grader.authoring import workers
+from grader.authoring.answers import spread
 from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
 from grader.authoring.workers import judge_all
 
@@ -43,3 +44,16 @@ def test_an_answer_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_nothing_is_judged_without_answers() -> None:
     assert judge_all(EXERCISE, [], 2) == []
+
+
+def test_what_is_not_judged_in_time_is_left_out() -> None:
+    answers = [make_answer("good"), make_answer("hang"), make_answer("good")]
+    judged = judge_all(EXERCISE, answers, 1, misbehave, seconds=20.0)
+    assert [each.answer.name for each in judged] == ["good"]
+
+
+def test_the_beginning_of_the_changes_is_a_sample_of_all() -> None:
+    changes = [make_answer(str(number)) for number in range(100)]
+    order = [int(each.name) for each in spread(changes)]
+    assert order[0] == 0 and sorted(order) == list(range(100))
+    assert all(any(low <= n < low + 20 for n in order[1:12]) for low in range(0, 100, 20))

@@ -30,7 +30,7 @@ def name(form: Form) -> str:
 
 
 def test_the_bank_is_as_large_as_its_labels_say() -> None:
-    assert (len(RIGHT), len(WRONG), len(OTHER)) == (57, 53, 15)
+    assert (len(RIGHT), len(WRONG), len(OTHER)) == (58, 53, 14)
     labelled = {form.path for form in (*RIGHT, *WRONG, *OTHER)}
     assert labelled == set(RIGHT[0].path.parent.glob("*.py"))
 

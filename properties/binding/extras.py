@@ -1,0 +1,111 @@
+"""Ways in which what a layout leaves over can be the steps of today's models: sinks, gates, norms.
+
+A layout says where queries, keys, values and the output layer have their weights. What is left
+must be explained completely, so that a class is not bound with weights whose part is not known.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from properties.case import Case
+from properties.contract import Contract, Norm
+from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from properties.size_rules import parse_sizes
+
+GATE = re.compile(r"(^|[._])(\w*_)?(gat(e|es|ing)|w?g)(_\w*)?($|[._])", re.IGNORECASE)
+NORM = re.compile(r"norm|(^|[._])(\w*_)?(ln|rms|gain|gamma|scale)", re.IGNORECASE)
+KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
+SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
+SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
+EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0)
+"""what norms add, as models have it; 0 for the rounding of the dtype, as torch has it"""
+GAINS_FROM = (0.0, 1.0)
+LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
+"""of fewer numbers nothing but the signs is left"""
+KINDS = (Norm.RMS, Norm.LAYER)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A tensor that a layout does not use."""
+
+    path: str
+    shape: tuple[int, ...]
+
+
+def sounds_like_extra(path: str) -> bool:
+    """Whether a name is that of a gate or a norm, and of no projection."""
+    return GATE.search(path) is not None or NORM.search(path) is not None
+
+
+def iter_extended(
+    layout: Sequence[ParameterMapping], left: Sequence[Left], case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield the layout with every way in which all that it leaves can be such steps."""
+    sizes = HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
+    options = [list(_iter_roles(tensor, sizes)) for tensor in left]
+    if not options or not all(options):
+        return
+    for chosen in itertools.product(*options):
+        held = [mapping.holds[0] for mapping in chosen]
+        if len({*held}) == len(held) and _is_whole({*held}) and _agrees(chosen):
+            yield (*layout, *chosen)
+
+
+def _is_whole(held: set[str]) -> bool:
+    """Whether what belongs together is there: norms of both, and no bias of a gate alone."""
+    if ("gain_q" in held) != ("gain_k" in held) or ("shift_q" in held) != ("shift_k" in held):
+        return False
+    gain, shift = "gain_q" in held, "shift_q" in held
+    return (gain or not shift) and ("W_gate" in held or "b_gate" not in held)
+
+
+def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
+    """Whether a gate and its bias open for the same."""
+    return len({m.packing for m in chosen if m.holds[0].endswith("_gate")}) <= 1
+
+
+def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
+    """Yield what a tensor of this shape can be, as its name says first."""
+    path, linear = tensor.path, tensor.path.endswith("weight")
+    for packing, transposed in itertools.product(
+        (Packing.ROWS, Packing.HEADWISE), (not linear, linear)
+    ):
+        gate = ParameterMapping(path, ("W_gate",), transposed, packing)
+        if len(tensor.shape) == 2 and gate.compute_shape(sizes, None) == tensor.shape:
+            yield gate
+    if GATE.search(path):
+        for packing in (Packing.ROWS, Packing.HEADWISE):
+            bias = ParameterMapping(path, ("b_gate",), False, packing)
+            if bias.compute_shape(sizes, None) == tensor.shape:
+                yield bias
+        return
+    if NORM.search(path):
+        letter = "k" if KEY.search(path) else "q"
+        kind = "shift" if SHIFT.search(path) else "gain"
+        norm = ParameterMapping(path, (f"{kind}_{letter}",))
+        if norm.compute_shape(sizes, None) == tensor.shape:
+            yield norm
+        return
+    for packing in SINK_PACKINGS:
+        sinks = ParameterMapping(path, ("sinks",), False, packing)
+        if sinks.compute_shape(sizes, None) == tensor.shape:
+            yield sinks
+
+
+def iter_norms(contract: Contract) -> Iterator[Contract]:
+    """Yield the contract with the norms that its parameters may belong to, the usual first."""
+    if not contract.stores("gain_q"):
+        yield contract
+        return
+    kinds = (Norm.LAYER,) if contract.stores("shift_q") else KINDS
+    for kind, start in itertools.product(kinds, GAINS_FROM):
+        limited = contract.with_sizes(parse_sizes(LEAST[kind]))
+        yield replace(limited, norm=kind, norm_epsilon=EPSILONS[0], norm_gain_from=start)
+
+
+def iter_epsilons(contract: Contract) -> Iterator[Contract]:
+    """Yield the contract with everything that its norms may add."""
+    return (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)

@@ -1,0 +1,47 @@
+"""A constructed module with random weights, called once: what it returned, and what it hides."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from properties.binding.building import Built
+from properties.binding.hypotheses import Sizes
+from properties.binding.matching import Observation
+from properties.call_form import CallForm
+from properties.contract import Contract
+from properties.subject import CallOptions, Module
+
+
+@dataclass(frozen=True, eq=False)
+class CallProbe:
+    """A constructed module with random weights, and what it returned in one form of a call."""
+
+    built: Built
+    sizes: Sizes
+    form: CallForm
+    module: Module
+    seen: Observation
+    batched: bool
+    blind: bool
+    """whether no output depends on a later token"""
+
+
+def call_once(module: Module, x: Tensor, *, batched: bool) -> tuple[Tensor, ...]:
+    """Return all results, with a batch axis."""
+    outputs = module.forward([x if batched else x[0]], CallOptions()).outputs
+    return tuple(t if batched else t.unsqueeze(0) for t in outputs)
+
+
+def is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
+    """Whether the last token changed nothing at earlier ones."""
+    pairs = [(a, b) for a, b in zip(outputs, changed, strict=False) if a.dim() == 3]
+    return bool(pairs) and all(
+        a.shape == b.shape and torch.allclose(a[:, :-1], b[:, :-1]) for a, b in pairs
+    )
+
+
+def rank_by_explained(found: tuple[Contract, Sizes]) -> int:
+    """Return a rank: first comes what explains more of the parameters of a module."""
+    return -len(found[0].mappings)

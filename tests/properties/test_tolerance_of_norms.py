@@ -1,0 +1,167 @@
+"""The evidence for the bounds of norms: right algorithms stay within, wrong ones do not.
+
+A ratio is the difference from the oracle over B; up to K·B, K = 4, is accepted. The largest of
+an output is 0.10, in float32 and bfloat16, of a gradient 0.06, in float32.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from exercises import BY_SLUG
+from properties.binding.extras import LEAST
+from properties.capability import Capability
+from properties.case import Case, InputContent
+from properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
+from properties.contract import Contract, Norm
+from properties.gradient_oracle import Loss, compute_gradients
+from properties.oracle import compute_expected
+from properties.parameter_mapping import ParameterMapping
+from properties.size_rules import parse_sizes
+from properties.tolerance import PRECISIONS, K
+from reference import Parameters, Variant, causal_mask, merge_heads, split_heads
+from tests.properties.test_tolerance_of_variants import SIZES, scale, widen
+
+C = Capability
+PLAIN = BY_SLUG["multi_head_attention"].contract
+DTYPE = pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+KIND = pytest.mark.parametrize("kind", [Norm.RMS, Norm.LAYER])
+EPSILON = 1e-6
+Compute = Callable[[Tensor, Tensor, bool], Tensor]
+"""norms queries or keys, given a gain, with the mean subtracted or not"""
+
+
+def make_contract(kind: Norm) -> Contract:
+    gains = tuple(ParameterMapping(f"{name}.weight", (f"gain_{name}",)) for name in "qk")
+    steps = PLAIN.capabilities - {C.DOT_PRODUCT, C.UNNORMED, C.FULL} | {C.CAUSAL}
+    changed = replace(
+        PLAIN, mappings=(*PLAIN.mappings, *gains), norm=kind, norm_epsilon=EPSILON,
+        capabilities=steps,
+    )  # fmt: skip
+    return changed.with_sizes(parse_sizes(LEAST[kind]))
+
+
+def by_hand(t: Tensor, gain: Tensor, centred: bool) -> Tensor:
+    t = t - t.mean(-1, keepdim=True) if centred else t
+    return t / (t.pow(2).mean(-1, keepdim=True) + EPSILON).sqrt() * gain
+
+
+def by_torch(t: Tensor, gain: Tensor, centred: bool) -> Tensor:
+    norm = F.layer_norm if centred else F.rms_norm
+    return norm(t, t.shape[-1:], gain, eps=EPSILON)
+
+
+def by_variance(t: Tensor, gain: Tensor, centred: bool) -> Tensor:
+    size = t.var(-1, keepdim=True, correction=0) if centred else t.square().mean(-1, keepdim=True)
+    t = t - t.mean(-1, keepdim=True) if centred else t
+    return gain * (t * torch.rsqrt(size + EPSILON))
+
+
+def in_float32(t: Tensor, gain: Tensor, centred: bool) -> Tensor:
+    return by_hand(t.to(widen(t)), gain.to(widen(t)), centred).to(t.dtype)
+
+
+RIGHT: dict[str, Compute] = {
+    "by hand": by_hand, "torch": by_torch, "variance": by_variance, "float32": in_float32,
+}  # fmt: skip
+WRONG: dict[str, Compute] = {
+    "none": lambda t, gain, _: t * gain,
+    "other kind": lambda t, gain, centred: by_hand(t, gain, not centred),
+    "no gain": lambda t, gain, centred: by_hand(t, torch.ones_like(gain), centred),
+    "no root": lambda t, gain, _: t / (t.square().mean(-1, keepdim=True) + EPSILON) * gain,
+    "a thousandth more": lambda t, gain, centred: by_hand(t, gain * 1.001, centred),
+}
+
+
+def list_cases(contract: Contract, dtype: str) -> Iterator[Case]:
+    for size, sharpness, content in itertools.product(
+        SIZES, (1, 8), (InputContent.NORMAL, InputContent.OUTLIER, InputContent.ZERO)
+    ):
+        drawn = replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=3)
+        yield contract.fit(drawn)
+
+
+def attend(x: Tensor, p: Parameters, case: Case, contract: Contract, compute: Compute) -> Tensor:
+    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
+    q, k, v = (split_heads(F.linear(x, w, b), case.heads) for w, b in layers)
+    assert p.gain_q is not None and p.gain_k is not None and p.W_o is not None
+    centred = contract.norm is Norm.LAYER
+    q, k = compute(q, p.gain_q, centred), compute(k, p.gain_k, centred)
+    scores = scale(q, k).masked_fill(~causal_mask(case.tokens), -torch.inf)
+    return F.linear(merge_heads(scores.softmax(-1) @ v), p.W_o, p.b_o)
+
+
+def measure(case: Case, contract: Contract, compute: Compute) -> float:
+    """The largest error over B."""
+    x, p = make_tokens(case, contract), make_parameters(case, contract)
+    expected = compute_expected(contract, case, x, p, causal_mask(case.tokens))
+    dtype = DTYPES[case.dtype]
+    got = attend(x.to(dtype), p.map(lambda t: t.to(dtype)), case, contract, compute).double()
+    off = (got - expected.outputs[0]).abs().nan_to_num(nan=torch.inf)
+    return float((off / expected.tolerances[0].exact).max()) * K
+
+
+def measure_gradients(case: Case, contract: Contract, compute: Compute) -> float:
+    """The largest error of a gradient over its unit."""
+    x, p = make_tokens(case, contract), make_parameters(case, contract)
+    cotangent = torch.randn(
+        case.batch, case.tokens, case.d_out,
+        generator=torch.Generator().manual_seed(case.seed), dtype=torch.float64,
+    )  # fmt: skip
+    cotangent = cotangent.to(DTYPES[case.dtype]).double()
+    mask = causal_mask(case.tokens)
+    exact = compute_gradients(contract, case, x, p, mask, Loss(cotangent))
+    dtype = DTYPES[case.dtype]
+    leaves = {"x": x, **dict(p.items())}
+    leaves = {n: t.to(dtype).requires_grad_() for n, t in leaves.items()}
+    own = Parameters(**{n: t for n, t in leaves.items() if n != "x"})
+    output = attend(leaves["x"], own, case, contract, compute)
+    grads = torch.autograd.grad(output, list(leaves.values()), cotangent.to(dtype))
+    unit = K * PRECISIONS[case.dtype].u * exact.growth
+    return max(
+        float(((grad.double() - exact.values[n]).abs() / (exact.scales[n] + 1e-30)).max()) / unit
+        for n, grad in zip(leaves, grads, strict=True)
+    )
+
+
+@DTYPE
+@KIND
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_norms_stay_within(name: str, kind: Norm, dtype: str) -> None:
+    contract = make_contract(kind)
+    ratios = [measure(case, contract, RIGHT[name]) for case in list_cases(contract, dtype)]
+    assert max(ratios) <= K / 2
+
+
+@DTYPE
+@KIND
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_gradients_stay_within(name: str, kind: Norm, dtype: str) -> None:
+    contract = make_contract(kind)
+    every = list_cases(contract, dtype)
+    assert max(measure_gradients(case, contract, RIGHT[name]) for case in every) <= 0.5
+
+
+@KIND
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_norms_do_not(name: str, kind: Norm) -> None:
+    contract = make_contract(kind)
+    ratios = [measure(case, contract, WRONG[name]) for case in list_cases(contract, "float64")]
+    assert max(ratios) > 1000 * K
+
+
+@KIND
+def test_norms_are_those_of_torch(kind: Norm) -> None:
+    variant = Variant(norm=kind.value, epsilon=EPSILON)
+    t, gain, shift = torch.randn(2, 3, 5, 4).double(), torch.randn(4).double(), torch.randn(4)
+    if kind is Norm.LAYER:
+        wanted = F.layer_norm(t, (4,), gain, shift.double(), EPSILON)
+        torch.testing.assert_close(variant.normalise(t, gain, shift.double()), wanted)
+    else:
+        wanted = F.rms_norm(t, (4,), gain, EPSILON)
+        torch.testing.assert_close(variant.normalise(t, gain), wanted)
