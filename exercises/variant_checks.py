@@ -57,9 +57,7 @@ def _check_features(contract: Contract) -> Iterator[Problem]:
     turned = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
     turned = turned or contract.scale is not None
     if held or taken or turned or Capability.STABLE in contract.capabilities:
-        text = (
-            "features go with no scale, positions, norm, sinks, lambdas, softcap, dropout"
-        )
+        text = "features go with no scale, positions, norm, sinks, lambdas, softcap, dropout"
         yield ("feature_map",), None, text
     if Capability.CAUSAL not in contract.capabilities:
         yield ("feature_map",), None, "features are those of causal attention: list `causal`"

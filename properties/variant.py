@@ -34,6 +34,7 @@ def hides_later_tokens(contract: Contract, case: Case) -> bool:
 
 def get_variant(contract: Contract, case: Case) -> Variant:
     """Return the steps that the equation has in this case besides the plain ones."""
+    rounding = torch.finfo(getattr(torch, case.dtype)).eps
     return Variant(
         rotary=contract.positions in ROTARY,
         base=contract.rotary_base,
@@ -43,6 +44,6 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         softcap=case.softcap,
         features=contract.feature_map is FeatureMap.ELU,
         norm=contract.norm.value,
-        epsilon=contract.norm_epsilon or torch.finfo(getattr(torch, case.dtype)).eps,
+        epsilon=contract.norm_epsilon or rounding if contract.norm else 0.0,
         gain_from=contract.norm_gain_from,
     )

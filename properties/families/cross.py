@@ -24,7 +24,7 @@ FEWER = compose(UNMASKED, with_values(head_dim=7))
     C.CROSS,
     on=UNMASKED,
     limit=4,
-    hint="by hand: queries of the first input, keys and values of the others",
+    hint="work through a case by hand with other keys than queries",
     essential=True,
 )
 def keys_and_values_come_from_their_own_tokens(context: LiveContext) -> None:

@@ -60,6 +60,12 @@ BLOCKS: Sequence[Mistake] = (
         _summed(blocks.from_own_maximum, blocks.from_own_maximum, blocks.last_own_maximum)
     ),
     define_mistake(
+        "divided_in_every_block",
+        "The average so far is divided by the sum in every block, and later added to as if it had "
+        "not been; it is to be divided once, at the end.",
+        "last divide",
+    ).simulated_by(normalise=blocks.divided_in_every_block),
+    define_mistake(
         "softmax_of_each_block",
         "Each block has a softmax of its own, and these are added: the weights sum to the number "
         "of blocks.",

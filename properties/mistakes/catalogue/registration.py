@@ -70,7 +70,10 @@ REGISTRATION = (
     StructuralMistake(
         define_mistake("bias_not_there", "A bias that the statement asks for is missing.", ""),
         (
-            Symptom(r": (b_\w, )+as .*-> none of these", (contract.there_are_no_other_parameters,)),
+            Symptom(
+                r": (a bias `[^`]*`, )+as .*-> none of these",
+                (contract.there_are_no_other_parameters,),
+            ),
             Symptom(r"^\w+: a bias .*-> no bias", (contract.the_biases_follow_the_option,)),
         ),
         explains=(
@@ -89,14 +92,14 @@ REGISTRATION = (
             Symptom(
                 "-> there is none|^shape:", (contract.the_weights_are_where_the_exercise_says,)
             ),
-            Symptom(r"W_.*-> none of these", (contract.there_are_no_other_parameters,)),
+            Symptom(r"a weight .*-> none of these", (contract.there_are_no_other_parameters,)),
         ),
         explains=(weights.the_output_bias_shifts_the_output,),
     ),
     StructuralMistake(
         define_mistake(
             "bias_unasked",
-            "Queries, keys and values have a bias although qkv_bias does not ask for it.",
+            "There is a bias although qkv_bias does not ask for it.",
             "",
         ),
         (Symptom("no bias .*-> a bias", (contract.the_biases_follow_the_option,)),),

@@ -79,6 +79,15 @@ def divided(above: Step, below: Step) -> Step:
     return lambda s: above(s) / below(s).sum(-1, keepdim=True)
 
 
+def divided_in_every_block(s: PipelineState) -> Tensor:
+    """What a block adds is divided by the sum so far, there and in each block that follows."""
+    parts = _split_blocks(s)
+    so_far = torch.stack([part.logsumexp(-1) for part in parts], dim=-1).logcumsumexp(-1)
+    sums = (so_far - _find_running_maxima(s)).exp()
+    divisors = sums.flip(-1).cumprod(-1).flip(-1)
+    return from_final_maximum(s) / divisors[..., _number_blocks(s, s.masked_scores)]
+
+
 def softmax_of_each_block(s: PipelineState) -> Tensor:
     return torch.cat([block.softmax(-1) for block in _split_blocks(s)], dim=-1)
 
