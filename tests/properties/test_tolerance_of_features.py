@@ -8,6 +8,7 @@ of an output is 0.08, of a gradient 0.11.
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -16,11 +17,10 @@ from torch import Tensor
 
 from exercises import BY_SLUG
 from properties.case import Case, InputContent
-from properties.cases.case_tensors import DTYPES, draw_normal, make_parameters, make_tokens
-from properties.gradient_oracle import Loss, compute_gradients
-from properties.oracle import compute_expected
-from properties.tolerance import PRECISIONS, K
+from properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
+from properties.tolerance import K
 from reference import Parameters, causal_mask, merge_heads, recurrent_attention, split_heads
+from tests.properties.evidence import find_worst, measure_gradients, measure_output
 from tests.properties.test_tolerance_of_variants import SIZES, widen
 
 CONTRACT = BY_SLUG["linear_attention"].contract
@@ -127,44 +127,13 @@ def attend(x: Tensor, p: Parameters, case: Case, compute: Context) -> Tensor:
 
 
 def measure(case: Case, spread: float, compute: Context) -> float:
-    """The largest error over B."""
-    x, p = draw(case, spread)
-    expected = compute_expected(CONTRACT, case, x, p, causal_mask(case.tokens))
-    dtype = DTYPES[case.dtype]
-    got = attend(x.to(dtype), p.map(lambda t: t.to(dtype)), case, compute).double()
-    off = (got - expected.outputs[0]).abs().nan_to_num(nan=torch.inf)
-    return float((off / expected.tolerances[0].exact).max()) * K
+    own = partial(attend, case=case, compute=compute)
+    return measure_output(CONTRACT, case, *draw(case, spread), own)
 
 
-def measure_gradients(case: Case, spread: float, compute: Context) -> float:
-    """The largest error of a gradient over its unit."""
-    x, p = draw(case, spread)
-    dtype = DTYPES[case.dtype]
-    leaves = {n: t.to(dtype, copy=True).requires_grad_() for n, t in (("x", x), *p.items())}
-    own = Parameters(**{n: t for n, t in leaves.items() if n != "x"})
-    shape = case.batch, case.tokens, case.d_out
-    cotangent = draw_normal(case, "cotangent", *shape).to(dtype)
-    attend(leaves["x"], own, case, compute).backward(cotangent)
-    loss = Loss(cotangent.double())
-    exact = compute_gradients(CONTRACT, case, x, p, causal_mask(case.tokens), loss)
-    unit = PRECISIONS[case.dtype].u * exact.growth
-    found = []
-    for name, leaf in leaves.items():
-        assert leaf.grad is not None, f"{name} gets no gradient"
-        off = (leaf.grad.double() - exact.values[name]).abs().nan_to_num(nan=torch.inf)
-        found.append(float((off / (unit * (exact.scales[name] + 1e-30))).max()))
-    return max(found)
-
-
-def find_worst(
-    measured: Callable[[Case, float, Context], float],
-    algorithms: dict[str, Context],
-    cases: list[tuple[Case, float]],
-) -> tuple[float, str]:
-    return max(
-        (measured(case, spread, compute), f"{name}, times {spread:g}, {case}")
-        for (case, spread), (name, compute) in itertools.product(cases, algorithms.items())
-    )
+def measure_slopes(case: Case, spread: float, compute: Context) -> float:
+    own = partial(attend, case=case, compute=compute)
+    return measure_gradients(CONTRACT, case, *draw(case, spread), own)
 
 
 @DTYPE
@@ -177,7 +146,7 @@ def test_right_algorithms_stay_within_the_bound(dtype: str) -> None:
 @DTYPE
 def test_right_gradients_stay_within_their_limit(dtype: str) -> None:
     cases = list(list_cases(dtype))[::3]
-    worst = find_worst(measure_gradients, RIGHT, cases)
+    worst = find_worst(measure_slopes, RIGHT, cases)
     print(worst)  # noqa: T201  # seen with -s
     assert worst[0] <= K
 
