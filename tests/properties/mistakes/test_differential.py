@@ -3,17 +3,14 @@
 import pytest
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
 from properties.contract import Contract
-from properties.harness.harness import Harness
 from properties.mistakes.catalogue import DIFFERENTIAL, Mistake
 from properties.mistakes.catalogue.gradients import GRADIENTS
 from properties.mistakes.catalogue.scale import SCALE
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT, StepOverrides
+from properties.mistakes.pipeline import StepOverrides
 from properties.mistakes.steps import differential, scores
 from properties.mistakes.worked_example import work_example
+from tests.properties.mistakes.naming import find_names
 
 CONTRACT = BY_SLUG["differential_attention"].contract
 PLAIN = BY_SLUG["multi_head_attention"].contract
@@ -21,10 +18,7 @@ EACH = pytest.mark.parametrize("each", DIFFERENTIAL, ids=lambda each: each.name)
 
 
 def name_mistakes(overrides: StepOverrides, contract: Contract = CONTRACT) -> list[str]:
-    restated = restate(contract)
-    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
-    harness = Harness(make_subject(namespace), restated)
-    return [found.mistake.name for found in diagnose(harness)]
+    return find_names(overrides, contract)
 
 
 @EACH

@@ -5,9 +5,6 @@ import torch
 from torch import Tensor
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.contract import Contract
-from properties.harness.harness import Harness
 from properties.mistakes.catalogue import (
     ALIBI,
     LIMIT_UNASKED,
@@ -16,35 +13,27 @@ from properties.mistakes.catalogue import (
     ROTARY,
     Mistake,
 )
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
+from properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
 from properties.mistakes.steps.positions import placed, right_angles, turn_halves
 from properties.mistakes.steps.scores import unscaled
 from properties.mistakes.worked_example import work_example
+from tests.properties.mistakes.naming import find_names
 
 OWN = {"rope": ROTARY, "alibi": ALIBI, "softcap": LIMITED}
 EACH = [(slug, mistake) for slug, mistakes in OWN.items() for mistake in mistakes]
 IDS = [f"{slug}-{mistake.name}" for slug, mistake in EACH]
 
 
-def name_mistakes(overrides: StepOverrides, contract: Contract) -> list[str]:
-    restated = restate(contract)
-    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
-    harness = Harness(make_subject(namespace), restated)
-    return [found.mistake.name for found in diagnose(harness)]
-
-
 @pytest.mark.parametrize(("slug", "each"), EACH, ids=IDS)
 def test_each_is_named(slug: str, each: Mistake) -> None:
     contract = BY_SLUG[slug].contract
-    named = [name_mistakes(way, contract) for way in each.variants]
+    named = [find_names(way, contract) for way in each.variants]
     assert named == [[each.name]] * len(named)
 
 
 @pytest.mark.parametrize("slug", OWN)
 def test_what_is_right_is_not_named(slug: str) -> None:
-    assert name_mistakes({}, BY_SLUG[slug].contract) == []
+    assert find_names({}, BY_SLUG[slug].contract) == []
 
 
 @pytest.mark.parametrize("slug", ["rope", "alibi"])
@@ -52,18 +41,18 @@ def test_who_uses_positions_that_are_asked_for_is_not_told_that_nothing_asks(slu
     contract = BY_SLUG[slug].contract
     for mistake in POSITIONS_UNASKED:
         for way in mistake.variants:
-            assert mistake.name not in name_mistakes(way, contract)
+            assert mistake.name not in find_names(way, contract)
 
 
 def test_a_limit_that_is_asked_for_is_none_that_is_not() -> None:
     for way in LIMIT_UNASKED[0].variants[::5]:
-        assert LIMIT_UNASKED[0].name not in name_mistakes(way, BY_SLUG["softcap"].contract)
+        assert LIMIT_UNASKED[0].name not in find_names(way, BY_SLUG["softcap"].contract)
 
 
 def test_without_positions_none_of_their_mistakes_is_tried() -> None:
     plain = BY_SLUG["multi_head_attention"].contract
-    assert name_mistakes({"place": placed(1, 0)}, plain) == []
-    assert name_mistakes({"place": placed(1, 1)}, plain) == ["rotated_by_position"]
+    assert find_names({"place": placed(1, 0)}, plain) == []
+    assert find_names({"place": placed(1, 1)}, plain) == ["rotated_by_position"]
 
 
 # ------------------------------------------------------------------------- angles in float32
@@ -79,9 +68,9 @@ def turned_in_float32(s: PipelineState) -> QKVTensors:
 
 def test_mistakes_are_named_where_angles_are_in_float32() -> None:
     contract = BY_SLUG["rope"].contract
-    assert name_mistakes({"place": turned_in_float32}, contract) == []
+    assert find_names({"place": turned_in_float32}, contract) == []
     unscaled_too: StepOverrides = {"place": turned_in_float32, "scale": unscaled}
-    assert name_mistakes(unscaled_too, contract) == ["no_scale"]
+    assert find_names(unscaled_too, contract) == ["no_scale"]
 
 
 def test_without_positions_answers_have_to_be_explained_exactly() -> None:
@@ -89,8 +78,8 @@ def test_without_positions_answers_have_to_be_explained_exactly() -> None:
         return s.raw_scores * (1 + 1e-6)
 
     contract = BY_SLUG["softcap"].contract
-    assert name_mistakes({"scale": nearly_unscaled}, contract) == []
-    assert name_mistakes({"scale": nearly_unscaled}, BY_SLUG["rope"].contract) == ["no_scale"]
+    assert find_names({"scale": nearly_unscaled}, contract) == []
+    assert find_names({"scale": nearly_unscaled}, BY_SLUG["rope"].contract) == ["no_scale"]
 
 
 # ------------------------------------------------------------------------------- small examples

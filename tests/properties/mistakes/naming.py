@@ -1,0 +1,16 @@
+"""What a diagnosis names of an attention that is right but for some steps."""
+
+from grader.sandbox.grader_side.subject import make_subject
+from properties.contract import Contract
+from properties.harness.harness import Harness
+from properties.mistakes.diagnosis import diagnose
+from properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from properties.mistakes.pipeline import CORRECT, StepOverrides
+
+
+def find_names(overrides: StepOverrides, contract: Contract) -> list[str]:
+    """Return the names of the mistakes that are found where these steps replace the right ones."""
+    restated = restate(contract)
+    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
+    harness = Harness(make_subject(namespace), restated)
+    return [found.mistake.name for found in diagnose(harness)]
