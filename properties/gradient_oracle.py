@@ -171,6 +171,11 @@ class AbsoluteNorm:
     def apply(self) -> Tensor:
         return self.unit * self.factor + self.shift
 
+    def bound_own(self, name: str, grad: Tensor) -> dict[str, Tensor]:
+        """Return the gradients of the gain and the shift, given that of the result."""
+        gain = (grad * self.unit).flatten(0, -2).sum(0)
+        return {f"gain_{name}": gain, f"shift_{name}": grad.flatten(0, -2).sum(0)}
+
     def pull_back(self, grad: Tensor) -> Tensor:
         """Return the gradient of what was normed, given that of the result."""
         inner = grad * self.factor
@@ -292,8 +297,7 @@ def compute_absolute_gradients(
     p = parameters.map(lambda t: t.detach().abs())
     x, grad = x.abs(), loss.cotangent.abs()
     if not contract.has(Capability.ATTENTION):
-        rows, columns = grad.flatten(0, -2), x.flatten(0, -2)
-        return {"x": grad @ p.W_v, "W_v": rows.mT @ columns, "b_v": rows.sum(0)}
+        return {"x": grad @ p.W_v, **_bound_layer("v", grad, x)}
     variant = get_variant(contract, case)
     query, key, value, norms = bound_roles(x, parameters, exact, variant)
     if variant.features:
@@ -301,50 +305,55 @@ def compute_absolute_gradients(
     softmaxes = exact.softmaxes.detach()
     weights = sum_maps(softmaxes, p.lambdas)
     kept = torch.ones_like(weights) if loss.kept is None else loss.kept.abs()
-    scales: dict[str, Tensor] = {}
-    if loss.output:  # the weights themselves, before the values, or the log of their divisor
-        summed = contract.returns is Returns.OUTPUT_AND_LOGSUMEXP
-        context, into_weights = (
-            torch.zeros_like(weights @ value),
-            grad.unsqueeze(-1) if summed else grad,
-        )
-        grad = gated = torch.zeros_like(merge_heads(context))
-    else:
-        # A gate is one at most, and is rounded like one, as its slope is.
-        gated = grad if p.W_o is None else grad @ p.W_o
-        context = split_heads(gated, case.heads)
-        into_weights = context @ value.mT * kept
-    if p.W_o is not None:
-        merged = merge_heads(weights * kept @ value)
-        scales["W_o"] = grad.flatten(0, -2).mT @ merged.flatten(0, -2)
-        scales["b_o"] = grad.flatten(0, -2).sum(0)
+    merged = merge_heads(weights * kept @ value)
+    grad, gated, into_weights = _enter_heads(contract, p, loss, value, kept)
+    context = split_heads(gated, case.heads)
     scale = get_scale(contract, case)
-    into_query, into_key, own = _enter_scores(p, exact, into_weights, scale, (query, key), variant)
-    scales |= own
+    into_query, into_key, scales = _enter_scores(
+        p, exact, into_weights, scale, (query, key), variant
+    )
     parts = {
         "q": bound_turning(into_query, variant),
         "k": bound_turning(into_key, variant),
         "v": (weights * kept).mT @ context,
     }
+    if p.W_o is not None:
+        scales |= _bound_layer("o", grad, merged)
     scales["x"] = torch.zeros_like(x)
     if p.W_gate is not None:
-        into_gate = merge_heads(weights * kept @ value) * gated
-        into_gate = into_gate.unflatten(-1, (len(p.W_gate), -1)).sum(-1)
-        scales["W_gate"] = into_gate.flatten(0, -2).mT @ x.flatten(0, -2)
-        scales["b_gate"] = into_gate.flatten(0, -2).sum(0)
+        into_gate = (merged * gated).unflatten(-1, (len(p.W_gate), -1)).sum(-1)
+        scales |= _bound_layer("gate", into_gate, x)
         scales["x"] = into_gate @ p.W_gate
     for name, norm in zip("qk", norms, strict=True):
         if norm is not None:
-            scales[f"gain_{name}"] = (parts[name] * norm.unit).flatten(0, -2).sum(0)
-            scales[f"shift_{name}"] = parts[name].flatten(0, -2).sum(0)
+            scales |= norm.bound_own(name, parts[name])
             parts[name] = norm.pull_back(parts[name])
     for name, part in parts.items():
         shared = case.kv_heads if name in "kv" else case.heads
-        merged = merge_heads(part.unflatten(-3, (shared, -1)).sum(-3))
-        scales[f"W_{name}"] = merged.flatten(0, -2).mT @ x.flatten(0, -2)
-        scales[f"b_{name}"] = merged.flatten(0, -2).sum(0)
-        scales["x"] = scales["x"] + merged @ getattr(p, f"W_{name}")
+        into_projected = merge_heads(part.unflatten(-3, (shared, -1)).sum(-3))
+        scales |= _bound_layer(name, into_projected, x)
+        scales["x"] = scales["x"] + into_projected @ getattr(p, f"W_{name}")
     return scales
+
+
+def _bound_layer(name: str, grad: Tensor, x: Tensor) -> dict[str, Tensor]:
+    """Return the gradients of a layer's weight and bias from that of its output, and its input."""
+    rows = grad.flatten(0, -2)
+    return {f"W_{name}": rows.mT @ x.flatten(0, -2), f"b_{name}": rows.sum(0)}
+
+
+def _enter_heads(
+    contract: Contract, p: Parameters, loss: Loss, value: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of the output, of the merged heads, and of the weights."""
+    grad = loss.cotangent.abs()
+    if loss.output:  # the weights themselves, before the values, or the log of their divisor
+        nothing = torch.zeros_like(merge_heads(value[..., :1, :].expand(*kept.shape[:-1], -1)))
+        summed = contract.returns is Returns.OUTPUT_AND_LOGSUMEXP
+        return nothing, nothing, grad.unsqueeze(-1) if summed else grad
+    # A gate is one at most, and is rounded like one, as its slope is.
+    gated = grad if p.W_o is None else grad @ p.W_o
+    return grad, gated, split_heads(gated, kept.shape[-3]) @ value.mT * kept
 
 
 def _enter_scores(

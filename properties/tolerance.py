@@ -263,6 +263,34 @@ def compute_spread(
     return torch.cat(pieces, dim=-2)
 
 
+def bound_role_errors(
+    x: Tensor,
+    parameters: Parameters,
+    exact: MultiHeadResult,
+    precision: Precision,
+    others: Sequence[Tensor],
+    variant: Variant,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Bound the errors of queries, keys and values as they are compared and averaged."""
+    heads, p, (q, k, v) = exact.query.shape[-3], parameters, exact.projected
+    keys_from, values_from = (others[0], others[-1]) if others else (x, x)
+    projected = (
+        bound_linear_error(x, p.W_q, q, precision),
+        bound_linear_error(keys_from, p.W_k, k, precision),
+        bound_linear_error(values_from, p.W_v, v, precision),
+    )
+    query_error, key_error, value_error = split_shared_heads(projected, heads)
+    if variant.norm:
+        q, k, _ = split_shared_heads(exact.projected, heads)
+        query_error = bound_normed_error(q, query_error, p.gain_q, p.shift_q, variant, precision)
+        key_error = bound_normed_error(k, key_error, p.gain_k, p.shift_k, variant, precision)
+    query_error = bound_placed_error(exact.query, query_error, variant, precision)
+    key_error = bound_placed_error(exact.key, key_error, variant, precision)
+    if p.lambdas is not None:
+        query_error, key_error = split_maps(query_error), split_maps(key_error)
+    return query_error, key_error, value_error
+
+
 def compute_bounds(
     x: Float[Tensor, "*batch tokens d_in"],
     parameters: Parameters,
@@ -277,27 +305,8 @@ def compute_bounds(
 
     `others` are the tokens of keys and values, or those of each, where they are not x.
     """
-    heads = exact.query.shape[-3]
-    keys_from, values_from = (others[0], others[-1]) if others else (x, x)
-    p, (q, k, v) = parameters, exact.projected
-    query_error, key_error, value_error = split_shared_heads(
-        (
-            bound_linear_error(x, p.W_q, q, precision),
-            bound_linear_error(keys_from, p.W_k, k, precision),
-            bound_linear_error(values_from, p.W_v, v, precision),
-        ),
-        heads,
-    )
-    if variant.norm:
-        query, key, _ = split_shared_heads(exact.projected, heads)
-        query_error = bound_normed_error(
-            query, query_error, p.gain_q, p.shift_q, variant, precision
-        )
-        key_error = bound_normed_error(key, key_error, p.gain_k, p.shift_k, variant, precision)
-    query_error = bound_placed_error(exact.query, query_error, variant, precision)
-    key_error = bound_placed_error(exact.key, key_error, variant, precision)
-    if p.lambdas is not None:
-        query_error, key_error = split_maps(query_error), split_maps(key_error)
+    p = parameters
+    query_error, key_error, value_error = bound_role_errors(x, p, exact, precision, others, variant)
     if p.sinks is not None:
         exact = seat_sinks(exact, p.sinks)
         key_error, value_error = seat_one_more(key_error), seat_one_more(value_error)

@@ -6,7 +6,8 @@ the submission gets.
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Shaped
@@ -20,6 +21,12 @@ STREAMS = (
     "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",
     "W_gate", "lambdas", "b_gate", "gain_q", "gain_k", "shift_q", "shift_k",
 )  # fmt: skip
+ASKED_BY = {
+    "sinks": Capability.SINKS,
+    "lambdas": Capability.DIFFERENTIAL,
+    "W_gate": Capability.GATED,
+}
+"""parameters that a contract may ask for before it is known where they are stored"""
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -106,56 +113,61 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
     # Compensate for a contract's own scale: the scores are as large as with the usual one.
     larger = 1.0 if contract.scale is None else contract.scale * math.sqrt(case.head_dim)
     spread = math.sqrt(case.sharpness / larger)
-
-    def weight(name: str, rows: int, columns: int, factor: float = 1.0) -> Tensor:
-        drawn = draw_normal(case, name, rows, columns)
-        return round_to_dtype(drawn * (factor / math.sqrt(columns)), case)
-
-    def bias(name: str, possible: bool) -> Tensor | None:
-        if not possible or (contract.mappings and not contract.stores(name)):
-            return None
-        return round_to_dtype(draw_normal(case, name, rows[name[-1]]) / 2, case)
-
-    def lambdas() -> Tensor:
-        return round_to_dtype(0.5 + draw_normal(case, "lambdas", case.heads) / 2, case)
-
-    def sinks() -> Tensor:
-        return round_to_dtype(draw_normal(case, "sinks", case.heads), case)
-
-    def gain(name: str) -> Tensor | None:
-        if not contract.stores(name):
-            return None
-        drawn = (1 + draw_normal(case, name, case.head_dim) / 4) * math.sqrt(case.sharpness)
-        return round_to_dtype(drawn - contract.norm_gain_from, case)
-
-    def vector(name: str, length: int) -> Tensor | None:
-        drawn = draw_normal(case, name, length) / 2
-        return round_to_dtype(drawn, case) if contract.stores(name) else None
-
-    gates = case.heads if contract.gates_heads else case.d_out
-    d_kv = case.kv_heads * case.head_dim
-    rows = {"q": case.d_out, "k": d_kv, "v": d_kv, "o": case.d_out}
+    d_kv, draw = case.kv_heads * case.head_dim, _ParameterDraws(case, contract)
     biases, mixes = contract.has_biases(case), contract.has(Capability.OUTPUT_PROJECTION)
     return Parameters(
-        W_q=weight("W_q", case.d_out, case.d_in, spread),
-        W_k=weight("W_k", d_kv, case.d_in, spread),
-        W_v=weight("W_v", d_kv, case.d_in),
-        b_q=bias("b_q", biases),
-        b_k=bias("b_k", biases),
-        b_v=bias("b_v", biases),
-        W_o=weight("W_o", case.d_out, case.d_out) if mixes else None,
-        b_o=bias("b_o", contract.has(Capability.OUTPUT_BIAS)),
-        sinks=sinks() if contract.has(Capability.SINKS) else None,
-        W_gate=weight("W_gate", gates, case.d_in, GATE_SPREAD)
-        if contract.has(Capability.GATED)
-        else None,
-        lambdas=lambdas() if contract.has(Capability.DIFFERENTIAL) else None,
-        b_gate=vector("b_gate", gates),
-        gain_q=gain("gain_q"),
-        gain_k=gain("gain_k"),
-        shift_q=vector("shift_q", case.head_dim),
-        shift_k=vector("shift_k", case.head_dim),
+        W_q=draw.weight("W_q", case.d_out, case.d_in, spread),
+        W_k=draw.weight("W_k", d_kv, case.d_in, spread),
+        W_v=draw.weight("W_v", d_kv, case.d_in),
+        b_q=draw.bias("b_q", case.d_out, biases),
+        b_k=draw.bias("b_k", d_kv, biases),
+        b_v=draw.bias("b_v", d_kv, biases),
+        W_o=draw.weight("W_o", case.d_out, case.d_out) if mixes else None,
+        b_o=draw.bias("b_o", case.d_out, contract.has(Capability.OUTPUT_BIAS)),
+        **draw.draw_variant(),
     )
+
+
+@dataclass(frozen=True)
+class _ParameterDraws:
+    """Draws the parameters of a case, each from a stream of its own."""
+
+    case: Case
+    contract: Contract
+
+    def vector(self, name: str, length: int) -> Tensor:
+        return draw_normal(self.case, name, length)
+
+    def weight(self, name: str, rows: int, columns: int, factor: float = 1.0) -> Tensor:
+        drawn = draw_normal(self.case, name, rows, columns)
+        return round_to_dtype(drawn * (factor / math.sqrt(columns)), self.case)
+
+    def bias(self, name: str, length: int, possible: bool) -> Tensor | None:
+        if not possible or (self.contract.mappings and not self.contract.stores(name)):
+            return None
+        return round_to_dtype(self.vector(name, length) / 2, self.case)
+
+    def gain(self, name: str) -> Tensor:
+        drawn = 1 + self.vector(name, self.case.head_dim) / 4
+        return drawn * math.sqrt(self.case.sharpness) - self.contract.norm_gain_from
+
+    def draw_variant(self) -> dict[str, Tensor]:
+        """Draw what is stored besides projections and their biases."""
+        case, contract = self.case, self.contract
+        gates = case.heads if contract.gates_heads else case.d_out
+        draws: dict[str, Callable[[], Tensor]] = {
+            "sinks": lambda: self.vector("sinks", case.heads),
+            "lambdas": lambda: 0.5 + self.vector("lambdas", case.heads) / 2,
+            "W_gate": lambda: self.weight("W_gate", gates, case.d_in, GATE_SPREAD),
+            "b_gate": lambda: self.vector("b_gate", gates) / 2,
+            "gain_q": lambda: self.gain("gain_q"),
+            "gain_k": lambda: self.gain("gain_k"),
+            "shift_q": lambda: self.vector("shift_q", case.head_dim) / 2,
+            "shift_k": lambda: self.vector("shift_k", case.head_dim) / 2,
+        }
+        asked = {name: contract.has(each) for name, each in ASKED_BY.items()}
+        drawn = (name for name in draws if asked.get(name, contract.stores(name)))
+        return {name: round_to_dtype(draws[name](), case) for name in drawn}
 
 
 def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:

@@ -25,7 +25,7 @@ from tests.properties.test_tolerance_of_variants import SIZES, widen
 
 CONTRACT = BY_SLUG["linear_attention"].contract
 TRIED = ["float64", "float32", "bfloat16"]
-DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[::2])
+DTYPE = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
 SPREADS = (1.0, 3.0)
 """times the queries and keys of a case"""
 
