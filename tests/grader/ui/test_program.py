@@ -239,6 +239,15 @@ def test_messages_name_the_command_as_it_was_given(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- how it may end
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Have interrupts arrive: what a shell runs in the background ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_torch_is_imported_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "ada.py").write_text(ANSWER)
     process = start("check", "ada.py", folder=tmp_path)
@@ -292,6 +301,7 @@ program.go_on(0)
     assert "no torch here" in ran.stderr and ran.stderr.count("\n") == 1
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_that_an_import_caught_is_raised_in_the_end() -> None:
     def lose_an_interrupt() -> None:
         with raise_interrupts(), suppress(KeyboardInterrupt):
