@@ -3,16 +3,14 @@
 from dataclasses import dataclass, replace
 
 from properties.binding import settling
-from properties.binding.bench import is_right_at
+from properties.binding.bench import Bench, Settled, is_close
 from properties.binding.by_name import match_by_name
-from properties.binding.hypotheses import OTHER
+from properties.binding.hypotheses import NARROW, OTHER
 from properties.binding.search import BindingSearch, Match
 from properties.binding.signature import Signature
-from properties.contract import Capability, Contract
+from properties.contract import Contract
 from properties.mistakes.mistake_table import Mistakes
 from properties.subject import Subject
-
-INTENT = frozenset({Capability.CAUSAL, Capability.FULL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +41,57 @@ class NotBound:
 def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
     """Find the binding of a class by its behaviour. Raises SubmissionFailed if its process ends."""
     search = BindingSearch(subject, signature)
-    match = search.find()
-    if match is not None:
-        settled = settling.settle(subject, signature, match)
-        if _is_certain(subject, match, settled.contract):
-            return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks)
-    match = match_by_name(search)
+    match = _find_certain(search) or match_by_name(search)
     if match is None:
         return NotBound(tuple(dict.fromkeys(search.failures))[-3:])
+    said = _name_defaults(signature, match)
+    free = None if said == signature else _find_certain(BindingSearch(subject, said))
+    if free is not None and not (free.mistakes or free.inexact):
+        signature, match = said, free
     settled = settling.settle(subject, signature, match)
-    return Binding(settled.contract, (), match.inexact, settled.remarks)
+    return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks)
 
 
-def _is_certain(subject: Subject, match: Match, contract: Contract) -> bool:
-    """Whether a match is no chance: at sizes that were guessed it has to hold at others, too.
+def _name_defaults(signature: Signature, match: Match) -> Signature:
+    """Return the signature with the sizes said that were found, and are defaults of arguments.
 
-    That is asked of what it hides, not of what it is meant to hide.
+    So `Attention(a=512, b=8)` is judged at other sizes than 512 and 8.
     """
-    if match.mistakes or match.inexact or not match.guessed:
-        return True
-    kept = contract.capabilities - INTENT | match.contract.capabilities & INTENT
-    found = replace(contract, capabilities=kept)
-    return is_right_at(subject, found, found.fit(OTHER))
+    case, fixed = match.sizes.case, match.contract.sizes or {}
+    width = {} if "head_dim" not in fixed else {case.d_out: "width"}
+    found = {size: quantity for quantity, size in fixed.items() if size > 1} | width
+    passed = {argument.name for argument in match.contract.arguments}
+    constructor = tuple(
+        replace(p, quantity=found.get(p.default))
+        if p.name not in passed and p.quantity is None and type(p.default) is int
+        else p
+        for p in signature.constructor
+    )
+    return replace(signature, constructor=constructor)
+
+
+def _find_certain(search: BindingSearch) -> Match | None:
+    """Return the first match that is no chance, or else what the names of the class suggest.
+
+    Roles that the sizes of one call do not tell apart, those of other sizes do.
+    """
+    named: Match | None = None
+    for match in search.iter_matches():
+        if match.mistakes or match.inexact:
+            return named or match
+        bench = Bench(search.subject, search.signature, match, Settled(match.contract))
+        if all(_holds_at(replace(bench, sized=case)) for case in (OTHER, NARROW)):
+            return match
+        named = named or (None if match.guessed else match)
+    return named
+
+
+def _holds_at(bench: Bench) -> bool:
+    """Whether a class is exact at other sizes, and a rate of dropout of 0 lets it be trained.
+
+    What it hides is asked, not what it is meant to hide. A number of something that was taken for
+    a rate shows in training alone.
+    """
+    form = replace(bench.contract.call_form, places=())
+    exact = is_close(bench.call(form, bench.x), bench.compute().output, bench.match.place)
+    return exact and bool(bench.call(form, bench.x, training=True))

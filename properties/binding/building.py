@@ -42,6 +42,8 @@ def build_all(
 ) -> Iterator[Built]:
     """Yield ways to construct a class, each with tensors of other shapes.
 
+    What no shape shows, the number of heads and a rate of dropout, tells them apart, too.
+
     `failures` gets what it said where it could not be constructed. Raises SubmissionFailed if the
     process of the submission ends.
     """
@@ -52,9 +54,10 @@ def build_all(
         built = _try_build(subject, signature, completed, case, failures)
         if built is not None:
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
-            counts = tuple(a.name for a in completed.arguments if a.quantity == "heads")
-            if (shapes, counts, completed.square, completed.axes) not in seen:
-                seen.add((shapes, counts, completed.square, completed.axes))
+            unseen = tuple(a for a in completed.arguments if a.quantity in ("heads", "dropout"))
+            key = (shapes, unseen, completed.square, completed.axes)
+            if key not in seen:
+                seen.add(key)
                 yield built
             wide = _fit_inner_width(built)
             if wide is not None:

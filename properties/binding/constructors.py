@@ -14,7 +14,7 @@ FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_
 """those of tokens that a function may take"""
 SIZES = ("d_in", "d_out", "heads", "kv_heads", "head_dim", "context_length")
 """the quantities that are numbers of something"""
-GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
+GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout")
 """what an argument whose name says nothing may be, the most frequent first"""
 MAX_ASSIGNMENTS = 240
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
@@ -220,15 +220,23 @@ def _iter_assignments(passed: Sequence[Argument], said: Collection[str]) -> Iter
     possible = (c for c in every if c.count("heads") < 2)  # as many as a width need no scale
     named = ["d_out" if a.quantity == "width" else a.quantity for a in passed]
     kept = {i: quantity for i, quantity in enumerate(named) if i not in open_ones}
-    # Two arguments that say the same are rare.
-    assignments = sorted(possible, key=lambda c: -len({*c, *kept.values()}))
-    for chosen in itertools.islice(assignments, MAX_ASSIGNMENTS):
-        quantities = {**kept, **dict(zip(open_ones, chosen, strict=True))}
-        whole = set(quantities.values())
-        square = "d_in" not in whole
+    assignments = sorted(possible, key=lambda c: _count_idle((*c, *kept.values())))
+    likely = [
+        {**kept, **dict(zip(open_ones, chosen, strict=True))}
+        for chosen in itertools.islice(assignments, MAX_ASSIGNMENTS)
+    ]
+    for quantities in likely:
+        square = "d_in" not in quantities.values()
         yield _replace_quantities(passed, quantities, square=square)
-        if not square and "d_out" in whole:
+    for quantities in likely:  # last: where all widths are one, an input's passes for an output's
+        if {"d_in", "d_out"} <= {*quantities.values()}:
             yield _replace_quantities(passed, quantities, square=True)
+
+
+def _count_idle(quantities: Collection[str]) -> int:
+    """Return how many arguments say what others have said already: it is rare that any does."""
+    said = {*quantities}
+    return len(quantities) - len(said) + (said >= {"d_out", "heads", "head_dim"})
 
 
 def is_option(name: str) -> bool:

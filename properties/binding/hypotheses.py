@@ -23,6 +23,10 @@ OTHER = Case(
     batch=3, tokens=9, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
 )
 """for confirmation: all sizes are others, and powers of two where these may be needed"""
+NARROW = Case(
+    batch=2, tokens=9, context_length=9, d_in=3, heads=2, head_dim=2, sharpness=2, seed=3004
+)
+"""for confirmation, too: no width is as large as the number of tokens, so none passes for it"""
 WIDE = replace(PROBE, head_dim=16, seed=3003)
 """with heads so wide that every usual part of them is even"""
 ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})

@@ -3,7 +3,7 @@
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from properties.binding.building import (
@@ -99,18 +99,22 @@ class BindingSearch:
     answered: bool = False
     """whether some way to construct and to call it gave an answer"""
 
-    def find(self) -> Match | None:
-        """Return the contract that explains the class: exactly, or else with known mistakes.
+    def iter_matches(self) -> Iterator[Match]:
+        """Yield contracts that explain the class: what its names suggest first, then what is tried.
 
         Raises SubmissionFailed if its process ends.
         """
-        match = self._find_among(iter_suggested, self._attempts)
-        match = match or self._find_among(iter_unshared, ())
-        match = match or self._find_among(iter_suggested, self._attempts, WIDE)
-        if match is not None or self.answered:
-            return match
-        match = self._find_among(iter_assigned, self._attempts)
-        return None if match is None else replace(match, guessed=True)
+        named = next(self._iter_named(), None)
+        if named is not None:
+            yield named
+        if named is not None or not self.answered:
+            for match in self._iter_among(iter_assigned, self._attempts):
+                yield replace(match, guessed=True)
+
+    def _iter_named(self) -> Iterator[Match]:
+        yield from self._iter_among(iter_suggested, self._attempts)
+        yield from self._iter_among(iter_unshared, ())
+        yield from self._iter_among(iter_suggested, self._attempts, WIDE)
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:
@@ -123,21 +127,27 @@ class BindingSearch:
         )
         return attempts if self._may_be_mistaken else ()
 
-    def _find_among(
+    def _iter_among(
         self, source: ConstructorSource, attempts: Sequence[Attempt], base: Case = PROBE
-    ) -> Match | None:
-        """Return what explains a class that is constructed in these ways: exactly if possible."""
+    ) -> Iterator[Match]:
+        """Yield what explains a class that is constructed in these ways: what is exact first."""
         probes: list[CallProbe] = []
         all_built = build_all(self.subject, self.signature, self.failures, source, base)
         for built in itertools.takewhile(self._is_early, all_built):
             for probe in self._iter_probes(built):
-                match = self._match_exactly(probe)
-                if match is not None:
-                    return self._find_other_scale(probe, probes, attempts) or match
-                probes.append(probe)
-        self.answered = self.answered or bool(probes)
+                self.answered = True
+                match = self._find_exact(probe, self._iter_placed(probe))
+                if match is None:
+                    probes.append(probe)
+                else:
+                    yield self._find_other_scale(probe, probes, attempts) or match
+        for probe in probes:
+            every = self._iter_contracts(probe, iter_layouts, (probe.blind,))
+            match = self._find_exact(probe, every)
+            if match is not None:
+                yield self._find_other_scale(probe, probes, attempts) or match
         tried = (attempt(probe) for attempt, probe in itertools.product(attempts, probes))
-        return next((match for match in tried if match is not None), None)
+        yield from (match for match in tried if match is not None)
 
     def _find_other_scale(
         self, found: CallProbe, earlier: Sequence[CallProbe], attempts: Sequence[Attempt]
@@ -223,7 +233,10 @@ class BindingSearch:
         return True
 
     def iter_sizes_of(self, built: Built) -> Iterator[Sizes]:
-        return iter_sizes(built.constructor, built.case, built.tensors)
+        """Yield sizes that shapes allow, first those with as many heads as some argument says."""
+        every = iter_sizes(built.constructor, built.case, built.tensors)
+        said = {p.default for p in (*self.signature.constructor, *self.signature.variables)}
+        yield from sorted(every, key=lambda sizes: sizes.case.heads not in said)
 
     def _try_call(
         self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
@@ -252,9 +265,10 @@ class BindingSearch:
 
     # ----------------------------------------------------------------------------- matching
 
-    def _match_exactly(self, probe: CallProbe) -> Match | None:
-        every = self._iter_contracts(probe, iter_layouts, (probe.blind,))
-        for contract, sizes in itertools.chain(self._iter_placed(probe), every):
+    def _find_exact(
+        self, probe: CallProbe, contracts: Iterable[tuple[Contract, Sizes]]
+    ) -> Match | None:
+        for contract, sizes in contracts:
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
                 return Match(self._refine(contract, sizes, probe, place), sizes, place)
@@ -270,9 +284,10 @@ class BindingSearch:
         return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
-        """Yield the contracts that names suggest, each without positions first, then with them."""
-        for contract, sizes in itertools.islice(self._iter_likely(probe), MAX_PLACED):
-            yield contract, sizes
+        """Yield the contracts that names suggest, all without positions first, then with them."""
+        likely = list(itertools.islice(self._iter_likely(probe), MAX_PLACED))
+        yield from likely
+        for contract, sizes in likely:
             if not probe.blind or starts_right(contract, sizes.case, probe.seen):
                 yield from ((placed, sizes) for placed in iter_placements(contract, sizes.case))
 

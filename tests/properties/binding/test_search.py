@@ -7,7 +7,7 @@ import pytest
 from properties.binding import search
 from properties.binding.binding import Binding, NotBound, bind
 from properties.binding.intent import expects_causality
-from properties.binding.search import BindingSearch
+from properties.binding.search import BindingSearch, Match
 from properties.binding.signature import Signature, SignatureParameter
 from properties.contract import Capability
 from properties.violation import Status, SubmissionFailed
@@ -17,16 +17,20 @@ from tests.properties.binding.strangers import CAUSAL, SEPARATE, bind_source, ma
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+def find_first(source: str) -> Match | None:
+    return next(BindingSearch(*open_class(source, "Own")).iter_matches(), None)
+
+
 def test_a_search_without_time_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SECONDS", 0.0)
-    assert BindingSearch(*open_class(make(), "Own")).find() is None
+    assert find_first(make()) is None
 
 
 def test_a_search_with_time_finds_the_contract_and_what_it_was_guessed_from() -> None:
-    found = BindingSearch(*open_class(make(), "Own")).find()
+    found = find_first(make())
     assert found is not None and not found.guessed
     odd = make(takes="blorp, heads", init=f"dim = blorp\n{SEPARATE}")
-    guessed = BindingSearch(*open_class(odd, "Own")).find()
+    guessed = find_first(odd)
     assert guessed is not None and guessed.guessed
 
 
@@ -50,7 +54,7 @@ def test_what_a_guessed_class_is_meant_to_hide_does_not_unbind_it() -> None:
     ids=["constructor raises", "forward raises", "nothing returned", "a text", "a number"],
 )
 def test_what_answers_nothing_is_not_found_and_breaks_nothing(parts: dict[str, str]) -> None:
-    assert BindingSearch(*open_class(make(**parts), "Own")).find() is None
+    assert find_first(make(**parts)) is None
 
 
 def test_a_process_that_is_gone_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +65,7 @@ def test_a_process_that_is_gone_ends_the_search(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(subject, "construct", end)
     with pytest.raises(SubmissionFailed, match="too slow"):
-        BindingSearch(subject, signature).find()
+        next(BindingSearch(subject, signature).iter_matches())
 
 
 # -------------------------------------------------------------------------------- intent
