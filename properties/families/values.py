@@ -10,7 +10,7 @@ from torch import nn
 from properties import comparison
 from properties.case import InputContent, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import EXTRA_CONFIG, Capability, make_config
+from properties.contract import EXTRA_CONFIG, Capability
 from properties.families.contract import FORM
 from properties.families.cross import keys_and_values_come_from_their_own_tokens
 from properties.families.parameter_transforms import replace_parameters
@@ -20,7 +20,7 @@ from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, build_module
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
+from properties.subject import CallOptions, Value
 from reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
@@ -219,6 +219,13 @@ def _build_torch_module(parameters: Parameters, width: int, heads: int) -> nn.Mu
     return theirs.eval()
 
 
+def _raise_rates(value: Value) -> Value:
+    """Return a config with each rate of dropout that it holds raised to a half."""
+    if not isinstance(value, dict):
+        return value
+    return {k: 0.5 if EXTRA_CONFIG.get(k) == 0.0 else each for k, each in value.items()}
+
+
 @family_property(
     C.CONFIG,
     C.MODULE,
@@ -231,8 +238,7 @@ def _build_torch_module(parameters: Parameters, width: int, heads: int) -> nn.Mu
 def evaluation_ignores_a_rate_in_the_config(context: LiveContext) -> None:
     """In evaluation, a rate of dropout that the config may hold as well changes nothing."""
     contract, case, subject = context.contract, context.case, context.harness.subject
-    rates = {name: 0.5 for name, value in EXTRA_CONFIG.items() if value == 0.0}
-    arguments = {a.name: {**make_config(case), **EXTRA_CONFIG, **rates} for a in contract.arguments}
+    arguments = {a.name: _raise_rates(a.get_value(case)) for a in contract.arguments}
     built = build_module(subject, contract, case, arguments, case.seed)
     adapter = ModuleAdapter(contract, case, built, built, subject)
     context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))
