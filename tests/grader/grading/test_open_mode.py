@@ -127,6 +127,15 @@ def test_a_right_class_of_any_form_passes_and_what_was_assumed_is_said(grade: Gr
     ]
 
 
+def test_a_class_whose_config_has_names_of_its_own_is_judged_as_any(grade: Grade) -> None:
+    """Once a claim built its config anew by the names of one exercise, and it crashed."""
+    source = STRANGE.replace(
+        "width, pieces):", "hps):\n        width, pieces = hps.dims, hps.n_heads"
+    )
+    record = grade(source)["Blender"]
+    assert record.status == "passed", broken(record)
+
+
 def test_the_mistake_of_a_wrong_class_is_named(grade: Grade) -> None:
     record = grade(STRANGE.replace(" / q.shape[-1] ** 0.5", ""))["Blender"]
     assert (record.status, record.exercise) == ("failed", SLUG)
