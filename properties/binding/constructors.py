@@ -14,9 +14,11 @@ FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_
 """those of tokens that a function may take"""
 SIZES = ("d_in", "d_out", "heads", "kv_heads", "head_dim", "context_length")
 """the quantities that are numbers of something"""
-GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout")
+GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout", "kv_heads")
 """what an argument whose name says nothing may be, the most frequent first"""
 MAX_ASSIGNMENTS = 240
+MAX_OPEN = 6
+"""so many arguments at most are guessed: more are no attention, or take longer than a search may"""
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """of numbers that are small, such as the spread of initial weights"""
 OTHERS: Mapping[str, int | str] = {
@@ -96,7 +98,7 @@ def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     said = {p.name for p in signature.constructor if p.quantity is not None}
     named = {a.name for a in passed if a.quantity != "?"}
     if named and len(named) < len(passed):
-        yield from _iter_assignments(passed, named)
+        yield from dict.fromkeys(_iter_assignments(passed, named))
     yield from dict.fromkeys(_iter_assignments(passed, said))
 
 
@@ -216,10 +218,12 @@ def _iter_assignments(passed: Sequence[Argument], said: Collection[str]) -> Iter
         for i, a in enumerate(passed)
         if a.quantity not in (CONSTANT, "config") and a.name not in said
     ]
-    every = itertools.product(GUESSES, repeat=len(open_ones))
-    possible = (c for c in every if c.count("heads") < 2)  # as many as a width need no scale
+    if len(open_ones) > MAX_OPEN:
+        return
     named = ["d_out" if a.quantity == "width" else a.quantity for a in passed]
     kept = {i: quantity for i, quantity in enumerate(named) if i not in open_ones}
+    every = itertools.product(GUESSES, repeat=len(open_ones))
+    possible = (chosen for chosen in every if _may_be(chosen, kept.values()))
     assignments = sorted(possible, key=lambda c: _count_idle((*c, *kept.values())))
     likely = [
         {**kept, **dict(zip(open_ones, chosen, strict=True))}
@@ -228,15 +232,33 @@ def _iter_assignments(passed: Sequence[Argument], said: Collection[str]) -> Iter
     for quantities in likely:
         square = "d_in" not in quantities.values()
         yield _replace_quantities(passed, quantities, square=square)
-    for quantities in likely:  # last: where all widths are one, an input's passes for an output's
+    for quantities in likely:
+        if {"d_out", "heads"} <= {*quantities.values()}:  # each head may be as wide
+            yield _rename_quantities(passed, quantities, {"d_out": "head_dim"})
+    # Last: where all widths are one, that of the input passes for that of the output.
+    for quantities in likely:
         if {"d_in", "d_out"} <= {*quantities.values()}:
+            yield _rename_quantities(passed, quantities, {"d_in": "d_out", "d_out": "d_in"})
             yield _replace_quantities(passed, quantities, square=True)
+
+
+def _rename_quantities(
+    passed: Sequence[Argument], quantities: Mapping[int, str], others: Mapping[str, str]
+) -> Constructor:
+    renamed = {i: others.get(quantity, quantity) for i, quantity in quantities.items()}
+    return _replace_quantities(passed, renamed, square=False)
+
+
+def _may_be(chosen: Sequence[str], kept: Collection[str]) -> bool:
+    """Whether heads are guessed once (as many as a width need no scale), and only heads shared."""
+    shared = "kv_heads" not in chosen or "heads" in (*chosen, *kept)
+    return chosen.count("heads") < 2 and shared
 
 
 def _count_idle(quantities: Collection[str]) -> int:
     """Return how many arguments say what others have said already: it is rare that any does."""
     said = {*quantities}
-    return len(quantities) - len(said) + (said >= {"d_out", "heads", "head_dim"})
+    return len(quantities) - len(said) + (said >= {"d_out", "head_dim"})
 
 
 def is_option(name: str) -> bool:

@@ -141,13 +141,14 @@ class BindingSearch:
                     probes.append(probe)
                 else:
                     yield self._find_other_scale(probe, probes, attempts) or match
-        for probe in probes:
+        for probe in itertools.takewhile(self._is_early, probes):
             every = self._iter_contracts(probe, iter_layouts, (probe.blind,))
             match = self._find_exact(probe, every)
             if match is not None:
                 yield self._find_other_scale(probe, probes, attempts) or match
-        tried = (attempt(probe) for attempt, probe in itertools.product(attempts, probes))
-        yield from (match for match in tried if match is not None)
+        tried = itertools.product(attempts, probes)
+        matches = (attempt(probe) for attempt, probe in itertools.takewhile(self._is_early, tried))
+        yield from (match for match in matches if match is not None)
 
     def _find_other_scale(
         self, found: CallProbe, earlier: Sequence[CallProbe], attempts: Sequence[Attempt]

@@ -12,9 +12,16 @@ from tests.properties.binding.strangers import CAUSAL, SEPARATE, make, must_bind
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NONSENSE = ("blorp", "zib", "quux", "wug", "narf")
+EXERCISES = (
+    "multi_head_attention",
+    "multi_head_wrapper",
+    "masked_multi_head",
+    "causal_attention",
+    "grouped_query",
+)
 ANSWERS = [
     answer
-    for slug in ("multi_head_attention", "masked_multi_head")
+    for slug in EXERCISES
     for answer in list_answers(BY_SLUG[slug], "right")
     if "noted: extra_dropout" not in answer.description  # its rate is not judged, so not bound
 ]
@@ -38,11 +45,13 @@ def say(answer: Answer) -> str:
     return f"{answer.exercise}/{answer.name}"
 
 
-@pytest.mark.sampled("answer", ANSWERS, ANSWERS[::6], ids=say)
+@pytest.mark.sampled("answer", ANSWERS, ANSWERS[::16], ids=say)
 def test_arguments_are_what_they_do(answer: Answer) -> None:
     contract = BY_SLUG[answer.exercise].contract
     said = {a.name: a.quantity for a in contract.arguments if a.quantity != "bias"}
-    for some in (*((name,) for name in said), tuple(said)):
+    # Where heads are as wide as an argument says, none of five names is found in the time there is.
+    every = () if answer.exercise == "multi_head_wrapper" else (tuple(said),)
+    for some in (*((name,) for name in said), *every):
         others = dict(zip(some, NONSENSE, strict=False))
         found = must_bind(rename(answer.source, contract.name, others), contract.name)
         got = {a.name: a.quantity for a in found.contract.arguments}
