@@ -1,0 +1,55 @@
+"""What configs hold besides sizes is judged under names of a course's own, too."""
+
+from dataclasses import replace
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.case import Case
+from properties.check import find_first_failure
+from properties.contract import CONSTANT, Argument
+from properties.families.values import evaluation_ignores_a_rate_in_the_config
+from properties.harness.harness import Harness
+from properties.violation import Status
+
+EXERCISE = BY_SLUG["causal_self_attention"]
+OWN = {"n_embd": ("dims", "d_out"), "n_head": ("pieces", "heads")}
+RATE = Argument("attn_pdrop", CONSTANT, default=0.0)
+DROPPED = "torch.softmax(scores, dim=-1)", "torch.dropout(scores.softmax(-1), self.rate, {when})"
+KEPT = """self.rate = getattr(config, 'attn_pdrop', 0.0)
+        self.n_embd = """
+
+
+def fails(when: str, *more: Argument) -> bool:
+    """Whether the claim fails of an answer that drops weights in some mode."""
+    fields = (Argument("longest", "context_length"), *(Argument(*own) for own in OWN.values()))
+    solution = (EXERCISE.folder / "solution.py").read_text(encoding="utf-8")
+    source = solution.replace("config.block_size", "config.longest")
+    for name, (own, _) in OWN.items():
+        source = source.replace(f"config.{name}", f"config.{own}")
+    rate = (
+        "self.n_embd = ",
+        "self.rate = getattr(config, 'attn_pdrop', 0.0)\n        self.n_embd = ",
+    )
+    source = source.replace(*rate).replace(DROPPED[0], DROPPED[1].format(when=when))
+    contract = replace(
+        EXERCISE.contract, arguments=(Argument("config", "config", fields=(*fields, *more)),)
+    )
+    namespace: dict[str, type] = {}
+    exec(source, namespace)
+    subject = make_subject({contract.name: namespace[contract.name]})
+    claim = evaluation_ignores_a_rate_in_the_config
+    case = contract.fit(Case(tokens=3, heads=2, head_dim=2))
+    verdict = find_first_failure(claim, Harness(subject, contract), [case])
+    assert verdict.status in (Status.PASSED, Status.FAILED)
+    return verdict.status is Status.FAILED
+
+
+def test_a_config_without_a_rate_is_asked_for_none() -> None:
+    assert not fails("self.training")
+
+
+@pytest.mark.parametrize(("when", "wrong"), [("self.training", False), ("True", True)])
+def test_a_rate_in_a_config_is_ignored_in_evaluation(when: str, wrong: bool) -> None:
+    assert fails(when, RATE) is wrong
