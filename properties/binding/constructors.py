@@ -258,7 +258,8 @@ def _may_be(chosen: Sequence[str], kept: Collection[str]) -> bool:
 def _count_idle(quantities: Collection[str]) -> int:
     """Return how many arguments say what others have said already: it is rare that any does."""
     said = {*quantities}
-    return len(quantities) - len(said) + (said >= {"d_out", "head_dim"})
+    one_head = said >= {"d_out", "head_dim"} and "heads" not in said
+    return len(quantities) - len(said) + one_head
 
 
 def is_option(name: str) -> bool:

@@ -29,6 +29,8 @@ NARROW = Case(
 """for confirmation, too: no width is as large as the number of tokens, so none passes for it"""
 WIDE = replace(PROBE, head_dim=16, seed=3003)
 """with heads so wide that every usual part of them is even"""
+FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
+"""as many tokens as there may be: some forget that there may be fewer"""
 ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
 PLAIN_FORM = frozenset(
     {
@@ -53,6 +55,8 @@ ALIBI_HEADS = (1, 2, 4, 8, 16, 32)
 """for how many heads all have the same slopes: for other numbers there are several conventions"""
 ALL_HEADS = 99
 """the size of the group where all heads share keys and values: no more heads than this are tried"""
+COUNTS = ("heads", "head_dim", "context_length")
+"""quantities that no width is"""
 HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
 """how many heads a class may have that takes no number of heads"""
 
@@ -136,8 +140,9 @@ def _iter_inputs(
         yield width
     elif "d_in" in constructor.quantities:
         yield probe.d_in
-    else:
-        yield from lengths
+    else:  # no two sizes are equal, so what an argument says is not fixed
+        said = {getattr(probe, quantity) for quantity in constructor.quantities & {*COUNTS}}
+        yield from (length for length in lengths if length not in said)
 
 
 def _find_context(tensors: Mapping[str, TensorInfo]) -> int | None:

@@ -1,5 +1,6 @@
 """Ways in which a module's tensors can be the weights of attention."""
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -150,8 +151,8 @@ def _iter_packings(
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the ways in which tensors of these shapes can hold these projections."""
     sizes = HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
-    options = [list(_iter_fitting(tensor, letters, sizes)) for tensor, letters in projections]
-    outputs = [] if output is None else list(_iter_fitting(output, "o", sizes))
+    options = [_list_fitting(tensor, letters, sizes) for tensor, letters in projections]
+    outputs = () if output is None else _list_fitting(output, "o", sizes)
     if not all(options) or (output is not None and not outputs):
         return
     for combination in itertools.product(*options):
@@ -174,10 +175,11 @@ def _are_alike(layout: Sequence[ParameterMapping]) -> bool:
     return max(len(single), len(linear), len(plain)) <= 1 and not mixed
 
 
-def _iter_fitting(
+@functools.lru_cache(maxsize=4096)  # each tensor is part of hundreds of choices
+def _list_fitting(
     tensor: StoredTensor, letters: str, sizes: HeadSizes
-) -> Iterator[ParameterMapping]:
-    """Yield the mappings under which a tensor has the shape that it has."""
+) -> tuple[ParameterMapping, ...]:
+    """Return the mappings under which a tensor has the shape that it has."""
     holds = tuple(f"W_{letter}" for letter in letters)
     per_head = "{head}" in tensor.path
     packings: Sequence[Packing] = FUSED_PACKINGS if len(letters) > 1 else SINGLE_PACKINGS
@@ -186,10 +188,12 @@ def _iter_fitting(
     elif sizes.heads == 1:
         packings = tuple(p for p in packings if p in (Packing.ROWS, *KERNELS))
     linear = tensor.path.endswith("weight")
-    for packing, transposed in itertools.product(packings, (not linear, linear)):
-        mapping = ParameterMapping(tensor.path, holds, transposed, packing)
-        if mapping.compute_shape(sizes, 0 if per_head else None) == tensor.shape:
-            yield mapping
+    every = (
+        ParameterMapping(tensor.path, holds, transposed, packing)
+        for packing, transposed in itertools.product(packings, (not linear, linear))
+    )
+    head = 0 if per_head else None
+    return tuple(each for each in every if each.compute_shape(sizes, head) == tensor.shape)
 
 
 def add_biases(

@@ -19,6 +19,7 @@ from properties.binding.calls import iter_call_forms, names_roles
 from properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
 from properties.binding.extras import iter_epsilons, iter_norms
 from properties.binding.hypotheses import (
+    FULL,
     PROBE,
     WIDE,
     Sizes,
@@ -54,6 +55,8 @@ from properties.violation import Status, SubmissionFailed
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 SECONDS = 3.0
 """of processor time of this process, after which a search is given up"""
+EXACT = 2 / 3
+"""of this time at most is spent on what is exact, so that some is left for known mistakes"""
 BETWEEN_LOOKS = 0.02
 """seconds between two looks at the clock of the processor"""
 MAX_NUMEL = 1 << 23
@@ -115,6 +118,7 @@ class BindingSearch:
         yield from self._iter_among(iter_suggested, self._attempts)
         yield from self._iter_among(iter_unshared, ())
         yield from self._iter_among(iter_suggested, self._attempts, WIDE)
+        yield from self._iter_among(iter_suggested, self._attempts, FULL)
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:
@@ -141,7 +145,7 @@ class BindingSearch:
                     probes.append(probe)
                 else:
                     yield self._find_other_scale(probe, probes, attempts) or match
-        for probe in itertools.takewhile(self._is_early, probes):
+        for probe in itertools.takewhile(self._may_be_exact, probes):
             every = self._iter_contracts(probe, iter_layouts, (probe.blind,))
             match = self._find_exact(probe, every)
             if match is not None:
@@ -176,6 +180,9 @@ class BindingSearch:
         if now - self.looked > BETWEEN_LOOKS:
             self.looked, self.used = now, time.process_time() - self.began
         return self.used < SECONDS
+
+    def _may_be_exact(self, _: object = None) -> bool:
+        return self._is_early() and self.used < SECONDS * EXACT
 
     # -------------------------------------------------------------------------------- calls
 
@@ -273,7 +280,7 @@ class BindingSearch:
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
                 return Match(self._refine(contract, sizes, probe, place), sizes, place)
-            if not self._is_early():
+            if not self._may_be_exact():
                 return None
         return None
 
