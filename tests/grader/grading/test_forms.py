@@ -24,7 +24,6 @@ UNDECIDED = {
 }
 """classes whose label cannot be told from what they compute, and why"""
 MISJUDGED = {
-    "052": "right, but accused: a hidden key with a large score makes it overflow",
     "081": "wrong, but not recognised: all heads share one projection",
     "092": "wrong, but not recognised: it makes its layers when it is called",
 }
