@@ -187,13 +187,14 @@ def _adds_biases(context: LiveContext) -> bool:
         built = [construct(subject, asked, replace(context.case, bias=b)) for b in (False, True)]
     except SubmissionFailed:
         return False
-    without, more = (len(adapter.holder.describe_tensors()) for adapter in built)
+    without, more = (len(a.holder.describe_tensors(unregistered=True)) for a in built)
     return more > without
 
 
 def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
     if present is not required:
-        expected = f"{'a' if required else 'no'} bias `{path}` with qkv_bias={required}"
+        asked = "with qkv_bias=True" if required else "without qkv_bias=True"
+        expected = f"{'a' if required else 'no'} bias `{path}` {asked}"
         raise Violation(ViolationKind.CONSTRUCTION, expected, "a bias" if present else "no bias")
 
 

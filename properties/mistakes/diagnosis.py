@@ -46,6 +46,7 @@ from properties.mistakes.samples import (
     EXTREME_CASES,
     Sample,
     collect_cross_samples,
+    collect_extreme_samples,
     collect_padding_samples,
     collect_samples,
     collect_weight_samples,
@@ -91,7 +92,7 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
             *collect_padding_samples(harness, device),
         ]
         if not any(sample.is_wrong for sample in samples):
-            samples += collect_samples(harness, extreme, device)
+            samples += collect_extreme_samples(harness, extreme, device)
     except SubmissionFailed:
         return ()  # out of time or memory: there are no answers to compare
     mistakes = _select_mistakes(harness.contract)

@@ -96,6 +96,11 @@ EXTREME_CASES = tuple(
 )
 """For answers that are correct on `CASES`: scores that outweigh a fill or overflow an exp."""
 
+EXTREME_CROSS_CASE = replace(CASES[2], batch=8, sharpness=10**12, seed=2018)
+"""With scores as far apart as that, no exponential is so near to underflow that it is inexact."""
+EXTREME_KEYS = 2
+"""so few that all scores of a query may be far below zero: no token attends to itself there"""
+
 PADDED_CASE = replace(CASES[1], tokens=7, context_length=7, seed=2017)
 """What is padding in all of its sequences stands between tokens: mistakes about padding differ."""
 
@@ -199,6 +204,17 @@ def collect_samples(harness: Harness, cases: Iterable[Case], device: str) -> lis
     """Collect the answers to cases, as a contract permits them."""
     fitted = dict.fromkeys(harness.contract.fit(replace(case, device=device)) for case in cases)
     return [_make_sample(harness.create_context(case)) for case in fitted]
+
+
+def collect_extreme_samples(harness: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
+    """Collect the answers to cases, and to one in which a sequence attends to a short other one."""
+    samples = collect_samples(harness, cases, device)
+    if not harness.contract.has(Capability.CROSS):
+        return samples
+    drawn = replace(EXTREME_CROSS_CASE, mask_form=MaskForm.NONE, device=device)
+    context = harness.create_context(harness.contract.fit(drawn))
+    others = make_other_tokens(context.case, harness.contract, EXTREME_KEYS)
+    return [*samples, _make_sample(context, others=others)]
 
 
 def collect_weight_samples(harness: Harness, device: str) -> list[Sample]:

@@ -32,7 +32,7 @@ NEVER = define_mistake(
 ).dropping_by(dropout.never)
 NOT_ASKED_FOR = define_mistake(
     "dropout_not_asked_for",
-    "Weights are dropped in training, which nobody asked for.",
+    "Dropout acts in training, which nobody asked for.",
     "dropout | kernel",
 ).dropping_by(
     in_training(change_result("use", lambda weights, _: dropout.drop(weights, 0.5))),

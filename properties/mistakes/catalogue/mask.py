@@ -16,13 +16,16 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "next_token_visible",
         "Every token sees the one after it: the mask begins one diagonal too late.",
-        "triangle:diagonal=(2|1)$ | triangle | fill",
+        "triangle:tril diagonal=1$|triu diagonal=2$ | triangle | fill",
     ).simulated_by(permit=scores.diagonal_shifted(1)),
     define_mistake(
         "own_token_hidden",
         "No token sees itself, and the first sees nothing: the mask begins one diagonal too early.",
-        "triangle:diagonal=(0|-1)?$ | triangle | fill",
-    ).simulated_by(permit=scores.diagonal_shifted(-1)),
+        "triangle:tril diagonal=-1$|triu diagonal=0?$ | triangle | fill",
+    ).simulated_by(
+        {"permit": scores.diagonal_shifted(-1)},
+        {"permit": scores.diagonal_shifted(-1), "hide": scores.lowered_by_infinity},
+    ),
     define_rare_mistake(
         "padding_hides_queries", "A padding mask hides queries instead of keys.", "fill | transpose"
     ).simulated_by(permit=scores.padding_transposed),

@@ -100,7 +100,7 @@ def test_where_ways_that_look_unlike_are_not_told_apart_nothing_is_shown(name: s
 
 def test_a_nan_that_is_worked_around_is_not_shown() -> None:
     hidden = MISTAKES["own_token_hidden"]
-    [variant] = hidden.variants
+    variant, _ = hidden.variants
     plain = work_example(CONTRACT, hidden, [[CORRECT.override(variant)]])
     around = CORRECT.override({**variant, "use": nan_replaced})
     without = work_example(CONTRACT, hidden, [[around]])
