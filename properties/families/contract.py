@@ -28,6 +28,7 @@ INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
 WHERE_WEIGHTS_ARE = "the statement lists every weight with its name and shape"
 REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in modules it holds"
+NAN_HINT = "∞ − ∞, 0 · ∞ and 0 / 0 are NaN: find the first step that has one"
 AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"
 CALLED_WIDTH = 64
 """Wider modules are built with their defaults, but not called: their weights are many."""
@@ -334,10 +335,7 @@ def the_device_is_kept(context: CaseContext) -> None:
             raise Violation(ViolationKind.DEVICE, context.case.device, device, name)
 
 
-@family_property(
-    after=FORM,
-    hint="∞ − ∞, 0 · ∞ and 0 / 0 are NaN: find the first step that has one",
-)
+@family_property(after=FORM, hint=NAN_HINT)
 def the_output_is_finite(context: CaseContext) -> None:
     """Every number of the output is finite."""
     for output, name in zip(context.answer, context.output_names, strict=True):
@@ -360,7 +358,7 @@ def every_length_up_to_the_context_works(context: CaseContext) -> None:
     # The longest first: a mask that is cached for a single token would broadcast to all others.
     for tokens in sorted(lengths - {0}, reverse=True):
         x = context.x.repeat(1, 1 + longest // context.case.tokens, 1)[:2, :tokens]
-        comparison.assert_finite(context.run(x)[0])
+        comparison.assert_finite(context.run(x)[0], hint=NAN_HINT)
 
 
 @family_property(C.FUSED, after=FORM, limit=1)

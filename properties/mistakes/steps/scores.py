@@ -373,17 +373,6 @@ def divided_by_column_sums(s: PipelineState) -> Tensor:
 # ------------------------------------------------------------------------------------------ use
 
 
-def hidden_zeroed(s: PipelineState) -> Tensor:
-    return s.weights if s.visible is None else s.weights * s.visible
-
-
-def hidden_zeroed_and_renormalised(s: PipelineState) -> Tensor:
-    if s.visible is None:
-        return s.weights
-    kept = s.weights * s.visible
-    return kept / kept.sum(dim=-1, keepdim=True)
-
-
 def weights_scaled(s: PipelineState) -> Tensor:
     return s.weights * s.inputs.scale
 

@@ -109,6 +109,12 @@ def test_a_nan_that_is_worked_around_is_not_shown() -> None:
     assert not any("nan" in row for row in without.wrong)
 
 
+def test_what_overflows_is_shown_on_large_scores() -> None:
+    found = example_of("softmax_overflows", "scaled_dot_product")
+    assert min(map(min, numbers(found.before))) > 700
+    assert any("nan" in row for row in found.wrong)
+
+
 def test_a_workaround_where_nothing_is_nan_changes_nothing() -> None:
     scale = MISTAKES["no_scale"]
     [variant] = scale.variants
