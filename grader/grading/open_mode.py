@@ -95,7 +95,7 @@ def _describe_difference(asked: Contract, own: Contract, signature: Signature) -
     takes = {each.name for each in signature.constructor}, own.call_form.inputs
     if takes == (set(names), inputs):
         if own.returns is asked.returns:
-            return "its weights are not where the statement says"
+            return "it has other weights than the statement names"
         return "it returns other things than the statement says"
     said = f"`{asked.name}({', '.join(names)})`"
     return f"it takes or returns other things than the statement says, {said}"

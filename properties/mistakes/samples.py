@@ -297,13 +297,18 @@ def _observe_answer(
 
 
 def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
-    """Set these parameters; where the module lacks some, those that it has."""
+    """Set these parameters; where the module lacks some, those that it has.
+
+    Raises SubmissionFailed if it may hold what it lacks somewhere else: what it computes with is
+    not known then.
+    """
     try:
         adapter.set(parameters)
     except SubmissionFailed:
-        present = adapter.holder.describe_tensors()
+        present = adapter.holder.describe_tensors(unregistered=True)
         stored = dict(adapter.contract.to_stored(parameters, adapter.case))
-        if stored.keys() <= present.keys():
+        others = (info for path, info in present.items() if path not in stored)
+        if stored.keys() <= present.keys() or any(info.trainable for info in others):
             raise
         adapter.holder.write({path: stored[path] for path in stored if path in present})
         adapter.current_parameters = parameters
