@@ -209,8 +209,9 @@ def collect_samples(harness: Harness, cases: Iterable[Case], device: str) -> lis
 def collect_extreme_samples(harness: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
     """Collect the answers to cases, and to one in which a sequence attends to a short other one."""
     samples = collect_samples(harness, cases, device)
-    if not harness.contract.has(Capability.CROSS):
-        return samples
+    has = harness.contract.has
+    if not has(Capability.CROSS) or has(Capability.CAUSAL):
+        return samples  # causal queries are the last tokens: there are never more than keys
     drawn = replace(EXTREME_CROSS_CASE, mask_form=MaskForm.NONE, device=device)
     context = harness.create_context(harness.contract.fit(drawn))
     others = make_other_tokens(context.case, harness.contract, EXTREME_KEYS)
