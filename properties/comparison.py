@@ -22,7 +22,7 @@ def assert_shape(got: Tensor, shape: tuple[int, ...], what: str = "output") -> N
         )
 
 
-def assert_finite(got: Tensor, what: str = "output") -> None:
+def assert_finite(got: Tensor, what: str = "output", hint: str = "") -> None:
     """Raise Violation if there is a NaN or an infinity in `got`."""
     bad = ~torch.isfinite(got)
     if bool(bad.any()):
@@ -32,6 +32,7 @@ def assert_finite(got: Tensor, what: str = "output") -> None:
             "a finite number",
             f"{got[where].item()}; {_describe_count(bad)} not finite",
             _format_location(what, where),
+            hint=hint,
         )
 
 

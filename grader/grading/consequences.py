@@ -94,6 +94,13 @@ class Explained:
         """The structural mistake, if there is one: it was compared with no answers."""
         return () if self.structural is None else (DiagnosedMistake(self.structural.mistake, 0, 0),)
 
+    def list_named(self, mistakes: Sequence[DiagnosedMistake]) -> tuple[DiagnosedMistake, ...]:
+        """Return all mistakes, those in the equation last if they may follow from the other."""
+        caused = () if self.structural is None else self.structural.causes
+        if any(each.mistake.name in caused for each in mistakes):
+            return (*self.diagnosed, *mistakes)
+        return (*mistakes, *self.diagnosed)
+
     def mark(
         self, records: Sequence[PropertyRecord], verdicts: Sequence[Verdict]
     ) -> list[PropertyRecord]:

@@ -49,6 +49,9 @@ def record_diagnosis(
     diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern], contract: Contract
 ) -> DiagnosisRecord:
     """Return the record of a mistake; the code decides between indistinguishable ones."""
+    if diagnosed.output is not None:
+        # What serves another result alone is not where the mistake is.
+        patterns = [each for each in patterns if each.result in (None, diagnosed.output)]
     chosen = choose_by_code(diagnosed, patterns)
     others = diagnosed.indistinguishable if chosen is None else ()
     mistake = chosen or diagnosed.mistake

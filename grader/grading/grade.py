@@ -362,7 +362,7 @@ def explain_failures(
         )
         properties = record_properties(target.exercise, shown, settings.points, harness, searched)
         properties = explained.mark(properties, shown)
-        named = (*mistakes, *explained.diagnosed)
+        named = explained.list_named(mistakes)
         diagnosis = explain.record_diagnoses(session, named, harness.contract)
         if session.is_alive:
             properties = evidence.attach_evidence(properties, shown, harness, mistakes)

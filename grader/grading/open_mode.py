@@ -82,17 +82,20 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
     if fixed or not asked.capabilities & ESSENTIAL <= binding.contract.capabilities:
         return None
     contract = adapt_contract(asked, binding.contract)
-    found = [f"{_describe_difference(asked, contract)}, and is judged as it is"]
+    found = [f"{_describe_difference(asked, contract, signature)}, and is judged as it is"]
     found += [*list_assumptions(signature, contract), *binding.remarks]
     notes = (*target.notes, *_make_notes(found))
     return replace(target, notes=notes, contract=contract)
 
 
-def _describe_difference(asked: Contract, own: Contract) -> str:
+def _describe_difference(asked: Contract, own: Contract, signature: Signature) -> str:
     """Say what an answer does otherwise than its statement says."""
     names = [argument.name for argument in asked.arguments]
-    takes = {argument.name for argument in own.arguments}, own.call_form.inputs
-    if takes == (set(names), asked.call_form.inputs):
+    inputs = tuple(n for n in asked.call_form.inputs if n != "mask" or asked.has(C.MASK))
+    takes = {each.name for each in signature.constructor}, own.call_form.inputs
+    if takes == (set(names), inputs):
+        if own.returns is asked.returns:
+            return "it has other weights than the statement names"
         return "it returns other things than the statement says"
     said = f"`{asked.name}({', '.join(names)})`"
     return f"it takes or returns other things than the statement says, {said}"

@@ -41,9 +41,15 @@ MAX_LISTED = 8
 """so many of the other definitions are named"""
 
 NUMBERS = frozenset(
-    {PropertyGroup.VALUES, PropertyGroup.MASK, PropertyGroup.WEIGHTS, PropertyGroup.SCALE}
+    {
+        PropertyGroup.VALUES,
+        PropertyGroup.MASK,
+        PropertyGroup.WEIGHTS,
+        PropertyGroup.SCALE,
+        PropertyGroup.GRADIENTS,
+    }
 )
-"""groups of properties that are about the numbers in a result"""
+"""groups of properties that are about the numbers in a result, or in its gradients"""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grader.reading.cells import SubmissionSource
+from grader.reading.results import map_lines_to_results
 from grader.reading.symbol_table import DefinitionSite, build_symbol_table, list_methods
 
 MAX_PATTERNS = 400
@@ -69,6 +70,8 @@ class CodePattern:
     detail: str
     cell: int | None
     line: int
+    result: int | None = None
+    """of several results that the function returns, the only one that the line serves"""
 
 
 def find_code_patterns(source: SubmissionSource, name: str) -> tuple[CodePattern, ...]:
@@ -82,11 +85,13 @@ def find_code_patterns(source: SubmissionSource, name: str) -> tuple[CodePattern
 def _iter_patterns(site: DefinitionSite) -> Iterator[CodePattern]:
     node = site.node
     for function in list_methods(node) if isinstance(node, ast.ClassDef) else [node]:
+        results = map_lines_to_results(function)
         for inner in ast.walk(function):
             for kind, detail in _classify_node(inner):
                 if kind != "return" or function.name in ("forward", "__call__", node.name):
                     line = getattr(inner, "lineno", function.lineno)
-                    yield CodePattern(kind, detail[:MAX_DETAIL_LENGTH], site.cell, line)
+                    detail = detail[:MAX_DETAIL_LENGTH]
+                    yield CodePattern(kind, detail, site.cell, line, results.get(line))
 
 
 def _classify_node(node: ast.AST) -> Iterator[tuple[str, str]]:

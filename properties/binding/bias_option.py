@@ -50,7 +50,7 @@ def _add_biases(bench: Bench, asked: Contract) -> Contract | None:
     case = replace(bench.case, bias=True)
     try:
         module = construct(bench.subject, asked, case, seed=1).module
-        stored = list_stored(module.describe_tensors(), case)
+        stored = list_stored(module.describe_tensors(unregistered=True), case)
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise

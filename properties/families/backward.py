@@ -160,6 +160,7 @@ def _assert_gradients_right(context: LiveContext, roles: Roles) -> None:
     cotangent = round_to_dtype(draw_normal(context.case, "cotangent", *query.shape), context.case)
     visible = context.may_attend(query.shape[1], None, key.shape[1])
     exact = compute_role_gradients(context.contract, context.case, roles, visible, cotangent)
+    context.adapter.set(context.parameters)
     found = context.adapter.vjp_apart(roles, cotangent)
     assert_close_to_exact(context, dict(zip(ROLES, found, strict=True)), exact, ROLES)
 

@@ -28,6 +28,7 @@ INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
 WHERE_WEIGHTS_ARE = "the statement lists every weight with its name and shape"
 REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in modules it holds"
+NAN_HINT = "∞ − ∞, 0 · ∞ and 0 / 0 are NaN: find the first step that has one"
 AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"
 CALLED_WIDTH = 64
 """Wider modules are built with their defaults, but not called: their weights are many."""
@@ -187,13 +188,14 @@ def _adds_biases(context: LiveContext) -> bool:
         built = [construct(subject, asked, replace(context.case, bias=b)) for b in (False, True)]
     except SubmissionFailed:
         return False
-    without, more = (len(adapter.holder.describe_tensors()) for adapter in built)
+    without, more = (len(a.holder.describe_tensors(unregistered=True)) for a in built)
     return more > without
 
 
 def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
     if present is not required:
-        expected = f"{'a' if required else 'no'} bias `{path}` with qkv_bias={required}"
+        asked = "with qkv_bias=True" if required else "without qkv_bias=True"
+        expected = f"{'a' if required else 'no'} bias `{path}` {asked}"
         raise Violation(ViolationKind.CONSTRUCTION, expected, "a bias" if present else "no bias")
 
 
@@ -333,10 +335,7 @@ def the_device_is_kept(context: CaseContext) -> None:
             raise Violation(ViolationKind.DEVICE, context.case.device, device, name)
 
 
-@family_property(
-    after=FORM,
-    hint="∞ − ∞, 0 · ∞ and 0 / 0 are NaN: find the first step that has one",
-)
+@family_property(after=FORM, hint=NAN_HINT)
 def the_output_is_finite(context: CaseContext) -> None:
     """Every number of the output is finite."""
     for output, name in zip(context.answer, context.output_names, strict=True):
@@ -359,7 +358,7 @@ def every_length_up_to_the_context_works(context: CaseContext) -> None:
     # The longest first: a mask that is cached for a single token would broadcast to all others.
     for tokens in sorted(lengths - {0}, reverse=True):
         x = context.x.repeat(1, 1 + longest // context.case.tokens, 1)[:2, :tokens]
-        comparison.assert_finite(context.run(x)[0])
+        comparison.assert_finite(context.run(x)[0], hint=NAN_HINT)
 
 
 @family_property(C.FUSED, after=FORM, limit=1)

@@ -14,6 +14,7 @@ to each other.
 
 import itertools
 import operator
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -46,6 +47,7 @@ from properties.mistakes.samples import (
     EXTREME_CASES,
     Sample,
     collect_cross_samples,
+    collect_extreme_samples,
     collect_padding_samples,
     collect_samples,
     collect_weight_samples,
@@ -73,6 +75,8 @@ class DiagnosedMistake:
     ways: tuple[Pipelines, ...] = ()
     """what computes the answers, with this mistake and those found with it: the ways to make them
     that nothing tells apart; none if that is not known"""
+    output: int | None = None
+    """of outputs that are computed apart, the only one that has it; None if there is none such"""
 
 
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
@@ -91,7 +95,7 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
             *collect_padding_samples(harness, device),
         ]
         if not any(sample.is_wrong for sample in samples):
-            samples += collect_samples(harness, extreme, device)
+            samples += collect_extreme_samples(harness, extreme, device)
     except SubmissionFailed:
         return ()  # out of time or memory: there are no answers to compare
     mistakes = _select_mistakes(harness.contract)
@@ -193,7 +197,12 @@ def _explain_apart(
     found = [_explain(part, mistakes, pairs=False) for part in parts]
     one, other = map(_list_ways, parts, found)
     ways = tuple(itertools.starmap(operator.add, itertools.product(one, other)))
-    named = {d.mistake: replace(d, ways=ways) for explained in found for d in explained}
+    having = Counter(each.mistake for explained in found for each in explained)
+    named = {
+        d.mistake: replace(d, ways=ways, output=output if having[d.mistake] == 1 else None)
+        for output, explained in enumerate(found)
+        for d in explained
+    }
     return tuple(named.values())
 
 

@@ -100,6 +100,8 @@ QUERIES = ((1, 1, 1, 1), (2, 0, 0, 2), (0, 2, 0, 2))
 KEYS = ((2, 0, 2, 0), (0, 2, 0, 0), (2, 2, 2, 2))
 LOW_QUERIES, LOW_KEYS = ((2, 2, 2, 2), (2, 2, 2, 2)), ((-3, -3, -3, -3), (-2, -2, -2, -2))
 """whose scores are far below zero, where a fill that is not small enough shows"""
+HIGH_KEYS = ((300, 300, 300, 300), (200, 200, 200, 200))
+"""whose scores with `LOW_QUERIES` are so far above zero that their exponentials overflow"""
 OWN = ((20, 0, 0, 0), (0, 20, 0, 0))
 """queries and keys by which every token attends to itself alone"""
 NUMBERED = ((1, 2, 3, 4), (5, 6, 7, 8))
@@ -122,6 +124,8 @@ def list_numbers(asked: Asked) -> Iterator[Numbers]:
         yield Numbers(THREE, QUERIES, KEYS[::-1], VALUES)
     yield Numbers(THREE, QUERIES, KEYS, VALUES)
     for times in (1, 10, 100, 1000):
+        if times == 100:  # before exponentials underflow, which shows less of what goes wrong
+            yield Numbers(TWO, LOW_QUERIES, HIGH_KEYS, VALUES[:2])
         low = tuple(tuple(times * number for number in row) for row in LOW_KEYS)
         yield Numbers(TWO, LOW_QUERIES, low, VALUES[:2])
     yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], bias=(1, 0, 2, 0))

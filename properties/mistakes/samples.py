@@ -96,6 +96,11 @@ EXTREME_CASES = tuple(
 )
 """For answers that are correct on `CASES`: scores that outweigh a fill or overflow an exp."""
 
+EXTREME_CROSS_CASE = replace(CASES[2], batch=8, sharpness=10**12, seed=2018)
+"""With scores as far apart as that, no exponential is so near to underflow that it is inexact."""
+EXTREME_KEYS = 2
+"""so few that all scores of a query may be far below zero: no token attends to itself there"""
+
 PADDED_CASE = replace(CASES[1], tokens=7, context_length=7, seed=2017)
 """What is padding in all of its sequences stands between tokens: mistakes about padding differ."""
 
@@ -201,6 +206,18 @@ def collect_samples(harness: Harness, cases: Iterable[Case], device: str) -> lis
     return [_make_sample(harness.create_context(case)) for case in fitted]
 
 
+def collect_extreme_samples(harness: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
+    """Collect the answers to cases, and to one in which a sequence attends to a short other one."""
+    samples = collect_samples(harness, cases, device)
+    has = harness.contract.has
+    if not has(Capability.CROSS) or has(Capability.CAUSAL):
+        return samples  # causal queries are the last tokens: there are never more than keys
+    drawn = replace(EXTREME_CROSS_CASE, mask_form=MaskForm.NONE, device=device)
+    context = harness.create_context(harness.contract.fit(drawn))
+    others = make_other_tokens(context.case, harness.contract, EXTREME_KEYS)
+    return [*samples, _make_sample(context, others=others)]
+
+
 def collect_weight_samples(harness: Harness, device: str) -> list[Sample]:
     """Collect a case on which the outputs are attention weights, if the contract permits one."""
     case = harness.contract.fit(replace(CASES[0], mask_form=MaskForm.NONE, device=device))
@@ -281,13 +298,18 @@ def _observe_answer(
 
 
 def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
-    """Set these parameters; where the module lacks some, those that it has."""
+    """Set these parameters; where the module lacks some, those that it has.
+
+    Raises SubmissionFailed if it may hold what it lacks somewhere else: what it computes with is
+    not known then.
+    """
     try:
         adapter.set(parameters)
     except SubmissionFailed:
-        present = adapter.holder.describe_tensors()
+        present = adapter.holder.describe_tensors(unregistered=True)
         stored = dict(adapter.contract.to_stored(parameters, adapter.case))
-        if stored.keys() <= present.keys():
+        others = (info for path, info in present.items() if path not in stored)
+        if stored.keys() <= present.keys() or any(info.trainable for info in others):
             raise
         adapter.holder.write({path: stored[path] for path in stored if path in present})
         adapter.current_parameters = parameters

@@ -92,12 +92,22 @@ def _placed_part(part: int) -> Callable[[PipelineState], Tensor]:
     return lambda s: s.placed[part][0]
 
 
-def _list_stages(*, rotary: bool) -> Iterator[_Stage]:
+def _lay_side_by_side(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tokens as heads are shown, if they are of one number, and else one after the other."""
+    return torch.cat(list(tensors), dim=0 if len({t.shape for t in tensors}) == 1 else 1)
+
+
+def _list_stages(*, rotary: bool = False, crossed: bool = False) -> Iterator[_Stage]:
     """Yield what can be shown, in the order in which it is computed."""
     parts = tuple(enumerate(("queries", "keys", "values")))
+    if crossed:
+        yield _Stage(
+            "tokens for q | k | v",
+            lambda s: _lay_side_by_side(s.seen),
+            "tokens | others",
+            lambda s: _lay_side_by_side(s.inputs.sources[:2]),
+        )
     yield _Stage("tokens", lambda s: s.x, "tokens", lambda s: s.inputs.x)
-    yield _Stage("tokens of the keys", lambda s: s.seen[1], "tokens", lambda s: s.inputs.x)
-    yield _Stage("tokens of the values", lambda s: s.seen[2], "tokens", lambda s: s.inputs.x)
     for part, name in parts:
         yield _Stage(name, _split_flat(part), "tokens", lambda s: s.x)
     for part, name in reversed(parts):
@@ -116,7 +126,8 @@ def _list_stages(*, rotary: bool) -> Iterator[_Stage]:
     yield _Stage("output", lambda s: s.output, "merged", lambda s: s.context)
 
 
-STAGES = tuple(_list_stages(rotary=False))
+STAGES = tuple(_list_stages())
+CROSSED_STAGES = tuple(_list_stages(crossed=True))
 ROTARY_STAGES = tuple(_list_stages(rotary=True))
 SUMMED_STAGES = (
     *STAGES,
@@ -212,6 +223,7 @@ def _iter_examples_in_mode(
     finishes = "finish" in overrides and asked.finished
     faulty = base.override(overrides)
     stages = ROTARY_STAGES if asked.variant.rotary else STAGES
+    stages = CROSSED_STAGES if asked.crossed else stages
     stages = SUMMED_STAGES if "logsumexp" in asked.wanted else stages
     for numbers in list_numbers(asked) if overrides else ():
         if numbers.heads > 1 or mistake.needs is not Capability.HEADS:

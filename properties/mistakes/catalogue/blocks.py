@@ -59,6 +59,21 @@ BLOCKS: Sequence[Mistake] = (
     ).simulated_by(
         _summed(blocks.from_own_maximum, blocks.from_own_maximum, blocks.last_own_maximum)
     ),
+    define_rare_mistake(
+        "maximum_begins_at_a_number",
+        "The running maximum begins at a number, such as 0, instead of −∞: where all scores are "
+        "far below it, all exponentials are 0, and 0/0 is NaN.",
+        "only fill:^-?[\\d.]+(e-?\\d+)?$",
+    ).simulated_by(
+        *(
+            _summed(
+                blocks.from_maximum_begun_at(number),
+                blocks.from_maximum_begun_at(number),
+                blocks.maximum_begun_at(number),
+            )
+            for number in (0.0, -1.0, -10.0, -100.0, -1e3, -1e4)
+        )
+    ),
     define_mistake(
         "divided_in_every_block",
         "The average so far is divided by the sum in every block, and later added to as if it had "

@@ -10,6 +10,8 @@ from properties.mistakes.steps.dropout import change_result, in_training
 
 CALLED = "projection:[dD]rop | dropout:^F | dropout:^(?!.*nn.Dropout)"
 """the line that drops, not the one on which the layer is made"""
+OTHER = "dropout:^(?!.*(nn.Dropout|softmax|weights|attn|probs))"
+"""the line that drops something else than what is called like weights"""
 
 IN_EVALUATION = define_mistake(
     "dropout_in_evaluation",
@@ -32,7 +34,7 @@ NEVER = define_mistake(
 ).dropping_by(dropout.never)
 NOT_ASKED_FOR = define_mistake(
     "dropout_not_asked_for",
-    "Weights are dropped in training, which nobody asked for.",
+    "Dropout acts in training, which nobody asked for.",
     "dropout | kernel",
 ).dropping_by(
     in_training(change_result("use", lambda weights, _: dropout.drop(weights, 0.5))),
@@ -73,14 +75,15 @@ RENORMALISED = define_mistake(
 ).dropping_by(in_training(change_result("use", dropout.drop_renormalised)))
 BEFORE_SOFTMAX = define_mistake(
     "dropout_before_softmax",
-    "Dropout acts on the scores, before the softmax: a score that is set to 0 still gets weight.",
+    "Dropout acts on the scores, before the softmax: a score that is set to 0 still gets weight, "
+    "and one of −∞ becomes NaN.",
     CALLED,
 ).dropping_by(dropout.on_scores, dropout.on_masked_scores)
 NOT_ON_WEIGHTS = define_mistake(
     "dropout_not_on_weights",
     "Dropout acts on something other than the attention weights, such as values or output: "
     "single coordinates vanish.",
-    CALLED,
+    f"{OTHER} | {CALLED}",
 ).dropping_by(dropout.on_values, dropout.on_context, dropout.on_output, dropout.on_input)
 WHOLE_ROWS = define_mistake(
     "dropout_of_whole_rows",

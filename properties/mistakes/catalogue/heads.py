@@ -100,8 +100,15 @@ HEADS: Sequence[Mistake] = (
     ).simulated_by(
         {"split": layers.packed_by_view},
         {"split": layers.packed_every_third},
-        {"split": layers.packed_per_head},
+        {"split": layers.packed_by_view_of_each_sequence},
+        {"split": layers.packed_by_straight_view},
     ),
+    define_rare_mistake(
+        "packed_projection_cut_into_heads_first",
+        "The packed projection is cut into heads first and each head in three: it holds all "
+        "queries, then all keys, then all values.",
+        "unpack | reshape",
+    ).simulated_by(split=layers.packed_per_head),
     define_rare_mistake(
         "batch_and_heads_confused",
         "Batch and heads are taken for one another when the heads are split or merged.",

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import scores
+from properties.mistakes.steps import late_masks, scores
+
+RENORMALISED = (
+    late_masks.hidden_zeroed_and_renormalised,
+    late_masks.renormalised_without_nan,
+    *(late_masks.renormalised(late_masks.plus(n)) for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-12)),
+    *(late_masks.renormalised(late_masks.at_least(n)) for n in (1e-6, 1e-8, 1e-9, 1e-12)),
+)
+"""what is left is divided by its sum, or by one that cannot be 0"""
 
 MASK: Sequence[Mistake] = (
     define_mistake(
@@ -16,13 +24,17 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "next_token_visible",
         "Every token sees the one after it: the mask begins one diagonal too late.",
-        "triangle:diagonal=(2|1)$ | triangle | fill",
+        "triangle:tril diagonal=1$|triu diagonal=2$ | triangle | fill",
     ).simulated_by(permit=scores.diagonal_shifted(1)),
     define_mistake(
         "own_token_hidden",
-        "No token sees itself, and the first sees nothing: the mask begins one diagonal too early.",
-        "triangle:diagonal=(0|-1)?$ | triangle | fill",
-    ).simulated_by(permit=scores.diagonal_shifted(-1)),
+        "The mask hides every token from itself, and all tokens from the first: it begins one "
+        "diagonal too early.",
+        "triangle:tril diagonal=-1$|triu diagonal=0?$ | triangle | fill",
+    ).simulated_by(
+        {"permit": scores.diagonal_shifted(-1)},
+        {"permit": scores.diagonal_shifted(-1), "hide": scores.lowered_by_infinity},
+    ),
     define_rare_mistake(
         "padding_hides_queries", "A padding mask hides queries instead of keys.", "fill | transpose"
     ).simulated_by(permit=scores.padding_transposed),
@@ -151,7 +163,7 @@ MASK: Sequence[Mistake] = (
     ).simulated_by({"hide": scores.filled_with(1e9)}, {"hide": scores.raised_by(1e9)}),
     define_mistake(
         "filled_with_plus_infinity",
-        "Hidden scores become +∞ instead of −∞, and the softmax gives NaN.",
+        "Hidden scores become +∞, or NaN, instead of −∞, and the softmax gives NaN.",
         "fill:^(float\\(.\\+?inf|.*\\binf) | fill",
     ).simulated_by(hide=scores.filled_with(math.inf)),
     define_mistake(
@@ -174,12 +186,19 @@ MASK: Sequence[Mistake] = (
         "masked_after_softmax",
         "The mask takes effect only after the softmax: the rest of each row no longer sums to one.",
         "softmax | fill",
-    ).simulated_by(hide=scores.unmasked, use=scores.hidden_zeroed),
+    ).simulated_by(hide=scores.unmasked, use=late_masks.hidden_zeroed),
     define_rare_mistake(
         "renormalised_after_softmax",
-        "The mask is applied after the softmax and each row divided by its sum: that is 0/0 "
-        "where the hidden tokens had all the weight.",
+        "The mask is applied after the softmax and each row divided by its sum: where the hidden "
+        "tokens had all the weight, nothing is left to divide.",
         "sum | softmax",
         unless=Capability.SINKS,
-    ).simulated_by(hide=scores.unmasked, use=scores.hidden_zeroed_and_renormalised),
+    ).simulated_by(*({"hide": scores.unmasked, "use": use} for use in RENORMALISED)),
+    define_rare_mistake(
+        "renormalised_over_queries",
+        "The mask is applied after the softmax, and the columns are divided by their sums: it is "
+        "the rows that have to sum to one.",
+        "sum | softmax",
+        unless=Capability.SINKS,
+    ).simulated_by(hide=scores.unmasked, use=late_masks.renormalised(dim=-2)),
 )

@@ -11,6 +11,7 @@ from properties.mistakes.catalogue.mistake import (
     define_rare_mistake,
     exclude,
 )
+from properties.mistakes.pipeline import values_alone
 from properties.mistakes.steps import output, scores
 
 TRIVIAL: Sequence[Mistake] = (
@@ -27,6 +28,7 @@ TRIVIAL: Sequence[Mistake] = (
         "last return",
     ).simulated_by(
         {"finish": output.values_projected},
+        {"mix": values_alone},
         {"use": scores.identity_weights},
         {"finish": output.values_projected, "use": scores.identity_weights},
     ),

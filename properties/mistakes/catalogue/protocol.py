@@ -12,6 +12,7 @@ from properties.families import (
     training,
 )
 from properties.families.initialisation import every_module_starts_anew
+from properties.mistakes.catalogue.dropout import OTHER
 from properties.mistakes.catalogue.expected_failures import HALVES
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
@@ -134,6 +135,21 @@ PROTOCOL = (
         ),
         (Symptom("crashed: its backward changes the state of the random numbers", TRAINING),),
         explains=(*TRAINING, dropout.every_call_drops_anew),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "dropped_besides_the_weights",
+            "Besides the attention weights something else is dropped, such as values or outputs of "
+            "heads: single coordinates vanish, too.",
+            OTHER,
+        ),
+        (
+            Symptom(
+                "-> single coordinates of what the heads return vanish",
+                (dropout.dropout_acts_on_the_attention_weights,),
+            ),
+        ),
+        explains=(*TRAINING, *list_properties(dropout)),
     ),
     StructuralMistake(
         define_mistake(

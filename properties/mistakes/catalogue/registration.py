@@ -17,7 +17,12 @@ from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from properties.mistakes.steps import calls
 
-UNSET = (calls.add_kept_bias, calls.add_kept_bias_to_queries, calls.apply_kept_layer)
+UNSET = (
+    calls.add_kept_bias,
+    calls.add_kept_bias_to_queries,
+    calls.add_kept_bias_to_values,
+    calls.apply_kept_layer,
+)
 
 REGISTRATION = (
     StructuralMistake(
@@ -41,7 +46,7 @@ REGISTRATION = (
         define_mistake(
             "weight_not_registered",
             "A weight is not a parameter of the module: no optimizer finds it, and it is neither "
-            "saved nor moved.",
+            "saved nor moved. What a plain list or dict holds is not registered.",
             "",
         ),
         (Symptom("it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)),),
@@ -55,7 +60,10 @@ REGISTRATION = (
             purity.it_works_as_a_part_of_another_module,
             gradients.the_gradients_of_the_weights_are_right,
             gradients.every_weight_gets_a_gradient,
+            contract.the_biases_follow_the_option,
+            weights.a_constant_added_to_all_keys_changes_nothing,
         ),
+        causes=("dropout_in_evaluation",),
     ),
     StructuralMistake(
         define_mistake(

@@ -30,6 +30,11 @@ SCALE: Sequence[Mistake] = (
         "The scores are multiplied by the root of {width} instead of divided by it.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.width**-0.5)),
+    define_rare_mistake(
+        "scale_multiplied_without_root",
+        "The scores are multiplied by {width} instead of divided by its root.",
+        "scale | kernel:scale | times | scores",
+    ).simulated_by(scale=scores.divided_by(lambda s: 1 / s.inputs.width)),
     define_mistake(
         "scale_by_d_out",
         "The scores are divided by the root of the width of all heads together, not of one head.",

@@ -1,20 +1,37 @@
 """Mistakes about sinks, the scores that take a share of the weights and have no value."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.pipeline import StepOverrides
 from properties.mistakes.steps import sinks
 from properties.mistakes.steps.sinks import with_changed_sinks, with_denominator_plus
+
+
+def _with_denominator_plus(extra: Callable[[Tensor], Tensor]) -> tuple[StepOverrides, ...]:
+    """Add to the sum of the exponentials, relative to a maximum that has a gradient or none."""
+    tops = (sinks.row_maximum, sinks.cut_row_maximum)
+    return tuple({"normalise": with_denominator_plus(extra, top)} for top in tops)
+
 
 SINKS: Sequence[Mistake] = (
     define_mistake(
         "sinks_without_effect",
         "The sinks take nothing: the weights of each query still sum to one.",
         "softmax | sum",
-    ).simulated_by(normalise=sinks.without_sinks),
+    ).simulated_by({"normalise": sinks.without_sinks}, {"normalise": sinks.renormalised(0.0)}),
+    define_rare_mistake(
+        "sinks_given_back",
+        "When the sink's weight is cut off, the others are divided by their sum, which gives back "
+        "what the sink took.",
+        "divide:sum | sum",
+    ).simulated_by(
+        *({"normalise": sinks.renormalised(n)} for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-10, 1e-12))
+    ),
     define_mistake(
         "sinks_scaled",
         "The sinks are divided by the root of {width}, as the scores are; they should not be.",
@@ -52,7 +69,7 @@ SINKS: Sequence[Mistake] = (
         "sum | exp | softmax",
     ).simulated_by(
         {"normalise": with_changed_sinks(lambda s, t: 0 * t)},
-        {"normalise": with_denominator_plus(torch.ones_like)},
+        *_with_denominator_plus(torch.ones_like),
     ),
     define_mistake(
         "sinks_not_exponentiated",
@@ -60,13 +77,13 @@ SINKS: Sequence[Mistake] = (
         "sum | exp",
     ).simulated_by(
         {"normalise": with_changed_sinks(lambda s, t: t.log())},
-        {"normalise": with_denominator_plus(lambda t: t)},
+        *_with_denominator_plus(lambda t: t),
     ),
     define_mistake(
         "sinks_beside_the_maximum",
         "Each row's largest score is subtracted from the scores, and not from the sink.",
         "max | exp",
-    ).simulated_by(normalise=with_denominator_plus(lambda t: t.exp())),
+    ).simulated_by(*_with_denominator_plus(torch.exp)),
     define_mistake(
         "sinks_counted_for_every_key",
         "The sink counts once for every key; it should count once for each query.",

@@ -4,14 +4,21 @@ from collections.abc import Sequence
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import scores
+from properties.mistakes.steps import late_masks, scores
 
 SOFTMAX: Sequence[Mistake] = (
     define_mistake(
         "softmax_over_queries",
         "The softmax runs over the queries instead of the keys: the last dimension is the keys'.",
         "softmax:dim=(-2|1|2|0)$ | softmax:dim=$ | softmax",
-    ).simulated_by(normalise=scores.softmax_over(-2)),
+    ).simulated_by(
+        {"normalise": scores.softmax_over(-2)},
+        {
+            "hide": scores.unmasked,
+            "normalise": scores.softmax_over(-2),
+            "use": late_masks.hidden_zeroed_and_renormalised,
+        },
+    ),
     define_mistake(
         "softmax_over_heads",
         "The softmax runs over the heads; the keys have the last dimension.",

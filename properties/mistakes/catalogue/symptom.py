@@ -60,6 +60,8 @@ class StructuralMistake:
     """properties that may fail, too, for the same reason"""
     said_by: tuple[str, ...] = ()
     """mistakes in the equation that say the same"""
+    causes: tuple[str, ...] = ()
+    """mistakes in the equation that may follow from it, and are told after it"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
     """ways to make it, to find out what else fails for that reason"""
 

@@ -65,6 +65,15 @@ def from_own_maximum(s: PipelineState) -> Tensor:
     return _shift(s, _find_block_maxima(s)).exp()
 
 
+def from_maximum_begun_at(number: float) -> Step:
+    """Relative to the largest of all scores and of a number that they may be far below."""
+    return lambda s: (s.masked_scores - maximum_begun_at(number)(s)).exp()
+
+
+def maximum_begun_at(number: float) -> Step:
+    return lambda s: s.masked_scores.amax(-1, keepdim=True).clamp(min=number)
+
+
 def corrected_the_other_way(s: PipelineState) -> Tensor:
     """What was summed up grows by as much as it should shrink."""
     running = _find_running_maxima(s)

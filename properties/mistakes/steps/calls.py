@@ -266,6 +266,16 @@ def add_kept_bias_to_queries(
     return attend(x, mask, {"project": project})
 
 
+def add_kept_bias_to_values(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    def project(s: PipelineState) -> QKVTensors:
+        q, k, v = CORRECT.project(s)
+        return q, k, v + _draw_own(module, 1, v)[0]
+
+    return attend(x, mask, {"project": project})
+
+
 def _draw_own(module: nn.Module, rows: int, like: Tensor) -> Tensor:
     """Return the same numbers in every call of a module, and others in every module."""
     number = _get_kept(module).setdefault("number", next(_MODULES))

@@ -154,6 +154,18 @@ def packed_by_view(s: PipelineState) -> QKVTensors:
     return map_qkv(lambda t: split_heads(t, s.inputs.heads), parts)
 
 
+def packed_by_view_of_each_sequence(s: PipelineState) -> QKVTensors:
+    batch, tokens, width = s.projected[0].shape
+    parts = _pack(s).reshape(batch, 3, tokens, width).unbind(1)
+    return map_qkv(lambda t: split_heads(t, s.inputs.heads), parts)
+
+
+def packed_by_straight_view(s: PipelineState) -> QKVTensors:
+    batch, tokens, _ = s.projected[0].shape
+    q, k, v = _pack(s).reshape(batch, 3, s.inputs.heads, tokens, -1).unbind(1)
+    return q, k, v
+
+
 def packed_every_third(s: PipelineState) -> QKVTensors:
     parts = _pack(s).unflatten(-1, (-1, 3)).unbind(-1)
     return map_qkv(lambda t: split_heads(t, s.inputs.heads), parts)

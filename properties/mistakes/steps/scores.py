@@ -221,6 +221,13 @@ def raised_by(number: float) -> Callable[[PipelineState], Tensor]:
     return lambda s: s.scores if s.visible is None else s.scores + ~s.visible * number
 
 
+def lowered_by_infinity(s: PipelineState) -> Tensor:
+    """Add −∞ to the hidden scores: a row of nothing else has NaN for gradients, too."""
+    if s.visible is None:
+        return s.scores
+    return s.scores + torch.zeros_like(s.scores).masked_fill(~s.visible, -math.inf)
+
+
 def lowered_besides(
     permit: Callable[[PipelineState], Tensor | None],
 ) -> Callable[[PipelineState], Tensor]:
@@ -364,17 +371,6 @@ def divided_by_column_sums(s: PipelineState) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------ use
-
-
-def hidden_zeroed(s: PipelineState) -> Tensor:
-    return s.weights if s.visible is None else s.weights * s.visible
-
-
-def hidden_zeroed_and_renormalised(s: PipelineState) -> Tensor:
-    if s.visible is None:
-        return s.weights
-    kept = s.weights * s.visible
-    return kept / kept.sum(dim=-1, keepdim=True)
 
 
 def weights_scaled(s: PipelineState) -> Tensor:

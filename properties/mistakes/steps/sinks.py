@@ -32,14 +32,32 @@ def with_changed_sinks(change: Change) -> Callable[[PipelineState], Tensor]:
     return lambda s: _weigh(s, change(s, _get_sinks(s)))[..., :-1]
 
 
+def renormalised(extra: float) -> Callable[[PipelineState], Tensor]:
+    """Divide the weights by their sum, and by a number added to it, when the sinks' are cut off."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        kept = _weigh(s, _get_sinks(s))[..., :-1]
+        return kept / (kept.sum(-1, keepdim=True) + extra)
+
+    return normalise
+
+
+def row_maximum(s: PipelineState) -> Tensor:
+    return s.masked_scores.amax(-1, keepdim=True)
+
+
+def cut_row_maximum(s: PipelineState) -> Tensor:
+    """Let no gradient through to the maximum: none is needed where it cancels."""
+    return row_maximum(s).detach()
+
+
 def with_denominator_plus(
-    extra: Callable[[Tensor], Tensor],
+    extra: Callable[[Tensor], Tensor], top: Callable[[PipelineState], Tensor] = row_maximum
 ) -> Callable[[PipelineState], Tensor]:
     """Add something else to the sum of the exponentials than those of the sinks."""
 
     def normalise(s: PipelineState) -> Tensor:
-        top = s.masked_scores.amax(-1, keepdim=True)
-        exponentials = (s.masked_scores - top).exp()
+        exponentials = (s.masked_scores - top(s)).exp()
         added = extra(_get_sinks(s)).view(-1, 1, 1)
         return exponentials / (exponentials.sum(-1, keepdim=True) + added)
 

@@ -225,10 +225,6 @@ LEFT = {
         "the_gradients_predict_a_small_step_of_the_weights",
         "the_projections_start_different",
     },
-    "multi_head_attention/returns_projected_values": {
-        "dropout_acts_on_the_attention_weights",
-        "every_call_drops_anew",
-    },
     "multi_head_attention/softmax_over_batch": {
         "the_gradients_predict_a_small_step_of_the_weights"
     },

@@ -77,6 +77,15 @@ def test_code_pattern_decides_between_mistakes() -> None:
     assert (made.cell, made.line) == (2, 5)
 
 
+def test_a_line_that_serves_the_other_result_alone_is_not_named() -> None:
+    marks = [CodePattern("softmax", "dim=-1", 2, n, result) for n, result in ((3, 0), (5, 1))]
+    lines = [
+        record_diagnosis(DiagnosedMistake(OVER_QUERIES, 7, 7, output=n), marks, CONTRACT).line
+        for n in (0, 1, None)
+    ]
+    assert lines == [3, 5, 3]
+
+
 def test_a_mistake_has_an_example_with_round_numbers() -> None:
     no_scale = next(each for each in ALL if each.name == "no_scale")
     made = record_diagnosis(DiagnosedMistake(no_scale, 7, 7), MARKS, CONTRACT).example

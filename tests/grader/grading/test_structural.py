@@ -100,6 +100,9 @@ FOLDED = [
     ("self_attention_v1", "input_scaled_in_place", "input_changed_in_place"),
     ("self_attention_v1", "weights_detached", "weights_detached"),
     ("causal_attention", "bias_always_on", "bias_unasked"),
+    ("multi_head_attention", "qkv_bias_always", "bias_unasked"),
+    ("multi_head_attention", "layers_in_a_list", "weight_not_registered"),
+    ("multi_head_attention", "dropout_on_context_too", "dropped_besides_the_weights"),
     ("masked_multi_head", "squeezes_single_axes", "axes_of_length_one_squeezed"),
     ("llama_attention", "only_keys_stand_further_back", "query_positions_counted_anew"),
     ("kv_cache", "room_for_a_hundred", "cache_cut_off"),
@@ -117,3 +120,11 @@ def test_what_a_mistake_breaks_is_folded(
     shown = text.render(build_report([record]))
     assert "One mistake was found" in shown
     assert "not explained" not in shown
+
+
+@pytest.mark.whole
+def test_what_may_follow_from_a_plain_list_is_told_after_it(grade: Grade) -> None:
+    """Neither optimizers nor eval() reach what is in it."""
+    record = grade("multi_head_wrapper", "heads_in_a_list")
+    names = [each.name for each in record.diagnosis]
+    assert names == ["weight_not_registered", "dropout_in_evaluation"]

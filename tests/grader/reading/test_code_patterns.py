@@ -119,3 +119,31 @@ def test_code_patterns_are_short_and_limited() -> None:
 
 def test_no_code_patterns_without_the_definition() -> None:
     assert find_code_patterns(notebook("x = 1"), "Wanted") == ()
+
+
+TWO_RESULTS = """
+def wanted(queries, keys):
+    scores = queries @ keys.T
+    first = torch.softmax(scores, dim=-1)
+    first.tril_()
+    mask = torch.ones(3, 3).triu(1)
+    second = {changed}torch.softmax(scores.masked_fill(mask, -torch.inf), dim=-1)
+    return first / first.sum(dim=-1), second
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "first", "second"),
+    [
+        ("", {"softmax", "in_place", "triangle"}, {"softmax", "fill", "triangle"}),
+        ("first + ", set(), {"softmax", "fill", "triangle", "add"}),
+    ],
+)
+def test_a_line_that_serves_one_of_two_results_says_which(
+    changed: str, first: set[str], second: set[str]
+) -> None:
+    source = read_source(TWO_RESULTS.format(changed=changed).encode(), "py")
+    found = find_code_patterns(source, "wanted")
+    assert {mark.kind for mark in found if mark.result == 0} == first
+    assert {mark.kind for mark in found if mark.result == 1} == second
+    assert {mark.kind for mark in found if mark.result is None} >= {"scores"}

@@ -73,6 +73,11 @@ def test_other_tokens_are_those_of_keys_and_values(contract: Contract, tokens: i
     assert not torch.allclose(alone.outputs[0], expected.outputs[0])
 
 
+def test_what_is_shown_tells_them_all_apart() -> None:
+    shown = [work_example(CONTRACT, each) for each in SOURCES if each.name not in LENGTHS_DIFFER]
+    assert len({each.wrong for each in shown if each}) == len(shown)
+
+
 @pytest.mark.parametrize("each", SOURCES, ids=lambda each: each.name)
 def test_each_is_shown_on_numbers_where_shapes_agree(each: Mistake) -> None:
     assert bool(work_example(CONTRACT, each)) is (each.name not in LENGTHS_DIFFER)

@@ -100,13 +100,19 @@ def test_where_ways_that_look_unlike_are_not_told_apart_nothing_is_shown(name: s
 
 def test_a_nan_that_is_worked_around_is_not_shown() -> None:
     hidden = MISTAKES["own_token_hidden"]
-    [variant] = hidden.variants
+    variant, _ = hidden.variants
     plain = work_example(CONTRACT, hidden, [[CORRECT.override(variant)]])
     around = CORRECT.override({**variant, "use": nan_replaced})
     without = work_example(CONTRACT, hidden, [[around]])
     assert plain is not None and without is not None
     assert any("nan" in row for row in plain.wrong)
     assert not any("nan" in row for row in without.wrong)
+
+
+def test_what_overflows_is_shown_on_large_scores() -> None:
+    found = example_of("softmax_overflows", "scaled_dot_product")
+    assert min(map(min, numbers(found.before))) > 700
+    assert any("nan" in row for row in found.wrong)
 
 
 def test_a_workaround_where_nothing_is_nan_changes_nothing() -> None:

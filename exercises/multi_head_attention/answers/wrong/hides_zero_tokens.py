@@ -1,4 +1,4 @@
-"""Keys of tokens whose features are all zero are hidden, like padding."""
+"""Keys of tokens whose features are all zero are hidden, like padding. (named: zero_tokens_hidden)"""
 
 import torch
 import torch.nn as nn
