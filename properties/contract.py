@@ -80,6 +80,8 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.GROUPED, "group", 0),
     (Capability.WINDOW, "window", 0),
     (Capability.SOFTCAP, "softcap", 0.0),
+    (Capability.LATENT, "d_latent", 0),
+    (Capability.LATENT, "rope_dim", 0),
     (Capability.BLOCKED, "block", 0),
     (Capability.CAUSAL_OPTION, "causal", False),
     (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
@@ -93,6 +95,8 @@ LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 USUAL_SOFTCAP = 2.0
 """of a case that says none: small enough for usual scores to come near it"""
 
+USUAL_ROPE_DIM = 4
+"""of a case that says none: two pairs, which turn by different angles"""
 SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
 """the parameters of queries and keys, each with its counterpart"""
 CONSTANT = "constant"
@@ -229,11 +233,13 @@ class Contract:
     def swap_query_and_key(self) -> Contract | None:
         """Return the contract with the names of the query and key layers swapped.
 
-        None where these are not separate layers: in a fused layer the statement fixes the order.
+        None where these are not separate layers of the same tokens: in a fused layer the statement
+        fixes the order.
         """
         separate = all(len(mapping.holds) == 1 for mapping in self.mappings)
         layers = self.has(Capability.PROJECTED, Capability.MODULE)
-        if not (separate and layers) or self.entry is Entry.TRANSFER:
+        alike = self.entry is not Entry.TRANSFER and not self.has(Capability.LATENT)
+        if not (separate and layers and alike):
             return None
         names = (mapping.holds[0] for mapping in self.mappings)
         swapped = zip(self.mappings, (SWAPPED.get(name, name) for name in names), strict=True)
@@ -275,6 +281,9 @@ class Contract:
             changes["window"] = case.window or (min(case.tokens, case.context_length) + 1) // 2
         if self.has(Capability.SOFTCAP):
             changes["softcap"] = case.softcap or USUAL_SOFTCAP
+        if self.has(Capability.LATENT):
+            changes["d_latent"] = case.d_latent or case.d_out // 2 + 1
+            changes["rope_dim"] = case.rope_dim + case.rope_dim % 2 or USUAL_ROPE_DIM
         if self.has(Capability.BLOCKED):
             changes["block"] = case.block or (min(case.tokens, case.context_length) + 1) // 2
         return _replace_changed(case, changes)
@@ -386,4 +395,5 @@ def _choose_group(heads: int, asked: int) -> int:
 
 
 def _get_head_sizes(case: Case) -> HeadSizes:
-    return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
+    latent = case.d_latent, case.rope_dim
+    return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *latent)

@@ -55,7 +55,7 @@ CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
 HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
 OPTION = {"BIAS", "BIAS_OPTION"}
 PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT", "UNNORMED"}
-PLAIN |= {"NORMALISED", "UNGATED", "ONE_MAP", "CONSTANT_SUM", "SOFTMAX"}
+PLAIN |= {"NORMALISED", "UNGATED", "UNCOMPRESSED", "ONE_MAP", "CONSTANT_SUM", "SOFTMAX"}
 MODERN = {*HEADS, *OPTION, *PLAIN, "DROPOUT", "DIVISIBLE"} - {"CONTEXT"}
 CAPABILITIES = {
     "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
@@ -91,6 +91,9 @@ CAPABILITIES = {
     "llama_attention": {*MODERN, "CACHE", "HANDED_CACHE", "GROUPED", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
     - {"OWN_KEYS", "PLACELESS", "DOT_PRODUCT"},
+    "latent_attention": {*MODERN, "CACHE", "HANDED_CACHE", "LATENT", "POSITIONS"}
+    - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
+    - {"PLACELESS", "DOT_PRODUCT", "UNCOMPRESSED"},
     "gpt2_size": HEADS - {"WIDTHS"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},
@@ -102,6 +105,7 @@ CAPABILITIES = {
 OF_THEIR_OWN = (
     "sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink",
     "gated_attention", "differential_attention", "linear_attention", "llama_attention",
+    "latent_attention",
 )  # fmt: skip
 PLAIN_OF_OTHERS = {slug: set[str]() for slug in OF_THEIR_OWN}
 """what these have of the plain steps stands above; all others have all of them"""
