@@ -392,6 +392,45 @@ def test_a_function_of_a_query_takes_all_as_they_are(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
+        ('"W_key_rope.weight" = "W_kr"\n', "", "no parameter holds W_kr: say where it is"),
+        ('d_latent = "d_latent"\n', "", "latents need W_down in [parameters], and arguments that"),
+        ('rope_dim = "rope_dim"\n', "", "latents need W_down in [parameters], and arguments that"),
+        ('positions = "rotary"\n', "", "beside latents all of W_qr and W_kr is turned: write"),
+        ('"rotary"\n', '"rotary"\nrotary_share = 0.5\n', "beside latents all of W_qr and W_kr"),
+        ('"rotary"\n', '"rotary"\nnorm = "rms"\n', "latents go with no norm, sinks, lambdas, gate"),
+        (
+            "[parameters]\n",
+            '[parameters]\ns = "sinks"\n',
+            "latents go with no norm, sinks, lambdas",
+        ),
+        ('"heads"\n', '"heads"\nn = "kv_heads"\n', "latents go with no norm, sinks, lambdas, gate"),
+        ('= "W_kr"', '= { holds = "W_kr", packing = "stacked" }', "W_down, W_qr and W_kr are each"),
+        ('"W_down.weight"', '"{head}.weight"', "W_down, W_qr and W_kr are each one matrix for"),
+    ],
+)
+def test_latents_come_with_what_belongs_to_them(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    text = BY_SLUG["latent_attention"].source
+    assert text.count(old) == 1
+    assert said in read_complaint(tmp_path / "a", text.replace(old, new))
+
+
+def test_what_reads_latents_is_stored_apart_from_what_reads_tokens(tmp_path: Path) -> None:
+    text = BY_SLUG["latent_attention"].source.replace('"W_up_key.weight" = "W_k"\n', "")
+    joined = text.replace('= "W_q"\n', '= ["W_q", "W_k"]\n')
+    told = read_complaint(tmp_path / "a", joined)
+    assert "made of latents, the others of tokens: store them apart" in told
+
+
+def test_no_argument_is_of_latents_where_there_are_none(tmp_path: Path) -> None:
+    text = CONTRACT.replace('d_out = "d_out"\n', 'd_out = "d_out"\nrank = "d_latent"\n')
+    assert "latents need W_down in [parameters]" in read_complaint(tmp_path / "a", text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
         ('"full"', '"causal"', "line 8: a log-sum-exp is that of all keys: list `full`"),
         ('= "block"', '= "heads"', "line 15: these are of a constructor; what a function takes"),
         ('_and_logsumexp"', '"', None),
