@@ -36,7 +36,8 @@ Context = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 def weigh(scores: Tensor, width: int) -> Tensor:
     hidden = ~causal_mask(scores.shape[-2])
-    return (scores / width**0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+    weights: Tensor = (scores / width**0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+    return weights
 
 
 def make_keys(q: Tensor, r: Tensor, c: Tensor, t: Tensor, up: Tensor, out: Tensor) -> Tensor:
