@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from properties.call_form import USUAL, CallForm
 from properties.capability import Capability as Capability
 from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from properties.open_sizes import choose_open_sizes
 from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from properties.size_rules import BadSizes, SizeRules
 from properties.violation import Violation, ViolationKind
@@ -91,12 +92,6 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """Under these the exponentials of some scores overflow."""
 
-
-USUAL_SOFTCAP = 2.0
-"""of a case that says none: small enough for usual scores to come near it"""
-
-USUAL_ROPE_DIM = 4
-"""of a case that says none: two pairs, which turn by different angles"""
 SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
 """the parameters of queries and keys, each with its counterpart"""
 CONSTANT = "constant"
@@ -267,26 +262,11 @@ class Contract:
             case = self.size_rules.fit(case)
         if self.square:
             case = _replace_changed(case, {"d_in": case.d_out})
-        case = self._fit_variant(case)
+        changes = choose_open_sizes(self.capabilities, self.size_rules, case)
+        case = _replace_changed(case, changes)
         if not self.has(Capability.CONTEXT):
             return _replace_changed(case, {"context_length": case.tokens})
         return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
-
-    def _fit_variant(self, case: Case) -> Case:
-        """Return the case with what it leaves open: how many heads share, and what is limited."""
-        changes: dict[str, object] = {}
-        if self.has(Capability.GROUPED):
-            changes["group"] = _choose_group(case.heads, case.group)
-        if self.has(Capability.WINDOW):
-            changes["window"] = case.window or (min(case.tokens, case.context_length) + 1) // 2
-        if self.has(Capability.SOFTCAP):
-            changes["softcap"] = case.softcap or USUAL_SOFTCAP
-        if self.has(Capability.LATENT):
-            changes["d_latent"] = case.d_latent or case.d_out // 2 + 1
-            changes["rope_dim"] = case.rope_dim + case.rope_dim % 2 or USUAL_ROPE_DIM
-        if self.has(Capability.BLOCKED):
-            changes["block"] = case.block or (min(case.tokens, case.context_length) + 1) // 2
-        return _replace_changed(case, changes)
 
     def with_sizes(self, rules: SizeRules) -> Contract:
         """Return the contract of an implementation that has these sizes only.
@@ -384,14 +364,6 @@ def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
     """Return the case itself if nothing changes: a case set fits thousands of cases."""
     changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
     return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields
-
-
-def _choose_group(heads: int, asked: int) -> int:
-    """Return the nearest size of a group that divides the heads; a small one if none is asked."""
-    divisors = [size for size in range(1, heads + 1) if heads % size == 0]
-    if not asked:
-        return divisors[min(1, len(divisors) - 1)]
-    return max(size for size in divisors if size <= asked)
 
 
 def _get_head_sizes(case: Case) -> HeadSizes:
