@@ -34,6 +34,7 @@ SERIES = (
     "kv_cache",
     "linear_attention",
     "llama_attention",
+    "latent_attention",
     "gpt2_size",
     "causal_self_attention",
     "looped_causal_self_attention",

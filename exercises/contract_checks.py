@@ -26,21 +26,27 @@ from properties.contract import (
     Entry,
     Returns,
 )
-from properties.parameter_mapping import PER_HEAD, VECTORS, Packing, ParameterMapping
+from properties.parameter_mapping import (
+    LATENTS,
+    PER_HEAD,
+    VECTORS,
+    Packing,
+    ParameterMapping,
+)
 from properties.summary import select_summaries
 
 C = Capability
 
 QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
-    "kv_heads", "window", "softcap", "block", "causal", CONSTANT,
+    "kv_heads", "window", "softcap", "block", "causal", "d_latent", "rope_dim", CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """what may be fixed; d_out is heads times head_dim"""
 PARAMETERS = (
     "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate", "b_gate", "lambdas",
-    *sorted(VECTORS),
+    *sorted(VECTORS), *LATENTS,
 )  # fmt: skip
 """the fields of `reference.Parameters`, which imports torch"""
 PASSED = frozenset({"block", "causal", CONSTANT})
@@ -59,6 +65,7 @@ TOGETHER = (
     ({"b_q", "b_k"}, ("b_q", "b_k", "b_v")),
     ({"b_o"}, ("W_o",)),
     ({"b_gate"}, ("W_gate",)),
+    ({*LATENTS}, LATENTS),
 )
 """where one of some parameters is stored, these are, too"""
 SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
@@ -83,6 +90,7 @@ NEEDED: Mapping[Capability, str] = {
     C.SINKS: "a parameter must hold sinks",
     C.GATED: "a parameter must hold W_gate",
     C.DIFFERENTIAL: "a parameter must hold lambdas",
+    C.LATENT: "parameters must hold W_down, W_qr and W_kr",
     C.TRANSFER: 'write entry = "transfer"',
 }
 """What must be there for a capability that is never true without."""

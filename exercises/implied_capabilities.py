@@ -108,6 +108,8 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.ONE_MAP: lambda c: not holds("lambdas")(c),
     C.CONSTANT_SUM: lambda c: not holds("sinks")(c),
     C.NORMALISED: lambda c: not holds("sinks")(c) and not holds("lambdas")(c),
+    C.LATENT: holds("W_down"),
+    C.UNCOMPRESSED: lambda c: not holds("W_down")(c),
     C.GATED: holds("W_gate"),
     C.UNGATED: lambda c: not holds("W_gate")(c),
     C.OWN_KEYS: lambda c: not takes("kv_heads")(c),

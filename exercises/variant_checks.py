@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from properties.contract import ROTARY, Capability, Contract, FeatureMap, Norm, Positions
+from properties.parameter_mapping import BY_HEAD, LATENTS, ParameterMapping
 
 HEAD_DIMS = range(1, 65)
 """widths of heads that are tried"""
@@ -12,19 +13,22 @@ Problem = tuple[tuple[str, ...], object, str]
 
 
 def check_variant(contract: Contract) -> Iterator[Problem]:
-    """Yield what does not fit together in positions, windows and halves."""
+    """Yield what does not fit together in positions, windows, latents and halves."""
     yield from _check_positions(contract)
-    if _takes_window(contract) and Capability.CAUSAL not in contract.capabilities:
+    if "window" in _take(contract) and Capability.CAUSAL not in contract.capabilities:
         yield ("arguments",), None, "a window ends at the token itself: list `causal`, too"
     if contract.feature_map is not FeatureMap.NONE:
         yield from _check_features(contract)
+    if contract.stores("W_down") or _take(contract) & {"d_latent", "rope_dim"}:
+        yield from _check_latents(contract)
     if contract.stores("lambdas"):
         yield from _check_halves(contract)
 
 
-def _takes_window(contract: Contract) -> bool:
+def _take(contract: Contract) -> set[str]:
+    """Return the quantities that arguments take, or the fields of a config among them."""
     taken = (each for argument in contract.arguments for each in (argument, *argument.fields))
-    return any(argument.quantity == "window" for argument in taken)
+    return {argument.quantity for argument in taken}
 
 
 def _check_positions(contract: Contract) -> Iterator[Problem]:
@@ -32,7 +36,8 @@ def _check_positions(contract: Contract) -> Iterator[Problem]:
         yield ("rotary_base",), None, f"must be more than 1, not {contract.rotary_base:g}"
     if not 0 < contract.rotary_share <= 1:
         yield ("rotary_share",), None, f"must be from 0 to 1, not {contract.rotary_share:g}"
-    if contract.positions in ROTARY and _may_be_odd(contract, contract.rotary_share):
+    whole = contract.positions in ROTARY and not contract.stores("W_down")
+    if whole and _may_be_odd(contract, contract.rotary_share):
         factor = 2 / contract.rotary_share
         text = f"pairs turn: let `size_rules` make head_dim a multiple of {factor:g}"
         yield ("positions",), None, text
@@ -48,6 +53,32 @@ def _check_halves(contract: Contract) -> Iterator[Problem]:
     if placed or contract.stores("sinks"):
         text = "lambdas go with neither positions, norms nor sinks: leave one out"
         yield ("parameters",), None, text
+
+
+def _check_latents(contract: Contract) -> Iterator[Problem]:
+    """With latents, what is turned stands beside heads, and is as wide as an argument says."""
+    if not contract.stores("W_down") or not _take(contract) >= {"d_latent", "rope_dim"}:
+        text = "latents need W_down in [parameters], and arguments that take d_latent and rope_dim"
+        yield ("arguments",), None, text
+    if contract.positions not in ROTARY or contract.rotary_share != 1:
+        text = "beside latents all of W_qr and W_kr is turned: write positions = rotary, no share"
+        yield ("positions",), None, text
+    held = [name for name in ("sinks", "lambdas", "W_gate") if contract.stores(name)]
+    others = contract.norm is not Norm.NONE or Capability.CROSS in contract.capabilities
+    if held or others or "kv_heads" in _take(contract):
+        text = "latents go with no norm, sinks, lambdas, gate, kv_heads or other tokens"
+        yield ("parameters",), None, text
+    for mapping in contract.mappings:
+        yield from _check_latent_mapping(mapping)
+
+
+def _check_latent_mapping(mapping: ParameterMapping) -> Iterator[Problem]:
+    keys, held = ("parameters", mapping.path), set(mapping.holds)
+    if held & {"W_k", "W_v"} and held - {"W_k", "W_v"}:
+        text = "keys and values are made of latents, the others of tokens: store them apart"
+        yield keys, None, text
+    if held & set(LATENTS) and (mapping.packing in BY_HEAD or "{head}" in mapping.path):
+        yield keys, None, "W_down, W_qr and W_kr are each one matrix for all heads"
 
 
 def _check_features(contract: Contract) -> Iterator[Problem]:

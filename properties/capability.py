@@ -47,6 +47,8 @@ class Capability(Enum):
     ONE_MAP = auto()  # weights are one softmax, or a share of one
     CONSTANT_SUM = auto()  # what a query's weights sum to does not depend on tokens
     NORMALISED = auto()  # the weights of a query sum to one
+    LATENT = auto()  # keys and values are made of latents, and positions stand beside heads
+    UNCOMPRESSED = auto()  # keys and values are made of the tokens themselves
     GATED = auto()  # what heads give is multiplied by a gate
     UNGATED = auto()  # what heads give is used as it is
     OWN_KEYS = auto()  # every head has keys and values of its own

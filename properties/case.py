@@ -74,6 +74,10 @@ class Case:
     """how many tokens each sees, itself included; 0 where the number is left open"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
+    d_latent: int = 0
+    """how many numbers keys and values of a token are made of; 0 where the number is left open"""
+    rope_dim: int = 0
+    """how many numbers are turned beside each head's; 0 where the number is left open"""
     block: int = 0
     """how many keys are computed at a time; 0 where the number is left open"""
     causal: bool = False
@@ -115,6 +119,8 @@ class Case:
                 (f"kv_heads={self.kv_heads}", self.group),
                 (f"window={self.window}", self.window),
                 (f"softcap={self.softcap:g}", self.softcap),
+                (f"d_latent={self.d_latent}", self.d_latent),
+                (f"rope_dim={self.rope_dim}", self.rope_dim),
                 (f"block={self.block}", self.block),
                 ("causal", self.causal),
                 ("bias", self.bias),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from properties.call_form import USUAL, CallForm
 from properties.capability import Capability as Capability
 from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from properties.open_sizes import choose_open_sizes
 from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from properties.size_rules import BadSizes, SizeRules
 from properties.violation import Violation, ViolationKind
@@ -80,6 +81,8 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.GROUPED, "group", 0),
     (Capability.WINDOW, "window", 0),
     (Capability.SOFTCAP, "softcap", 0.0),
+    (Capability.LATENT, "d_latent", 0),
+    (Capability.LATENT, "rope_dim", 0),
     (Capability.BLOCKED, "block", 0),
     (Capability.CAUSAL_OPTION, "causal", False),
     (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
@@ -88,10 +91,6 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
 
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """Under these the exponentials of some scores overflow."""
-
-
-USUAL_SOFTCAP = 2.0
-"""of a case that says none: small enough for usual scores to come near it"""
 
 SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
 """the parameters of queries and keys, each with its counterpart"""
@@ -229,11 +228,13 @@ class Contract:
     def swap_query_and_key(self) -> Contract | None:
         """Return the contract with the names of the query and key layers swapped.
 
-        None where these are not separate layers: in a fused layer the statement fixes the order.
+        None where these are not separate layers of the same tokens: in a fused layer the statement
+        fixes the order.
         """
         separate = all(len(mapping.holds) == 1 for mapping in self.mappings)
         layers = self.has(Capability.PROJECTED, Capability.MODULE)
-        if not (separate and layers) or self.entry is Entry.TRANSFER:
+        alike = self.entry is not Entry.TRANSFER and not self.has(Capability.LATENT)
+        if not (separate and layers and alike):
             return None
         names = (mapping.holds[0] for mapping in self.mappings)
         swapped = zip(self.mappings, (SWAPPED.get(name, name) for name in names), strict=True)
@@ -261,23 +262,11 @@ class Contract:
             case = self.size_rules.fit(case)
         if self.square:
             case = _replace_changed(case, {"d_in": case.d_out})
-        case = self._fit_variant(case)
+        changes = choose_open_sizes(self.capabilities, self.size_rules, case)
+        case = _replace_changed(case, changes)
         if not self.has(Capability.CONTEXT):
             return _replace_changed(case, {"context_length": case.tokens})
         return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
-
-    def _fit_variant(self, case: Case) -> Case:
-        """Return the case with what it leaves open: how many heads share, and what is limited."""
-        changes: dict[str, object] = {}
-        if self.has(Capability.GROUPED):
-            changes["group"] = _choose_group(case.heads, case.group)
-        if self.has(Capability.WINDOW):
-            changes["window"] = case.window or (min(case.tokens, case.context_length) + 1) // 2
-        if self.has(Capability.SOFTCAP):
-            changes["softcap"] = case.softcap or USUAL_SOFTCAP
-        if self.has(Capability.BLOCKED):
-            changes["block"] = case.block or (min(case.tokens, case.context_length) + 1) // 2
-        return _replace_changed(case, changes)
 
     def with_sizes(self, rules: SizeRules) -> Contract:
         """Return the contract of an implementation that has these sizes only.
@@ -377,13 +366,6 @@ def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
     return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields
 
 
-def _choose_group(heads: int, asked: int) -> int:
-    """Return the nearest size of a group that divides the heads; a small one if none is asked."""
-    divisors = [size for size in range(1, heads + 1) if heads % size == 0]
-    if not asked:
-        return divisors[min(1, len(divisors) - 1)]
-    return max(size for size in divisors if size <= asked)
-
-
 def _get_head_sizes(case: Case) -> HeadSizes:
-    return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
+    latent = case.d_latent, case.rope_dim
+    return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *latent)

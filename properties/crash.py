@@ -67,6 +67,8 @@ class CallSizes:
         yield from (3 * size for name, size in self.sizes.items() if name in ("d_in", "d_out"))
         if (kv_heads := self.sizes.get("kv_heads")) is not None:
             yield self.sizes["heads"] // kv_heads
+        if (turned := self.sizes.get("rope_dim")) is not None:
+            yield from (self.sizes[name] + turned for name in ("head_dim", "d_latent"))
         if (tokens := self.sizes.get("tokens")) is not None:
             yield tokens % self.sizes.get("block", tokens)
             yield from {tokens - 1, tokens + 1} - {self.sizes.get("context_length")}

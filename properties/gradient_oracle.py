@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from properties.absolute_roles import bound_layer, bound_roles, enter_layers
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
 from properties.feature_tolerance import find_slopes
 from properties.oracle import get_precisions, get_scale, hash_tensors
-from properties.tolerance import K, Tolerance, bound_angles, bound_turning, seat_sinks
+from properties.role_tolerance import bound_angles, bound_turning
+from properties.tolerance import K, Tolerance, seat_sinks
 from properties.variant import get_variant
 from reference import (
     PLAIN,
@@ -29,8 +31,6 @@ from reference import (
     merge_heads,
     multi_head_attention,
     split_heads,
-    split_maps,
-    split_shared_heads,
 )
 
 
@@ -152,79 +152,6 @@ def compute_role_gradients(
     return ExactGradients(next(found), next(found), growth, case.dtype)
 
 
-@dataclass(frozen=True, eq=False)
-class AbsoluteNorm:
-    """The norm of queries or keys on absolute values: of numbers, and of their gradients.
-
-    With r one over the root of the mean square and y = t r, the gradient of t is
-    r (g - y mean(y g)), where g is that of y, which is multiplied by the gain.
-    """
-
-    unit: Tensor
-    """what is normed, before the gain"""
-    size: Tensor
-    """r"""
-    factor: Tensor
-    shift: Tensor
-    centred: bool
-
-    def apply(self) -> Tensor:
-        return self.unit * self.factor + self.shift
-
-    def bound_own(self, name: str, grad: Tensor) -> dict[str, Tensor]:
-        """Return the gradients of the gain and the shift, given that of the result."""
-        gain = (grad * self.unit).flatten(0, -2).sum(0)
-        return {f"gain_{name}": gain, f"shift_{name}": grad.flatten(0, -2).sum(0)}
-
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """Return the gradient of what was normed, given that of the result."""
-        inner = grad * self.factor
-        pulled = self.size * (inner + self.unit * (self.unit * inner).mean(-1, keepdim=True))
-        return pulled + pulled.mean(-1, keepdim=True) if self.centred else pulled
-
-
-def make_absolute_norm(
-    bound: Tensor, exact: Tensor, gain: Tensor | None, shift: Tensor | None, variant: Variant
-) -> AbsoluteNorm | None:
-    """Return the norm of queries or keys, from a bound of them and what they are; None if none."""
-    if not variant.norm:
-        return None
-    centred = variant.norm == "layer"
-    if centred:
-        exact = exact - exact.mean(-1, keepdim=True)
-        bound = bound + bound.mean(-1, keepdim=True)
-    size = variant.measure(exact)
-    factor = torch.ones(()) if gain is None else (variant.gain_from + gain).abs()
-    return AbsoluteNorm(
-        bound * size, size, factor, torch.zeros(()) if shift is None else shift.abs(), centred
-    )
-
-
-def bound_roles(
-    x: Tensor, parameters: Parameters, exact: MultiHeadResult, variant: Variant
-) -> tuple[Tensor, Tensor, Tensor, tuple[AbsoluteNorm | None, AbsoluteNorm | None]]:
-    """Bound queries, keys and values by the absolute values of all numbers.
-
-    Returns the norms of queries and keys, too.
-    """
-    heads, raw = exact.query.shape[-3], parameters
-    x, p = x.abs(), parameters.map(lambda t: t.detach().abs())
-    bounds = linear(x, p.W_q, p.b_q), linear(x, p.W_k, p.b_k), linear(x, p.W_v, p.b_v)
-    query, key, value = split_shared_heads(bounds, heads)
-    q, k, _ = split_shared_heads(exact.projected, heads)
-    norms = (
-        make_absolute_norm(query, q.detach(), raw.gain_q, raw.shift_q, variant),
-        make_absolute_norm(key, k.detach(), raw.gain_k, raw.shift_k, variant),
-    )
-    query, key = (
-        bound_turning(t if norm is None else norm.apply(), variant)
-        for t, norm in zip((query, key), norms, strict=True)
-    )
-    if raw.lambdas is not None:
-        query, key = split_maps(query), split_maps(key)
-    return query, key, value, norms
-
-
 def weigh_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
     """Return how much each softmax counts in the weights, without signs, along its axis."""
     if lambdas is None:
@@ -252,6 +179,8 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
         growth += (6 + 2 * float(angles.max())) * (1 + largest)
     if variant.norm:
         growth += (6 + 2 * math.sqrt(case.head_dim)) * (1 + largest)
+    if variant.beside:
+        growth += (4 + 2 * math.sqrt(case.d_latent)) * (1 + largest)  # one more layer
     if exact.gate is not None:
         growth += 4 * float(exact.gate.detach().abs().max())
     if variant.alibi:
@@ -297,7 +226,7 @@ def compute_absolute_gradients(
     p = parameters.map(lambda t: t.detach().abs())
     x, grad = x.abs(), loss.cotangent.abs()
     if not contract.has(Capability.ATTENTION):
-        return {"x": grad @ p.W_v, **_bound_layer("v", grad, x)}
+        return {"x": grad @ p.W_v, **bound_layer("v", grad, x)}
     variant = get_variant(contract, case)
     query, key, value, norms = bound_roles(x, parameters, exact, variant)
     if variant.features:
@@ -318,28 +247,20 @@ def compute_absolute_gradients(
         "v": (weights * kept).mT @ context,
     }
     if p.W_o is not None:
-        scales |= _bound_layer("o", grad, merged)
+        scales |= bound_layer("o", grad, merged)
     scales["x"] = torch.zeros_like(x)
     if p.W_gate is not None:
         into_gate = (merged * gated).unflatten(-1, (len(p.W_gate), -1)).sum(-1)
-        scales |= _bound_layer("gate", into_gate, x)
+        scales |= bound_layer("gate", into_gate, x)
         scales["x"] = into_gate @ p.W_gate
     for name, norm in zip("qk", norms, strict=True):
         if norm is not None:
             scales |= norm.bound_own(name, parts[name])
             parts[name] = norm.pull_back(parts[name])
-    for name, part in parts.items():
-        shared = case.kv_heads if name in "kv" else case.heads
-        into_projected = merge_heads(part.unflatten(-3, (shared, -1)).sum(-3))
-        scales |= _bound_layer(name, into_projected, x)
-        scales["x"] = scales["x"] + into_projected @ getattr(p, f"W_{name}")
+    into_x = scales["x"]
+    scales |= enter_layers(x, p, parts, case)
+    scales["x"] = scales["x"] + into_x
     return scales
-
-
-def _bound_layer(name: str, grad: Tensor, x: Tensor) -> dict[str, Tensor]:
-    """Return the gradients of a layer's weight and bias from that of its output, and its input."""
-    rows = grad.flatten(0, -2)
-    return {f"W_{name}": rows.mT @ x.flatten(0, -2), f"b_{name}": rows.sum(0)}
 
 
 def _enter_heads(

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
+from properties.role_tolerance import bound_linear_error
 from properties.tolerance import (
     PRECISIONS,
     K,
     Precision,
     Tolerance,
-    bound_linear_error,
     bound_logsumexp,
     compute_bounds,
 )
@@ -54,8 +54,11 @@ def get_scale(contract: Contract, case: Case) -> float:
 
 
 def get_width(contract: Contract, case: Case) -> int:
-    """Return how many numbers of a query are compared with a key: in halves, half of a head's."""
-    return case.head_dim // (2 if contract.has(Capability.DIFFERENTIAL) else 1)
+    """Return how many numbers of a query are compared with a key: in halves, half of a head's.
+
+    With latents these are a head's own, and those that are turned beside them.
+    """
+    return case.head_dim // (2 if contract.has(Capability.DIFFERENTIAL) else 1) + case.rope_dim
 
 
 def compute_expected(

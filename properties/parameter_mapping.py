@@ -42,6 +42,10 @@ class Packing(StrEnum):
 
 PER_HEAD = ("sinks", "lambdas")
 """canonical parameters that are one number for each head"""
+LATENTS = ("W_down", "W_qr", "W_kr")
+"""canonical parameters of latent attention: there are all of them, or none"""
+BESIDE_HEADS = ("W_down", "W_kr")
+"""canonical parameters that all heads have in common"""
 BY_HEAD = (Packing.STACKED, Packing.BETWEEN)
 """packings whose tensors have an axis for heads"""
 
@@ -54,6 +58,9 @@ class HeadSizes:
     heads: int
     head_dim: int
     kv_heads: int
+    d_latent: int = 0
+    """the width of what keys and values are made of, if that is no token"""
+    rope_dim: int = 0
 
     @property
     def d_out(self) -> int:
@@ -61,11 +68,18 @@ class HeadSizes:
 
     def count_heads(self, name: str) -> int:
         """Return how many heads a canonical parameter has: keys and values may be shared."""
+        if name in BESIDE_HEADS:
+            return 1
         return self.kv_heads if name[-1] in "kv" else self.heads
 
     def get_rows(self, name: str) -> int:
         """Return how many rows of a canonical parameter belong to a head: a sink is one number."""
-        return 1 if name in PER_HEAD else self.head_dim
+        own = {"W_down": self.d_latent, "W_qr": self.rope_dim, "W_kr": self.rope_dim}
+        return 1 if name in PER_HEAD else own.get(name, self.head_dim)
+
+    def get_columns(self, name: str) -> int:
+        """Return the width of what a projection reads: a token, or a latent."""
+        return self.d_latent or self.d_in if name in ("W_k", "W_v") else self.d_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +117,8 @@ class ParameterMapping:
         """Return the shape of the tensor; with a head, of this head's tensor."""
         whole = head is None or self.is_output
         counts = [sizes.count_heads(name) for name in self.holds]
-        rows = sizes.get_rows(self.holds[0]) * sum(counts if whole else [1] * len(counts))
+        parts = zip(self.holds, counts if whole else [1] * len(counts), strict=True)
+        rows = sum(sizes.get_rows(name) * count for name, count in parts)
         if self.holds[0] in VECTORS:
             return (sizes.head_dim,)
         if self.packing is Packing.HEADWISE:
@@ -113,7 +128,7 @@ class ParameterMapping:
         if self.holds[0].startswith("b_"):
             stacked = self.packing in BY_HEAD and not self.is_output
             return (counts[0], sizes.head_dim) if stacked else (rows,)
-        columns = sizes.d_in
+        columns = sizes.get_columns(self.holds[0])
         if self.is_output:
             columns = sizes.d_out if head is None else sizes.head_dim
         if self.packing is Packing.STACKED:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 from properties.case import Case
 
-SIZE_NAMES = ("batch", "tokens", "context_length", "d_in", "d_out", "heads", "head_dim")
+SIZE_NAMES = (
+    "batch", "tokens", "context_length", "d_in", "d_out", "heads", "head_dim", "d_latent",
+)  # fmt: skip
 RULE = re.compile(r"(?P<name>[a-z_]+)(?P<relation><=|>=|=|%)(?P<value>even|\d+(?:,\d+)*)")
 MAX_SIZE = 1 << 16
 GRAMMAR = "write rules such as head_dim=even, heads=1,2,4, d_out%8, tokens<=64 or tokens>=2"
@@ -58,7 +60,8 @@ class SizeRules:
 
     def allow(self, case: Case) -> bool:
         """Whether a case has these sizes."""
-        return all(rule.allows(getattr(case, rule.name)) for rule in self.rules)
+        asked = ((rule, getattr(case, rule.name)) for rule in self.rules)
+        return all(rule.allows(size) for rule, size in asked if size)  # what is open keeps all
 
     def fit(self, case: Case) -> Case:
         """Return the nearest case with these sizes. Raises BadSizes if there is none."""
@@ -68,8 +71,8 @@ class SizeRules:
         tokens, context_length = self._fit_lengths(case.tokens, case.context_length)
         return replace(
             case,
-            batch=self._fit_size("batch", case.batch),
-            d_in=self._fit_size("d_in", case.d_in),
+            batch=self.fit_size("batch", case.batch),
+            d_in=self.fit_size("d_in", case.d_in),
             heads=heads,
             head_dim=head_dim,
             tokens=tokens,
@@ -84,18 +87,19 @@ class SizeRules:
             rules |= {replace(r, name=swap[r.name]) for r in rules if r.name in swap}
         return SizeRules(tuple(sorted(rules, key=str)))
 
-    def _fit_size(self, name: str, value: int, least: int = 1, most: int | None = None) -> int:
+    def fit_size(self, name: str, value: int, least: int = 1, most: int | None = None) -> int:
+        """Return the nearest number that a size may be. Raises BadSizes if there is none."""
         candidates = _list_by_distance(value, self.get_top(value, name))
         return self._choose(name, (c for c in candidates if c >= least and (not most or c <= most)))
 
     def _fit_lengths(self, tokens: int, context_length: int) -> tuple[int, int]:
-        tokens = self._fit_size("tokens", min(tokens, context_length))
+        tokens = self.fit_size("tokens", min(tokens, context_length))
         top = self.get_top(max(context_length, tokens), "context_length")
         longer = [c for c in _list_by_distance(context_length, top) if c >= tokens]
         if context := next(filter(self.get_test("context_length"), longer), None):
             return tokens, context
-        context = self._fit_size("context_length", context_length)
-        return self._fit_size("tokens", tokens, most=context), context
+        context = self.fit_size("context_length", context_length)
+        return self.fit_size("tokens", tokens, most=context), context
 
     def _fit_heads(self, heads: int, head_dim: int) -> tuple[int, int]:
         pair = _choose_heads(self, heads, head_dim)

@@ -63,6 +63,8 @@ class CallResult:
     called: tuple[str, ...] = ()
     held: int = 0
     """the most numbers that new tensors held at a time, if they were counted"""
+    kept: int = 0
+    """of a call with a cache how many numbers are in what it gave, if they were counted"""
     altered: tuple[str, ...] = ()
     """attributes of the inputs that changed, besides their numbers"""
     unmoved: tuple[str, ...] = ()

@@ -35,6 +35,7 @@ from torch import Tensor
 from properties.feature_tolerance import bound_shares
 from properties.precision import PRECISIONS as PRECISIONS
 from properties.precision import Precision as Precision
+from properties.role_tolerance import bound_linear_error, bound_role_errors
 from reference import (
     PLAIN,
     MultiHeadResult,
@@ -42,9 +43,6 @@ from reference import (
     Variant,
     alibi_bias,
     merge_heads,
-    rotary_angles,
-    split_maps,
-    split_shared_heads,
 )
 
 K = 4.0
@@ -67,83 +65,6 @@ class Tolerance:
 
     def __getitem__(self, index: object) -> "Tolerance":
         return Tolerance(self.exact[index], self.float32[index])  # type: ignore[index]
-
-
-def bound_linear_error(
-    x: Tensor, weight: Tensor | None, result: Tensor, precision: Precision
-) -> Tensor:
-    """Bound the rounding error of x Wᵀ + b.
-
-    Kernels start a sum from the bias, so that every partial sum may be of the size of the result.
-    """
-    if weight is None:
-        return torch.zeros_like(result)
-    terms = x.abs() @ weight.abs().mT + result.abs()
-    accumulated = 2 * math.sqrt(x.shape[-1]) * precision.ua * terms
-    return accumulated + 2 * precision.u * result.abs() + x.shape[-1] * precision.underflow
-
-
-def bound_normed_error(
-    t: Tensor,
-    error: Tensor,
-    gain: Tensor | None,
-    shift: Tensor | None,
-    variant: Variant,
-    precision: Precision,
-) -> Tensor:
-    """Bound the error of normed queries or keys, from what they are before and their errors there.
-
-    With r one over the root of the mean square and y = t r, an error e of t moves r by at most
-    r³ mean(|t| e), so y by r (e + |y| mean(|y| e)); r itself is rounded, and sums up d squares. A
-    mean that is subtracted first brings the errors of all numbers, and its own.
-    """
-    if not variant.norm:
-        return error
-    growth = 2 * math.sqrt(t.shape[-1]) * precision.ua
-    if variant.norm == "layer":
-        centred = t - t.mean(-1, keepdim=True)
-        size = t.abs().mean(-1, keepdim=True)
-        error = error + error.mean(-1, keepdim=True) + (growth + precision.u) * size
-        t, error = centred, error + precision.u * centred.abs()
-    r = variant.measure(t)
-    y = t * r
-    moved = r * error + y.abs() * (y.abs() * r * error).mean(-1, keepdim=True)
-    moved = moved + y.abs() * (growth + 4 * precision.u)
-    factor = 1.0 if gain is None else (variant.gain_from + gain).abs()
-    normed = variant.normalise(t, gain, shift).abs()
-    return moved * factor + precision.u * (2 * factor * y.abs() + normed)
-
-
-def bound_turning(t: Tensor, variant: Variant) -> Tensor:
-    """Bound what turning by places makes of queries or keys that are no larger than these."""
-    if not variant.rotary:
-        return t
-    cos, sin = variant.make_tables(t)
-    return t.abs() * cos.abs() + variant.swap_pairs(t).abs() * sin.abs()
-
-
-def bound_angles(t: Tensor, variant: Variant, rounding: float) -> Tensor:
-    """Bound the error of each angle: that of base^-e grows with e, and counts at every position.
-
-    Angles are computed in float32 or better, as they have to be: 257 is 256 in bfloat16.
-    """
-    width = variant.count_turned(t)
-    exponent = torch.arange(0, width, 2, dtype=t.dtype) / width
-    relative = torch.where(exponent > 0, 4 + exponent * math.log(variant.base), 0.0)
-    errors = rounding * relative * rotary_angles(t.shape[-2], width, variant.base, t)
-    return variant.arrange(torch.cat([errors, errors], dim=-1), t, 0.0)
-
-
-def bound_placed_error(t: Tensor, error: Tensor, variant: Variant, precision: Precision) -> Tensor:
-    """Bound the error of queries or keys in their places, from them and from their errors before.
-
-    Turning keeps lengths, so the queries or keys may be given as they are afterwards.
-    """
-    if not variant.rotary:
-        return error
-    size = t.abs() + variant.swap_pairs(t).abs()
-    tables = precision.u + precision.ua + bound_angles(t, variant, precision.ua)
-    return bound_turning(error, variant) + 2 * size * (tables + 2 * precision.u)
 
 
 def bound_adjustment(
@@ -261,34 +182,6 @@ def compute_spread(
         for m, c in zip(moved.split(rows, dim=-2), centre.split(rows, dim=-2), strict=True)
     ]
     return torch.cat(pieces, dim=-2)
-
-
-def bound_role_errors(
-    x: Tensor,
-    parameters: Parameters,
-    exact: MultiHeadResult,
-    precision: Precision,
-    others: Sequence[Tensor],
-    variant: Variant,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Bound the errors of queries, keys and values as they are compared and averaged."""
-    heads, p, (q, k, v) = exact.query.shape[-3], parameters, exact.projected
-    keys_from, values_from = (others[0], others[-1]) if others else (x, x)
-    projected = (
-        bound_linear_error(x, p.W_q, q, precision),
-        bound_linear_error(keys_from, p.W_k, k, precision),
-        bound_linear_error(values_from, p.W_v, v, precision),
-    )
-    query_error, key_error, value_error = split_shared_heads(projected, heads)
-    if variant.norm:
-        q, k, _ = split_shared_heads(exact.projected, heads)
-        query_error = bound_normed_error(q, query_error, p.gain_q, p.shift_q, variant, precision)
-        key_error = bound_normed_error(k, key_error, p.gain_k, p.shift_k, variant, precision)
-    query_error = bound_placed_error(exact.query, query_error, variant, precision)
-    key_error = bound_placed_error(exact.key, key_error, variant, precision)
-    if p.lambdas is not None:
-        query_error, key_error = split_maps(query_error), split_maps(key_error)
-    return query_error, key_error, value_error
 
 
 def compute_bounds(

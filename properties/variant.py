@@ -39,6 +39,7 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         rotary=contract.positions in ROTARY,
         base=contract.rotary_base,
         share=contract.rotary_share,
+        beside=case.rope_dim,
         neighbours=contract.positions is Positions.ROTARY_NEIGHBOURS,
         alibi=contract.positions is Positions.ALIBI,
         softcap=case.softcap,

@@ -31,13 +31,16 @@ class Parameters:
     number, or if it has a row for each head, head by head.
     `lambdas` are one number for each head: how much of its second softmax is subtracted from its
     first, in differential attention.
+    `W_down` makes of each token a latent, which W_k and W_v then read in the place of the token;
+    beside what each head has of them, `W_qr` makes queries and `W_kr` one key for all heads, which
+    alone are turned by their places. There are all three of these or none.
     `gain_q` and `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys.
     None means absent: a projection without bias, attention without an output projection.
     """
 
     W_q: Float[Tensor, "d_out d_in"]
-    W_k: Float[Tensor, "d_kv d_in"]
-    W_v: Float[Tensor, "d_kv d_in"]
+    W_k: Float[Tensor, "d_kv d_read"]
+    W_v: Float[Tensor, "d_kv d_read"]
     b_q: Float[Tensor, "d_out"] | None = None
     b_k: Float[Tensor, "d_kv"] | None = None
     b_v: Float[Tensor, "d_kv"] | None = None
@@ -51,10 +54,15 @@ class Parameters:
     gain_k: Float[Tensor, "head_dim"] | None = None
     shift_q: Float[Tensor, "head_dim"] | None = None
     shift_k: Float[Tensor, "head_dim"] | None = None
+    W_down: Float[Tensor, "d_latent d_in"] | None = None
+    W_qr: Float[Tensor, "d_turned d_in"] | None = None
+    W_kr: Float[Tensor, "rope_dim d_in"] | None = None
 
     def __post_init__(self) -> None:
         if self.b_o is not None and self.W_o is None:
             raise ValueError("Parameters: b_o without W_o; give both, or b_o=None")
+        if len({t is None for t in (self.W_down, self.W_qr, self.W_kr)}) > 1:
+            raise ValueError("Parameters: W_down, W_qr and W_kr belong together; give all or none")
 
     def items(self) -> Iterator[tuple[str, Tensor]]:
         """Yield name and tensor of every parameter that is present, in the order of the fields."""
@@ -75,9 +83,9 @@ class MultiHeadResult:
     projected: tuple[Tensor, Tensor, Tensor]
     """queries, keys and values as the layers give them"""
     query: Float[Tensor, "*maps heads tokens width"]
-    """in its place, as key; in linear attention the features of both. Both and value are there for
-    every head, also where heads share them. Differential attention has an axis more in front, for
-    the two halves of each head"""
+    """in its place, as key, with what is turned beside each head; in linear attention the features
+    of both. Both and value are there for every head, also where heads share them. Differential
+    attention has an axis more in front, for the two halves of each head"""
     key: Float[Tensor, "*maps heads keys width"]
     value: Float[Tensor, "*batch heads keys head_dim"]
     scores: Float[Tensor, "*maps heads tokens keys"]
@@ -150,20 +158,22 @@ def multi_head_attention(
     In differential attention each head halves its queries and keys, and its weights are the softmax
     of the first halves minus lambda times that of the second (Ye et al. 2024, "Differential
     Transformer", arXiv:2410.05258, eq. 1; without the norm of heads, and lambda is a parameter).
+    With latents keys and values are made of one latent for each token, and queries and keys have a
+    part that is turned beside each head's own, which is not (DeepSeek-AI 2024, "DeepSeek-V2",
+    arXiv:2405.04434, section 2.1; without the norms of its code, and queries are not compressed).
     In linear attention weights are in proportion to products of features, without a softmax
     (Katharopoulos et al. 2020, "Transformers are RNNs", arXiv:2006.16236, eq. 5): no scale counts.
     A token that may attend to nothing has a context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
     """
     p = parameters
-    projected = (
-        linear(x, p.W_q, p.b_q),
-        linear(x if keys_from is None else keys_from, p.W_k, p.b_k),
-        linear(x if values_from is None else values_from, p.W_v, p.b_v),
-    )
+    keys_from = x if keys_from is None else keys_from
+    projected = project(x, p, keys_from, x if values_from is None else values_from)
     query, key, value = split_shared_heads(projected, heads)
-    query = variant.place(variant.normalise(query, p.gain_q, p.shift_q))
-    key = variant.place(variant.normalise(key, p.gain_k, p.shift_k))
+    query = variant.normalise(query, p.gain_q, p.shift_q)
+    key = variant.normalise(key, p.gain_k, p.shift_k)
+    query, key = append_beside(query, key, project_beside(x, p, keys_from))
+    query, key = variant.place(query), variant.place(key)
     if p.lambdas is not None:
         query, key = split_maps(query), split_maps(key)
     query, key = variant.find_features(query), variant.find_features(key)
@@ -178,6 +188,46 @@ def multi_head_attention(
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
     asked = query, key, value, scores, weights, context, output, lost, gate, maps
     return MultiHeadResult(projected, *asked)
+
+
+def project(
+    x: Float[Tensor, "*batch tokens d_in"],
+    p: Parameters,
+    keys_from: Float[Tensor, "*batch others d_in"],
+    values_from: Float[Tensor, "*batch others d_in"],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries, keys and values of all heads side by side; the last two by way of latents."""
+    if p.W_down is not None:
+        keys_from, values_from = linear(keys_from, p.W_down), linear(values_from, p.W_down)
+    return (
+        linear(x, p.W_q, p.b_q),
+        linear(keys_from, p.W_k, p.b_k),
+        linear(values_from, p.W_v, p.b_v),
+    )
+
+
+def project_beside(
+    x: Float[Tensor, "*batch tokens d_in"],
+    p: Parameters,
+    keys_from: Float[Tensor, "*batch others d_in"],
+) -> tuple[Tensor, Tensor] | None:
+    """Return what queries, those of all heads side by side, and keys have beside heads, if any."""
+    if p.W_qr is None or p.W_kr is None:
+        return None
+    return linear(x, p.W_qr), linear(keys_from, p.W_kr)
+
+
+def append_beside(
+    query: Float[Tensor, "*batch heads tokens own"],
+    key: Float[Tensor, "*batch heads keys own"],
+    beside: tuple[Tensor, Tensor] | None,
+) -> tuple[Tensor, Tensor]:
+    """Append to queries and keys of each head what they have beside it: of keys all the same."""
+    if beside is None:
+        return query, key
+    asked, shared = split_heads(beside[0], query.shape[-3]), beside[1].unsqueeze(-3)
+    shared = shared.expand(*key.shape[:-1], shared.shape[-1])
+    return torch.cat([query, asked], dim=-1), torch.cat([key, shared], dim=-1)
 
 
 def ask_gate(x: Float[Tensor, "*batch tokens d_in"], p: Parameters) -> Tensor:

@@ -30,6 +30,8 @@ class Variant:
     """of rotary positions: pair i turns by base^(-2i/head_dim) radians a token"""
     share: float = 1.0
     """how much of each head's dimensions is turned, from the first on"""
+    beside: int = 0
+    """how many numbers of queries and keys, the last ones, are turned in the place of a share"""
     neighbours: bool = False
     """whether coordinates 2i and 2i+1 turn together, and not i and i + half"""
     positions: tuple[int, ...] | None = None
@@ -84,24 +86,27 @@ class Variant:
 
     def count_turned(self, t: Float[Tensor, "*batch head_dim"]) -> int:
         """Return how many coordinates of such heads are turned."""
-        return round(t.shape[-1] * self.share)
+        return self.beside or round(t.shape[-1] * self.share)
 
     def arrange(self, halves: Tensor, t: Tensor, rest: float) -> Tensor:
         """Lay numbers for both halves out as the pairs are, and fill up what is not turned."""
         if self.neighbours:
             halves = halves.unflatten(-1, (2, -1)).mT.flatten(-2)
         missing = t.shape[-1] - halves.shape[-1]
-        return torch.nn.functional.pad(halves, (0, missing), value=rest) if missing else halves
+        sides = (missing, 0) if self.beside else (0, missing)
+        return torch.nn.functional.pad(halves, sides, value=rest) if missing else halves
 
     def swap_pairs(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
         """Put what each coordinate is paired with in its place, the first negated."""
-        turned = t[..., : self.count_turned(t)]
+        width, count = t.shape[-1], self.count_turned(t)
+        turned = t[..., width - count :] if self.beside else t[..., :count]
         if self.neighbours:
             pairs = turned.unflatten(-1, (-1, 2))
             swapped = torch.stack([-pairs[..., 1], pairs[..., 0]], dim=-1).flatten(-2)
         else:
             swapped = swap_halves(turned)
-        return torch.cat([swapped, torch.zeros_like(t[..., turned.shape[-1] :])], dim=-1)
+        rest = torch.zeros_like(t[..., count:])
+        return torch.cat([rest, swapped] if self.beside else [swapped, rest], dim=-1)
 
     def find_features(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
         """Return what of queries or keys is multiplied: their features, or they themselves."""

@@ -1,7 +1,10 @@
-"""LlamaAttention of transformers 5.23, with its rotary positions, and keys that heads share."""
+"""LlamaAttention of transformers 5.23: rotary positions, keys that heads share, and its cache."""
+
+import copy
 
 import torch
-from transformers import LlamaConfig
+from transformers import DynamicCache, LlamaConfig
+from transformers.masking_utils import create_causal_mask
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 
 
@@ -14,6 +17,10 @@ class Llama(LlamaAttention):
         super().__init__(config, layer_idx=0)
         self.rotary = LlamaRotaryEmbedding(config)
 
-    def forward(self, x):
-        positions = torch.arange(x.shape[1], device=x.device)[None]
-        return super().forward(x, self.rotary(x, positions), None)
+    def forward(self, x, cache=None):
+        cache = DynamicCache() if cache is None else copy.deepcopy(cache)
+        past = cache.get_seq_length()
+        places = torch.arange(past, past + x.shape[1], device=x.device)[None]
+        given = {"attention_mask": None, "past_key_values": cache, "position_ids": places}
+        mask = create_causal_mask(self.config, x, **given)
+        return super().forward(x, self.rotary(x, places), mask, cache)[0], cache

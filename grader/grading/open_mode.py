@@ -38,6 +38,7 @@ VARIANTS = frozenset(
         C.GATED,
         C.DIFFERENTIAL,
         C.FEATURES,
+        C.LATENT,
     }
 )
 """what an exercise may ask for that is not recognised by behaviour"""

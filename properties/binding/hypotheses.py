@@ -44,6 +44,7 @@ PLAIN_FORM = frozenset(
         C.NORMALISED,
         C.UNGATED,
         C.UNNORMED,
+        C.UNCOMPRESSED,
     }
 )
 """what attention has that is recognised by its behaviour: no more than the plain steps"""

@@ -44,12 +44,14 @@ LEVELS: dict[str, tuple[Any, ...]] = {
     "dropout": (0.0, 0.5, 0.1),
 }
 """Written out, so that a new member of an enumeration leaves every case set as it is."""
-OWN_LEVELS: dict[Capability, tuple[str, tuple[Any, ...]]] = {
-    Capability.GROUPED: ("group", (2, 1, 3, 99)),  # capped at the heads, which then share all
-    Capability.WINDOW: ("window", (2, 3, 1, 5, 99)),
-    Capability.SOFTCAP: ("softcap", (2.0, 5.0, 30.0, 0.5)),
-    Capability.BLOCKED: ("block", (2, 3, 1, 5, 99)),
-}
+OWN_LEVELS: tuple[tuple[Capability, str, tuple[Any, ...]], ...] = (
+    (Capability.GROUPED, "group", (2, 1, 3, 99)),  # capped at the heads, which then share all
+    (Capability.WINDOW, "window", (2, 3, 1, 5, 99)),
+    (Capability.SOFTCAP, "softcap", (2.0, 5.0, 30.0, 0.5)),
+    (Capability.BLOCKED, "block", (2, 3, 1, 5, 99)),
+    (Capability.LATENT, "d_latent", (3, 1, 4, 2, 8)),
+    (Capability.LATENT, "rope_dim", (2, 4, 6)),
+)
 """of what few contracts have; others draw no numbers for it"""
 RELATIONS = (
     ("d_in", "d_out"),
@@ -123,8 +125,8 @@ def _draw_case(contract: Contract, chooser: random.Random) -> Case:
 
 def draw_own_levels(contract: Contract, chooser: random.Random) -> dict[str, Any]:
     """Draw what this contract has, and most have not."""
-    own = (levels for needed, levels in OWN_LEVELS.items() if contract.has(needed))
-    return {name: chooser.choice(levels) for name, levels in own}
+    own = (each for each in OWN_LEVELS if contract.has(each[0]))
+    return {name: chooser.choice(levels) for _, name, levels in own}
 
 
 def _count_gain(case: Case, covered: set[tuple[object, ...]]) -> int:
@@ -137,7 +139,7 @@ def _find_ties(case: Case) -> set[tuple[object, ...]]:
 
 
 def _collect_pairs(case: Case) -> set[tuple[object, ...]]:
-    own = (name for name, _ in OWN_LEVELS.values() if getattr(case, name))
+    own = (name for _, name, _ in OWN_LEVELS if getattr(case, name))
     values = {name: getattr(case, name) for name in (*LEVELS, *own)}
     values["tokens"] = (case.tokens == 1, case.tokens == case.context_length)
     return set(itertools.combinations(values.items(), 2))

@@ -19,7 +19,8 @@ from reference import Parameters
 
 STREAMS = (
     "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",
-    "W_gate", "lambdas", "b_gate", "gain_q", "gain_k", "shift_q", "shift_k",
+    "W_gate", "lambdas", "b_gate", "gain_q", "gain_k", "shift_q", "shift_k", "W_down", "W_qr",
+    "W_kr",
 )  # fmt: skip
 ASKED_BY = {
     "sinks": Capability.SINKS,
@@ -114,17 +115,19 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
     larger = 1.0 if contract.scale is None else contract.scale * math.sqrt(case.head_dim)
     spread = math.sqrt(case.sharpness / larger)
     d_kv, draw = case.kv_heads * case.head_dim, _ParameterDraws(case, contract)
+    read = case.d_latent or case.d_in
     biases, mixes = contract.has_biases(case), contract.has(Capability.OUTPUT_PROJECTION)
     return Parameters(
         W_q=draw.weight("W_q", case.d_out, case.d_in, spread),
-        W_k=draw.weight("W_k", d_kv, case.d_in, spread),
-        W_v=draw.weight("W_v", d_kv, case.d_in),
+        W_k=draw.weight("W_k", d_kv, read, spread),
+        W_v=draw.weight("W_v", d_kv, read),
         b_q=draw.bias("b_q", case.d_out, biases),
         b_k=draw.bias("b_k", d_kv, biases),
         b_v=draw.bias("b_v", d_kv, biases),
         W_o=draw.weight("W_o", case.d_out, case.d_out) if mixes else None,
         b_o=draw.bias("b_o", case.d_out, contract.has(Capability.OUTPUT_BIAS)),
         **draw.draw_variant(),
+        **draw.draw_latent(spread),
     )
 
 
@@ -168,6 +171,17 @@ class _ParameterDraws:
         asked = {name: contract.has(each) for name, each in ASKED_BY.items()}
         drawn = (name for name in draws if asked.get(name, contract.stores(name)))
         return {name: round_to_dtype(draws[name](), case) for name in drawn}
+
+    def draw_latent(self, spread: float) -> dict[str, Tensor]:
+        """Draw what makes latents, and what queries and keys have beside their heads."""
+        case = self.case
+        if not self.contract.has(Capability.LATENT):
+            return {}
+        return {
+            "W_down": self.weight("W_down", case.d_latent, case.d_in),
+            "W_qr": self.weight("W_qr", case.heads * case.rope_dim, case.d_in, spread),
+            "W_kr": self.weight("W_kr", case.rope_dim, case.d_in, spread),
+        }
 
 
 def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:

@@ -22,6 +22,8 @@ LIMITS = {
     "group": (0, MAX_SIZE),
     "window": (0, MAX_SIZE),
     "block": (0, MAX_SIZE),
+    "d_latent": (0, MAX_SIZE),
+    "rope_dim": (0, MAX_SIZE),
 }
 """the least and the largest of some numbers; all others are sizes"""
 

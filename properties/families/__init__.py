@@ -27,6 +27,7 @@ from properties.families import (
     heads,
     history,
     initialisation,
+    latents,
     linear,
     masking,
     online,
@@ -46,8 +47,8 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding, decoding,
-    variants, weights, sinks, differential, linear, scale, heads, gradients, alignment, online,
-    backward, gates, dropout, dropped_pairs, training, precision, device, initialisation,
+    latents, variants, weights, sinks, differential, linear, scale, heads, gradients, alignment,
+    online, backward, gates, dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

@@ -132,6 +132,7 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
 @family_property(
     C.CACHE,
     C.PROJECTED,
+    C.UNCOMPRESSED,
     on=SOME_TOKENS,
     after=(
         one_token_at_a_time_gives_the_same_output,
@@ -145,9 +146,14 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
 )
 def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
     """Keys and values of earlier tokens stay as they were computed, whatever the weights become."""
-    # Those of tokens half as large, under weights twice as large, are the same.
+    assert_kept(context, "W_k", "W_v")
+
+
+def assert_kept(context: LiveContext, *names: str) -> None:
+    """Raise Violation unless what these layers make of earlier tokens stays as it was computed."""
+    # Of tokens half as large they make the same, with weights twice as large.
     begin, p = context.case.tokens - 2, context.parameters
-    doubled = replace(p, W_k=2 * p.W_k, W_v=2 * p.W_v)
+    doubled = replace(p, **{name: 2 * t for name, t in p.items() if name in names})
     halved = context.x.clone()
     halved[:, :begin] /= 2
     adapter = build_fresh_module(context)

@@ -22,10 +22,13 @@ from properties.oracle import get_scale
 from properties.variant import get_variant
 from reference import (
     Parameters,
+    append_beside,
     linear,
     linear_shares,
     masked_softmax,
     merge_heads,
+    project,
+    project_beside,
     scaled_scores,
     split_shared_heads,
 )
@@ -356,8 +359,8 @@ def attend_in_calls(context: CaseContext, way: OtherWay, lengths: Lengths) -> Te
 
 def _project(context: CaseContext, parameters: Parameters) -> Heads:
     x, p = context.x, parameters
-    projected = linear(x, p.W_q, p.b_q), linear(x, p.W_k, p.b_k), linear(x, p.W_v, p.b_v)
-    return split_shared_heads(projected, context.case.heads)
+    query, key, value = split_shared_heads(project(x, p, x, x), context.case.heads)
+    return *append_beside(query, key, project_beside(x, p, x)), value
 
 
 def _attend(

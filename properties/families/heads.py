@@ -17,7 +17,7 @@ from properties.families.parameter_transforms import (
     zero_parameters,
 )
 from properties.harness.case_context import CaseContext
-from properties.parameter_mapping import VECTORS
+from properties.parameter_mapping import BESIDE_HEADS, VECTORS
 from properties.peculiarity import SINGLE_HEAD, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 from properties.tolerance import Tolerance
@@ -65,7 +65,7 @@ def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
     moved = {
         name: permute_heads(tensor, groups)
         for name, tensor in context.parameters.items()
-        if name not in ("W_o", "b_o", *VECTORS)
+        if name not in ("W_o", "b_o", *VECTORS, *BESIDE_HEADS)
     }
     before, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
     if context.parameters.W_o is not None:

@@ -6,6 +6,9 @@ from torch import Tensor
 from properties.harness.case_context import CaseContext
 from reference import Parameters, ask_gate, linear
 
+ASKING = ("W_q", "b_q", "shift_q", "W_qr")
+"""the parameters that queries are made by: zeros for all of them make zeros of queries"""
+
 
 def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
     """Return the case's parameters with some of them replaced; absent ones stay absent."""
@@ -16,6 +19,22 @@ def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
 def zero_parameters(context: CaseContext, *names: str) -> dict[str, Tensor]:
     """Return zeros in place of these parameters, where they exist."""
     return {n: torch.zeros_like(t) for n, t in context.parameters.items() if n in names}
+
+
+def list_reading_layers(context: CaseContext) -> set[str]:
+    """Return the names of the layers that read tokens: with latents keys and values do not."""
+    latent = context.parameters.W_down is not None
+    read = {"W_down", "W_qr", "W_kr"} if latent else {"W_k", "W_v"}
+    return read | {"W_q", "W_gate"}
+
+
+def pass_first_number_on(context: CaseContext) -> dict[str, Tensor]:
+    """Return a layer that makes a token's first number that of its latent; none without latents."""
+    if context.parameters.W_down is None:
+        return {}
+    down = context.parameters.W_down.clone()
+    down[0] = torch.eye(context.case.d_in, dtype=torch.float64)[0]
+    return {"W_down": down}
 
 
 def make_identity_projection(context: CaseContext) -> dict[str, Tensor]:

@@ -10,7 +10,14 @@ from properties.cases.case_transforms import compose, with_values
 from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
 from properties.families.contract import FORM
-from properties.families.parameter_transforms import replace_parameters, rotate_within_heads
+from properties.families.parameter_transforms import (
+    ASKING,
+    list_reading_layers,
+    pass_first_number_on,
+    replace_parameters,
+    rotate_within_heads,
+    zero_parameters,
+)
 from properties.families.values import it_equals_the_equation
 from properties.harness import tomography
 from properties.harness.case_context import CaseContext
@@ -46,7 +53,8 @@ def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) ->
     factor = float((got * exact).sum()) / size
     if abs(factor - 1) > 1e-4:
         scale = get_scale(context.contract, context.case)
-        usual = f"1/√{context.case.head_dim} = " if context.contract.scale is None else ""
+        width = get_width(context.contract, context.case)
+        usual = f"1/√{width} = " if context.contract.scale is None else ""
         expected = f"scores scaled by {usual}{scale:.4g}"
         explained = (got - factor * exact).abs() <= 1e-3 * (1 + got.abs())
         # Of two tokens every weight is explained by some scale, so no more is said than "as if".
@@ -72,9 +80,9 @@ def _compute_centred_logs(weights: Tensor, usable: Tensor) -> Tensor:
 def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
     """Queries four times as large and keys a quarter as large give the same output."""
     scaled = {
-        name: tensor * (4.0 if name[-1] == "q" else 0.25)
+        name: tensor * (4.0 if name in ASKING else 0.25)
         for name, tensor in context.parameters.items()
-        if name in ("W_q", "b_q", "W_k", "b_k")
+        if name in ("W_q", "b_q", "W_qr", "W_k", "b_k", "W_kr")
     }
     output = context.run(parameters=replace_parameters(context, **scaled))[0]
     context.assert_unchanged(output, context.output, context.tolerance)
@@ -93,7 +101,7 @@ def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
         smaller = {
             name: tensor / factor
             for name, tensor in context.parameters.items()
-            if name in ("W_q", "W_k", "W_v", "W_gate")
+            if name in list_reading_layers(context)
         }
         assert_right_with(context, replace_parameters(context, **smaller), factor * context.x)
 
@@ -127,7 +135,7 @@ def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> 
 def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     """Scores of a few million overflow nothing and still give the right answer."""
     factor = 3e6 / (float(context.expected.exact.scores.abs().max()) or 1.0)
-    queries = {n: t * factor for n, t in context.parameters.items() if n in ("W_q", "b_q")}
+    queries = {n: t * factor for n, t in context.parameters.items() if n in ("W_q", "b_q", "W_qr")}
     assert_right_with(context, replace_parameters(context, **queries))
 
 
@@ -150,4 +158,6 @@ def a_constant_added_to_the_scores_cancels(context: CaseContext) -> None:
     queries, keys = torch.zeros_like(context.parameters.W_q), context.parameters.W_k.clone()
     queries[:, 0] = -1e4
     keys[:, 0] = 100.0
-    assert_right_with(context, replace_parameters(context, W_q=queries, W_k=keys), x)
+    beside = {**pass_first_number_on(context), **zero_parameters(context, "W_qr")}
+    changed = replace_parameters(context, W_q=queries, W_k=keys, **beside)
+    assert_right_with(context, changed, x)

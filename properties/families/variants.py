@@ -16,6 +16,7 @@ from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
 from properties.families.contract import FORM, assert_refused, it_can_be_constructed
 from properties.families.parameter_transforms import (
+    ASKING,
     make_identity_projection,
     replace_parameters,
     zero_parameters,
@@ -132,9 +133,14 @@ def bfloat16_tells_positions_apart(context: CaseContext) -> None:
 
 def _make_single_key(context: CaseContext, score: float) -> Parameters:
     """Return parameters by which all tokens ask for those whose second number is 1."""
-    zeros = zero_parameters(context, "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "shift_q")
-    zeros["W_q"][:: context.case.head_dim, 0] = score
-    zeros["W_k"][:: context.case.head_dim, 1] = zeros["W_v"][:, 1] = 1
+    zeros = zero_parameters(context, *ASKING, "W_k", "W_v", "b_k", "b_v", "W_kr", "W_down")
+    if context.contract.has(C.LATENT):  # what is turned stands beside heads
+        zeros["W_qr"][:: context.case.rope_dim, 0] = score
+        zeros["W_kr"][0, 1] = zeros["W_down"][0, 1] = 1
+        zeros["W_v"][:, 0] = 1
+    else:
+        zeros["W_q"][:: context.case.head_dim, 0] = score
+        zeros["W_k"][:: context.case.head_dim, 1] = zeros["W_v"][:, 1] = 1
     return replace_parameters(context, **zeros, **make_identity_projection(context))
 
 

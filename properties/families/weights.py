@@ -16,7 +16,9 @@ from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import (
+    ASKING,
     make_identity_projection,
+    pass_first_number_on,
     project_output,
     replace_parameters,
     zero_parameters,
@@ -63,7 +65,7 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
 def what_may_be_seen_is_seen(context: CaseContext) -> None:
     """Changing a token changes its own output and every output that may attend to it."""
     # Without queries all visible tokens have the same weight, so that none is negligible.
-    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q", "shift_q"))
+    parameters = replace_parameters(context, **zero_parameters(context, *ASKING))
     base = context.run(parameters=parameters)[0]
     tolerance = context.compute_expected(parameters=parameters).tolerances[0]
     token = context.case.tokens // 2
@@ -125,7 +127,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
     x[..., 0] = 1
     column = torch.zeros_like(context.parameters.W_v)
     column[:, 0] = context.parameters.W_v[:, 0]
-    parameters = replace_parameters(context, W_v=column)
+    parameters = replace_parameters(context, W_v=column, **pass_first_number_on(context))
     expected = context.compute_expected(x, parameters)
     value = project_output(parameters, merge_heads(expected.exact.value), x)
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
@@ -164,7 +166,7 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
 )
 def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None:
     """When all queries are zero, every visible token counts the same."""
-    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q", "shift_q"))
+    parameters = replace_parameters(context, **zero_parameters(context, *ASKING))
     assert_right_with(context, parameters)
 
 

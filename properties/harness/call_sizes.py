@@ -15,6 +15,15 @@ from properties.violation import SubmissionFailed
 CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_size"}
 """what a config calls the sizes, unless it has fields of its own"""
 
+OWN_SIZES = (
+    (Capability.GROUPED, "kv_heads"),
+    (Capability.WINDOW, "window"),
+    (Capability.LATENT, "d_latent"),
+    (Capability.LATENT, "rope_dim"),
+    (Capability.BLOCKED, "block"),
+)
+"""sizes that few contracts have"""
+
 
 @contextmanager
 def add_call_sizes(
@@ -45,12 +54,7 @@ def list_call_sizes(
         sizes["context_length"] = case.context_length
     if contract.has(Capability.HEADS, Capability.ATTENTION):
         sizes |= {"heads": case.heads, "head_dim": case.head_dim}
-    if contract.has(Capability.GROUPED):
-        sizes["kv_heads"] = case.kv_heads
-    if contract.has(Capability.WINDOW):
-        sizes["window"] = case.window
-    if contract.has(Capability.BLOCKED):
-        sizes["block"] = case.block
+    sizes |= {name: getattr(case, name) for needed, name in OWN_SIZES if contract.has(needed)}
     if x is None or x.dim() != 3:
         return CallSizes(_list_own_names(contract), sizes)
     sizes["tokens"] = x.shape[1]

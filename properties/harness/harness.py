@@ -14,6 +14,7 @@ from properties.contract import Capability, Contract, Returns
 from properties.harness import aliases
 from properties.harness.case_context import CaseContext, Mask, NamedGradients, Outputs, Query
 from properties.harness.module_adapter import ModuleAdapter, construct
+from properties.parameter_mapping import LATENTS
 from properties.peculiarity import Peculiarity
 from properties.subject import CallOptions, CallResult, Subject
 from properties.violation import Note, SubmissionFailed, Violation, ViolationKind
@@ -32,6 +33,7 @@ ADDITIONAL_PARAMETERS = {
     "W_gate": Capability.GATED,
     "lambdas": Capability.DIFFERENTIAL,
     "b_gate": Capability.GATED,
+    **dict.fromkeys(LATENTS, Capability.LATENT),
 }
 """what says that an implementation has them"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})

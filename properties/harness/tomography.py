@@ -53,27 +53,26 @@ def recover_weights(context: CaseContext) -> RecoveredWeights:
 
 def compute_payload_width(case: Case) -> int:
     """Return how many columns of the weights one sequence shows."""
-    return max(1, min(case.head_dim, case.d_in // 2))
+    return max(1, min(case.head_dim, case.d_in // 2, (case.d_latent or case.d_in) // 2))
 
 
 def make_routing_parameters(context: CaseContext) -> Parameters:
     """Return parameters under which queries and keys read the content, and values the payload."""
     case, drawn = context.case, context.parameters
     width = compute_payload_width(case)
-    content = case.d_in - width
     # The content has fewer dimensions than x, so its weights grow to keep the scores' spread.
-    keep = torch.zeros(case.d_in, dtype=torch.float64)
-    keep[:content] = (case.d_in / content) ** 0.5
-    values = torch.zeros(case.kv_heads, case.head_dim, case.d_in, dtype=torch.float64)
+    keep = _keep_content(case.d_in, width)
+    read = case.d_latent or case.d_in
+    values = torch.zeros(case.kv_heads, case.head_dim, read, dtype=torch.float64)
     for slot in range(width):
-        values[:, slot, content + slot] = 1 if drawn.W_gate is None else 2
+        values[:, slot, read - width + slot] = 1 if drawn.W_gate is None else 2
 
     def zero(t: Tensor | None) -> Tensor | None:
         return None if t is None else torch.zeros_like(t)
 
     return Parameters(
         W_q=round_to_dtype(drawn.W_q * keep, case),
-        W_k=round_to_dtype(drawn.W_k * keep, case),
+        W_k=round_to_dtype(drawn.W_k * _keep_content(read, width), case),
         W_v=values.flatten(0, 1),
         b_q=zero(drawn.b_q),
         b_k=zero(drawn.b_k),
@@ -88,7 +87,26 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
         gain_k=drawn.gain_k,
         shift_q=drawn.shift_q,
         shift_k=drawn.shift_k,
+        **_route_through_latents(context, width),
     )
+
+
+def _keep_content(size: int, payload: int) -> Tensor:
+    keep = torch.zeros(size, dtype=torch.float64)
+    keep[: size - payload] = (size / (size - payload)) ** 0.5
+    return keep
+
+
+def _route_through_latents(context: CaseContext, width: int) -> dict[str, Tensor]:
+    """Return layers that keep content and payload apart in latents, too, if there are any."""
+    case, p = context.case, context.parameters
+    if p.W_down is None or p.W_qr is None or p.W_kr is None:
+        return {}
+    keep = _keep_content(case.d_in, width)
+    drawn = {"W_down": p.W_down, "W_qr": p.W_qr, "W_kr": p.W_kr}
+    layers = {name: round_to_dtype(t * keep, case) for name, t in drawn.items()}
+    layers["W_down"][-width:] = torch.eye(case.d_in, dtype=torch.float64)[-width:]
+    return layers
 
 
 def make_sequence(case: Case, start: int, columns: int) -> Float[Tensor, "1 tokens d_in"]:
@@ -115,6 +133,7 @@ def fit_for_recovery(case: Case) -> Case | None:
         tokens=max(case.tokens, 2),
         context_length=max(case.context_length, 2),
         d_in=max(case.d_in, 2),
+        d_latent=max(case.d_latent, 2) if case.d_latent else 0,
         # Where d_in is d_out, two dimensions take two heads or a wider one.
         head_dim=max(case.head_dim, 2) if case.heads == 1 else case.head_dim,
         mask_form=MaskForm.NONE,

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from properties import comparison
+from properties.absolute_roles import bound_roles
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal, make_mask, make_tokens
 from properties.gradient_oracle import (
     ExactGradients,
     Loss,
-    bound_roles,
     compute_absolute_gradients,
     compute_gradients,
     compute_growth,

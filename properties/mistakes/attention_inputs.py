@@ -77,5 +77,9 @@ class AttentionInputs:
 
     @property
     def width(self) -> int:
-        """How many numbers of a query are compared with a key: half of a head's in two maps."""
-        return self.head_dim if self.parameters.lambdas is None else self.head_dim // 2
+        """How many numbers of a query are compared with a key: half of a head's in two maps.
+
+        With latents these are a head's own, and those that are turned beside them.
+        """
+        own = self.head_dim if self.parameters.lambdas is None else self.head_dim // 2
+        return own + self.variant.beside

@@ -29,6 +29,7 @@ from properties.mistakes.catalogue import (
     DIFFERENTIAL,
     FEATURES,
     GATES,
+    LATENTS,
     LIMIT_UNASKED,
     LIMITED,
     NORMS,
@@ -121,6 +122,7 @@ def _list_precisions(contract: Contract) -> tuple[str, ...]:
 def _select_mistakes(contract: Contract) -> list[Mistake]:
     """Return the mistakes that can be made under a contract."""
     own = (
+        (contract.has(Capability.LATENT), LATENTS),
         (contract.positions is Positions.ROTARY and contract.rotary_share == 1, ROTARY),
         (contract.positions is Positions.ALIBI, ALIBI),
         (contract.has(Capability.SOFTCAP), LIMITED),

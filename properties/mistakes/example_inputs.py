@@ -50,6 +50,7 @@ class Asked:
     sinks: bool
     gated: bool
     halved: bool
+    latent: bool
 
 
 def read_contract(contract: Contract) -> Asked:
@@ -64,7 +65,7 @@ def read_contract(contract: Contract) -> Asked:
         finished=contract.has(Capability.OUTPUT_PROJECTION),
         dropout=contract.has(Capability.DROPOUT),
         crossed=contract.has(Capability.CROSS),
-        scale=get_scale(contract, Case(head_dim=HEAD_DIM)),
+        scale=get_scale(contract, case),
         variant=get_variant(contract, case),
         window=WINDOW if contract.has(Capability.WINDOW) else 0,
         block=BLOCK if contract.has(Capability.BLOCKED) else 0,
@@ -72,6 +73,7 @@ def read_contract(contract: Contract) -> Asked:
         sinks=contract.has(Capability.SINKS),
         gated=contract.has(Capability.GATED),
         halved=contract.has(Capability.DIFFERENTIAL),
+        latent=contract.has(Capability.LATENT),
     )
 
 
@@ -117,7 +119,7 @@ def list_numbers(asked: Asked) -> Iterator[Numbers]:
         if asked.crossed:
             yield Numbers(QUERIES[:2], y=KEYS)
         return
-    if asked.variant.rotary:
+    if asked.variant.rotary and not asked.latent:
         yield Numbers(TWO, TURNED, TURNED, TURNED)
     yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2])
     if asked.window:  # the last query is close to the first key, which is to be hidden
@@ -185,4 +187,15 @@ def _make_parameters(asked: Asked, numbers: Numbers, *, finishes: bool) -> Param
         made = replace(made, W_gate=layer[: w_v.shape[0], : len(numbers.x[0])])
     if asked.halved:
         made = replace(made, lambdas=_tensor([LAMBDAS[: numbers.heads]])[0])
+    if asked.latent:
+        made = replace(made, **_make_latent_layers(asked, numbers))
     return replace(made, W_o=shift, b_o=ones) if finishes else made
+
+
+def _make_latent_layers(asked: Asked, numbers: Numbers) -> dict[str, Tensor]:
+    """Return layers by which latents are the tokens, and one pair alone is turned."""
+    width = len(numbers.x[0])
+    turned = torch.zeros(asked.variant.beside, width, dtype=torch.float64)
+    turned[0] = 2
+    down = torch.eye(width, dtype=torch.float64)
+    return {"W_down": down, "W_qr": turned.repeat(numbers.heads, 1), "W_kr": turned}

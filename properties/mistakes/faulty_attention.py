@@ -23,14 +23,14 @@ from properties.mistakes.pipeline import CORRECT, Dropping, StepOverrides, run_p
 from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
 from properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from properties.mistakes.steps.dropout import on_weights
-from properties.parameter_mapping import VECTORS, ParameterMapping
+from properties.parameter_mapping import LATENTS, VECTORS, ParameterMapping
 from properties.variant import find_visible
 from reference import Parameters
 
 NAME, SOURCE, TARGET = "Attention", "Source", "Target"
 QUANTITIES = (
     "d_in", "d_out", "heads", "context_length", "bias", "dropout", "kv_heads", "window", "softcap",
-    "block", "causal",
+    "block", "causal", "d_latent", "rope_dim",
 )  # fmt: skip
 OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """what is about the form of a submission, which the module does not share"""
@@ -124,7 +124,8 @@ def _list_parameters(contract: Contract) -> list[str]:
     names += ["sinks"] * contract.has(Capability.SINKS)
     names += ["W_gate"] * contract.has(Capability.GATED)
     names += ["lambdas"] * contract.has(Capability.DIFFERENTIAL)
-    return names + [name for name in ("b_gate", *sorted(VECTORS)) if contract.stores(name)]
+    others = ("b_gate", *sorted(VECTORS), *LATENTS)
+    return names + [name for name in others if contract.stores(name)]
 
 
 def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:

@@ -1,11 +1,12 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
-    x → see → project → split → assign → norm → place → share → halve → map → match → scale
-      → adjust → permit → hide → normalise → subtract → use → mix → merge → gate → finish → give
+    x → see → project → split → assign → norm → append → place → share → halve → map → match
+      → scale → adjust → permit → hide → normalise → subtract → use → mix → merge → gate → finish
+      → give
 
-Most exercises have no norms, no positions, no limits of scores, no gate, one softmax a head, no
-features, and keys for every head: there `norm`, `place`, `share`, `halve`, `map`, `adjust`,
-`subtract` and `gate` leave everything as it is.
+Most exercises have no norms, no latents, no positions, no limits of scores, no gate, one softmax a
+head, no features, and keys for every head: there `norm`, `append`, `place`, `share`, `halve`,
+`map`, `adjust`, `subtract` and `gate` leave everything as it is.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from properties.mistakes.attention_inputs import AttentionInputs as AttentionInputs
 from properties.mistakes.attention_inputs import QKVTensors as QKVTensors
-from reference.multi_head import Parameters, ask_gate
+from reference.multi_head import Parameters, append_beside, ask_gate, project_beside
 from reference.variant import elu_features, share_heads
 
 
@@ -37,6 +38,7 @@ class PipelineState:
     split: QKVTensors = field(init=False)  # batch heads tokens head_dim, each
     roles: QKVTensors = field(init=False)  # the same: query, key, value
     normed: QKVTensors = field(init=False)
+    appended: QKVTensors = field(init=False)  # with what is turned beside heads, if anything is
     placed: QKVTensors = field(init=False)
     shared: QKVTensors = field(init=False)  # keys and values for every head
     halved: QKVTensors = field(init=False)  # in two maps, queries and keys of twice the heads
@@ -135,8 +137,10 @@ def tokens(s: PipelineState) -> QKVTensors:
 
 
 def projections(s: PipelineState) -> QKVTensors:
-    """X Wᵀ + b, three times."""
+    """X Wᵀ + b, three times; of keys and values those of latents, if there are any."""
     p, (x, k, v) = s.p, s.seen
+    if p.W_down is not None:
+        k, v = linear(k, p.W_down), linear(v, p.W_down)
     return linear(x, p.W_q, p.b_q), linear(k, p.W_k, p.b_k), linear(v, p.W_v, p.b_v)
 
 
@@ -168,11 +172,20 @@ def own_norms(s: PipelineState) -> QKVTensors:
     return query, variant.normalise(key, p.gain_k, p.shift_k), value
 
 
+def own_parts(s: PipelineState) -> QKVTensors:
+    """With latents, queries get what stands beside their heads, and all keys the same."""
+    beside = project_beside(s.seen[0], s.p, s.seen[1])
+    if beside is None:
+        return s.normed
+    query, key, value = s.normed
+    return *append_beside(query, key, beside), value
+
+
 def own_places(s: PipelineState) -> QKVTensors:
     """Queries and keys are turned by their places, if they have any."""
-    query, key, value = s.normed
+    query, key, value = s.appended
     if not s.inputs.variant.rotary:
-        return s.normed
+        return s.appended
     return s.inputs.variant.place(query), s.inputs.variant.place(key), value
 
 
@@ -320,6 +333,7 @@ class Pipeline:
     split: Callable[[PipelineState], QKVTensors] = head_blocks
     assign: Callable[[PipelineState], QKVTensors] = roles_as_projected
     norm: Callable[[PipelineState], QKVTensors] = own_norms
+    append: Callable[[PipelineState], QKVTensors] = own_parts
     place: Callable[[PipelineState], QKVTensors] = own_places
     share: Callable[[PipelineState], QKVTensors] = shared_by_neighbours
     halve: Callable[[PipelineState], QKVTensors] = halves_of_heads

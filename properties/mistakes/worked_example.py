@@ -97,7 +97,13 @@ def _lay_side_by_side(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(tensors), dim=0 if len({t.shape for t in tensors}) == 1 else 1)
 
 
-def _list_stages(*, rotary: bool = False, crossed: bool = False) -> Iterator[_Stage]:
+def _appended_part(part: int) -> Callable[[PipelineState], Tensor]:
+    return lambda s: s.appended[part][0]
+
+
+def _list_stages(
+    *, rotary: bool = False, latent: bool = False, crossed: bool = False
+) -> Iterator[_Stage]:
     """Yield what can be shown, in the order in which it is computed."""
     parts = tuple(enumerate(("queries", "keys", "values")))
     if crossed:
@@ -112,9 +118,12 @@ def _list_stages(*, rotary: bool = False, crossed: bool = False) -> Iterator[_St
         yield _Stage(name, _split_flat(part), "tokens", lambda s: s.x)
     for part, name in reversed(parts):
         yield _Stage(f"{name}, by head", _split_part(part), name, _split_flat(part))
+    for part, name in parts[:2] if latent else ():
+        yield _Stage(f"{name} with both parts", _appended_part(part), name, _split_part(part))
     for part, name in parts if rotary else ():
-        yield _Stage(f"{name} in their places", _placed_part(part), name, _split_part(part))
-    yield _Stage("q·k", lambda s: s.raw_scores[0], "queries", lambda s: s.split[0][0])
+        yield _Stage(f"{name} in their places", _placed_part(part), name, _appended_part(part))
+    compared = _placed_part(0) if latent else _split_part(0)
+    yield _Stage("q·k", lambda s: s.raw_scores[0], "queries", compared)
     yield _Stage("what is averaged", lambda s: s.value[0], "values", lambda s: s.split[2][0])
     yield _Stage("scores", lambda s: s.scores[0], "q·k", lambda s: s.raw_scores[0])
     yield _Stage("weights", lambda s: s.applied_weights[0], "scores", lambda s: s.scores[0])
@@ -129,6 +138,7 @@ def _list_stages(*, rotary: bool = False, crossed: bool = False) -> Iterator[_St
 STAGES = tuple(_list_stages())
 CROSSED_STAGES = tuple(_list_stages(crossed=True))
 ROTARY_STAGES = tuple(_list_stages(rotary=True))
+LATENT_STAGES = tuple(_list_stages(rotary=True, latent=True))
 SUMMED_STAGES = (
     *STAGES,
     _Stage("logsumexp", lambda s: s.answer[-1][0].unsqueeze(-1), "scores", lambda s: s.scores[0]),
@@ -224,6 +234,7 @@ def _iter_examples_in_mode(
     faulty = base.override(overrides)
     stages = ROTARY_STAGES if asked.variant.rotary else STAGES
     stages = CROSSED_STAGES if asked.crossed else stages
+    stages = LATENT_STAGES if asked.latent else stages
     stages = SUMMED_STAGES if "logsumexp" in asked.wanted else stages
     for numbers in list_numbers(asked) if overrides else ():
         if numbers.heads > 1 or mistake.needs is not Capability.HEADS:
@@ -338,6 +349,8 @@ def _list_sizes(inputs: AttentionInputs, stage: _Stage) -> Iterator[str]:
         yield f"{count(inputs.heads, 'head')} of width {inputs.head_dim}"
     elif not stage.result.startswith("tokens"):
         yield f"queries of width {inputs.head_dim}"
+    if inputs.variant.beside:
+        yield f"with {inputs.variant.beside} turned numbers beside each head"
     if inputs.may_attend is not None and not inputs.causal:
         yield "a causal mask"
 

@@ -55,7 +55,7 @@ CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
 HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
 OPTION = {"BIAS", "BIAS_OPTION"}
 PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT", "UNNORMED"}
-PLAIN |= {"NORMALISED", "UNGATED", "ONE_MAP", "CONSTANT_SUM", "SOFTMAX"}
+PLAIN |= {"NORMALISED", "UNGATED", "UNCOMPRESSED", "ONE_MAP", "CONSTANT_SUM", "SOFTMAX"}
 MODERN = {*HEADS, *OPTION, *PLAIN, "DROPOUT", "DIVISIBLE"} - {"CONTEXT"}
 CAPABILITIES = {
     "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
@@ -91,6 +91,9 @@ CAPABILITIES = {
     "llama_attention": {*MODERN, "CACHE", "HANDED_CACHE", "GROUPED", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
     - {"OWN_KEYS", "PLACELESS", "DOT_PRODUCT"},
+    "latent_attention": {*MODERN, "CACHE", "HANDED_CACHE", "LATENT", "POSITIONS"}
+    - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
+    - {"PLACELESS", "DOT_PRODUCT", "UNCOMPRESSED"},
     "gpt2_size": HEADS - {"WIDTHS"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},
@@ -102,6 +105,7 @@ CAPABILITIES = {
 OF_THEIR_OWN = (
     "sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink",
     "gated_attention", "differential_attention", "linear_attention", "llama_attention",
+    "latent_attention",
 )  # fmt: skip
 PLAIN_OF_OTHERS = {slug: set[str]() for slug in OF_THEIR_OWN}
 """what these have of the plain steps stands above; all others have all of them"""
@@ -383,6 +387,45 @@ def test_a_function_of_a_query_takes_all_as_they_are(
     text = BY_SLUG["causal_alignment"].source
     assert old in text
     assert read_complaint(tmp_path / "a", text.replace(old, new)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"W_key_rope.weight" = "W_kr"\n', "", "no parameter holds W_kr: say where it is"),
+        ('d_latent = "d_latent"\n', "", "latents need W_down in [parameters], and arguments that"),
+        ('rope_dim = "rope_dim"\n', "", "latents need W_down in [parameters], and arguments that"),
+        ('positions = "rotary"\n', "", "beside latents all of W_qr and W_kr is turned: write"),
+        ('"rotary"\n', '"rotary"\nrotary_share = 0.5\n', "beside latents all of W_qr and W_kr"),
+        ('"rotary"\n', '"rotary"\nnorm = "rms"\n', "latents go with no norm, sinks, lambdas, gate"),
+        (
+            "[parameters]\n",
+            '[parameters]\ns = "sinks"\n',
+            "latents go with no norm, sinks, lambdas",
+        ),
+        ('"heads"\n', '"heads"\nn = "kv_heads"\n', "latents go with no norm, sinks, lambdas, gate"),
+        ('= "W_kr"', '= { holds = "W_kr", packing = "stacked" }', "W_down, W_qr and W_kr are each"),
+        ('"W_down.weight"', '"{head}.weight"', "W_down, W_qr and W_kr are each one matrix for"),
+    ],
+)
+def test_latents_come_with_what_belongs_to_them(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    text = BY_SLUG["latent_attention"].source
+    assert text.count(old) == 1
+    assert said in read_complaint(tmp_path / "a", text.replace(old, new))
+
+
+def test_what_reads_latents_is_stored_apart_from_what_reads_tokens(tmp_path: Path) -> None:
+    text = BY_SLUG["latent_attention"].source.replace('"W_up_key.weight" = "W_k"\n', "")
+    joined = text.replace('= "W_q"\n', '= ["W_q", "W_k"]\n')
+    told = read_complaint(tmp_path / "a", joined)
+    assert "made of latents, the others of tokens: store them apart" in told
+
+
+def test_no_argument_is_of_latents_where_there_are_none(tmp_path: Path) -> None:
+    text = CONTRACT.replace('d_out = "d_out"\n', 'd_out = "d_out"\nrank = "d_latent"\n')
+    assert "latents need W_down in [parameters]" in read_complaint(tmp_path / "a", text)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Bugs that libraries shipped, each as an answer of the banks, and the property that accuses it.
 
 What each was is read from its issue; the answers are ours. Not here, since no exercise asks for it:
-caches, sequences packed into one, and numbers that are not finite at hidden places, which plain
-attention multiplies by a weight of zero and so passes on as NaN.
+sequences packed into one, and numbers that are not finite at hidden places, which plain attention
+multiplies by a weight of zero and so passes on as NaN.
 """
 
 from dataclasses import dataclass
@@ -97,6 +97,26 @@ BUGS = (
         "onnx/onnx#7274, apple/axlearn#842",
         "grouped_query/heads_tiled",
         "neighbouring_heads_share_keys_and_values",
+    ),
+    Bug(
+        "onnx/onnx#8068, tinygrad/tinygrad#15949",
+        "kv_cache/triangle_at_the_top_left",
+        "one_token_at_a_time_gives_the_same_output",
+    ),
+    Bug(
+        "microsoft/onnxruntime#29020",
+        "causal_alignment/mask_at_the_top_left",
+        "a_single_query_sees_every_key",
+    ),
+    Bug(
+        "NVIDIA/Megatron-LM#1501",
+        "latent_attention/scale_of_head_dim",
+        "the_scores_are_divided_by_the_root_of_the_head_size",
+    ),
+    Bug(
+        "ollama/ollama#13893",
+        "latent_attention/scale_of_absorbed_queries",
+        "the_scores_are_divided_by_the_root_of_the_head_size",
     ),
     Bug(
         "vllm-project/vllm-metal#665",

@@ -50,7 +50,7 @@ LATER = {
     "many_keys_are_aligned_too": "causal_alignment/one_window_of_keys",
     "every_block_size_gives_the_same": "online_softmax/short_block_dropped",
     "parts_are_merged_by_their_log_sum_exp": "online_softmax/logsumexp_without_the_maximum",
-    "gradients_stay_right_far_above_or_below": "flash_attention/exponentials_without_the_maximum",
+    "gradients_stay_right_far_above_or_below": "flash_attention/short_queries_dropped_backward",
     "blocked_tokens_change_nothing": "masked_multi_head/mask_first_sequence_only",
     "padding_is_invisible": "padding_mask/mask_ignored",
     "padding_may_stand_on_either_side": "padding_mask/padding_taken_for_last",

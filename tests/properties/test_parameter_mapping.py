@@ -243,3 +243,28 @@ def test_heads_that_share_lie_beside_their_keys_in_a_fused_layer() -> None:
         6,
         8,
     ]
+
+
+@pytest.mark.parametrize(
+    ("holds", "packing", "shape"),
+    [
+        (("W_q", "W_qr"), Packing.HEADS, (21, 5)),
+        (("W_down", "W_kr"), Packing.ROWS, (10, 5)),
+        (("W_k", "W_v"), Packing.HEADS, (18, 6)),
+        (("W_qr",), Packing.INTERLEAVED, (12, 5)),
+        (("W_k",), Packing.STACKED, (3, 3, 6)),
+    ],
+)
+def test_layers_of_latents_are_packed_as_code_has_them(
+    holds: tuple[str, ...], packing: Packing, shape: tuple[int, ...]
+) -> None:
+    sizes = HeadSizes(d_in=5, heads=3, head_dim=3, kv_heads=3, d_latent=6, rope_dim=4)
+    mapping = ParameterMapping("layer.weight", holds, packing=packing)
+    rows = {"W_q": 9, "W_qr": 12, "W_down": 6, "W_kr": 4, "W_k": 9, "W_v": 9}
+    drawn = [torch.randn(rows[name], sizes.get_columns(name)) for name in holds]
+    stored = mapping.pack(drawn, sizes, None)
+    assert tuple(stored.shape) == mapping.compute_shape(sizes, None) == shape
+    assert all(map(torch.equal, mapping.unpack(stored, sizes), drawn))
+    if holds == ("W_q", "W_qr"):  # for each head its own numbers, then those that are turned
+        assert torch.equal(stored[7:10], drawn[0][3:6])
+        assert torch.equal(stored[10:14], drawn[1][4:8])

@@ -103,3 +103,11 @@ def test_what_is_no_rule_says_why(text: str, message: str) -> None:
 def test_sizes_that_no_case_has_are_refused(text: str) -> None:
     with pytest.raises(BadSizes, match="MultiHeadAttention has no sizes that keep `"):
         MULTI_HEAD.with_sizes(parse_sizes(text))
+
+
+def test_a_width_of_latents_is_fitted_where_there_are_any() -> None:
+    asked = BY_SLUG["latent_attention"].contract.with_sizes(parse_sizes("d_latent=even"))
+    assert [asked.fit(Case(d_latent=n, rope_dim=3)).d_latent for n in (0, 1, 2, 5)] == [2, 2, 2, 6]
+    assert asked.fit(Case(d_latent=5, rope_dim=3)).rope_dim == 4
+    plain = BY_SLUG["rope"].contract.with_sizes(parse_sizes("d_latent=even"))
+    assert plain.fit(Case(d_latent=5)).d_latent == 0

@@ -58,6 +58,7 @@ class DecodeReply:
 
     forms: tuple[str, ...]
     held: tuple[int, ...]
+    kept: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -190,12 +190,14 @@ class ChannelModule:
         after = [chunk.after for chunk in chunks]
         asked = {"device": self.device, "after": after, "counted": counted}
         reply = self._ask("decode", label_by_name(sent), **asked)
-        forms = parse_reply(reply, DecodeReply)
-        if not len(reply.tensors) == len(forms.forms) == len(forms.held) == len(chunks):
+        told = parse_reply(reply, DecodeReply)
+        columns = [tensor for _, tensor in reply.tensors], told.forms, told.held, told.kept
+        if {len(each) for each in columns} != {len(chunks)}:
             raise SubmissionFailed(Status.CRASHED, "answered fewer calls than were made")
-        outputs = (tensor for _, tensor in reply.tensors)
-        answered = zip(outputs, forms.forms, forms.held, strict=True)
-        return tuple(CallResult((output,), form, held=held) for output, form, held in answered)
+        return tuple(
+            CallResult((output,), form, held=held, kept=kept)
+            for output, form, held, kept in zip(*columns, strict=True)
+        )
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
         reply = self._ask("overwrite", label_by_position(inputs), device=self.device)

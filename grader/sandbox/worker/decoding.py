@@ -5,7 +5,9 @@ caches (`properties/call_form.py`) may be given any of the earlier ones, so that
 continued twice; one that keeps its own can only go on, or forget it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,21 +19,32 @@ from grader.sandbox.worker.batch import Tensors
 from grader.sandbox.worker.call_hooks import NO_CACHE, ContinuedResult
 from grader.sandbox.worker.calling import Refused, describe_result, extract_tensors, set_training
 from grader.sandbox.worker.held import count_held
+from grader.sandbox.worker.left_behind import iter_tensors
+
+
+@dataclass(frozen=True)
+class DecodedChunk:
+    """What one call gave, and if they were counted, how many numbers it took."""
+
+    form: str
+    output: Tensor
+    held: int
+    """the most that the call held at a time besides what it was given"""
+    kept: int
+    """those in the cache that it gave"""
 
 
 def decode(
     target: nn.Module, after: Sequence[int | None], given: Tensors, counted: bool
-) -> tuple[list[str], list[int], list[Tensor]]:
-    """Call a module for each chunk; return what kinds of results came, and the outputs.
-
-    Between the two is how many numbers each call held besides what it was given, if counted.
+) -> list[DecodedChunk]:
+    """Call a module for each chunk.
 
     Chunk `n` is the tensor named by its number. A tensor named by a number and a path is written
     there before the call.
     """
     set_training(target, False)
     caches: list[Any] = []
-    forms, numbers, outputs = [], [], []
+    decoded = []
     for number, earlier in enumerate(after):
         _write_weights(target, f"{number} ", given)
         cache = None if earlier is None else caches[earlier]
@@ -40,10 +53,22 @@ def decode(
             result = target(tokens, cache=cache)
         output = _extract_output(result)
         caches.append(result.cache)
-        numbers.append(held.most)
-        forms.append(describe_result(result.outputs))
-        outputs.append(output.clone())  # a later call may write over it
-    return forms, numbers, outputs
+        kept = count_kept(result.cache) if counted else 0
+        form = describe_result(result.outputs)
+        # A later call may write over the output.
+        decoded.append(DecodedChunk(form, output.clone(), held.most, kept))
+    return decoded
+
+
+def count_kept(cache: Any) -> int:
+    """Return how many numbers a cache holds; of what is expanded, or there twice, each once."""
+    room: dict[int, int] = {}
+    shown: Counter[int] = Counter()
+    for _, tensor in iter_tensors(cache, "", set()):
+        storage = tensor.untyped_storage()
+        room[storage._cdata] = storage.nbytes() // tensor.element_size()
+        shown[storage._cdata] += tensor.numel()
+    return sum(min(room[each], shown[each]) for each in room)
 
 
 def find_tensors(cache: Any) -> list[Tensor]:

@@ -263,8 +263,13 @@ class ObjectHost:
         """Call an object for chunks of sequences, each with the cache of the one before it."""
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         target = self.objects[meta["handle"]]
-        forms, held, outputs = decoding.decode(target, meta["after"], given, meta["counted"])
-        return {"forms": forms, "held": held}, label_by_position(make_sendable(t) for t in outputs)
+        decoded = decoding.decode(target, meta["after"], given, meta["counted"])
+        said = {
+            "forms": [each.form for each in decoded],
+            "held": [each.held for each in decoded],
+            "kept": [each.kept for each in decoded],
+        }
+        return said, label_by_position(make_sendable(each.output) for each in decoded)
 
     def overwrite_results(self, meta: Meta, tensors: Tensors) -> Reply:
         """Call an object, write over its results, and call it again."""

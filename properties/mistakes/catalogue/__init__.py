@@ -15,6 +15,7 @@ from properties.mistakes.catalogue.features import FEATURES
 from properties.mistakes.catalogue.gates import GATES
 from properties.mistakes.catalogue.gradients import GRADIENTS
 from properties.mistakes.catalogue.heads import HEADS
+from properties.mistakes.catalogue.latents import LATENTS
 from properties.mistakes.catalogue.layers import LAYERS
 from properties.mistakes.catalogue.mask import MASK
 from properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require
@@ -59,6 +60,7 @@ OF_A_SOFTMAX = frozenset(
 ALL = (
     *DETERMINISTIC,
     *OF_SOME_CONTRACTS,
+    *LATENTS,
     *ROTARY,
     *ALIBI,
     *LIMITED,
@@ -83,6 +85,7 @@ __all__ = [
     "FEATURES",
     "GATES",
     "GRADIENTS",
+    "LATENTS",
     "LIMITED",
     "LIMIT_UNASKED",
     "NORMS",

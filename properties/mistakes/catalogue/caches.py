@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from properties.families import decoding
+from properties.families import decoding, latents
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 
@@ -15,6 +15,7 @@ RESTING = (
     decoding.a_cache_can_be_continued_twice,
     decoding.sequences_keep_their_caches_apart,
     decoding.kept_keys_and_values_are_not_computed_again,
+    latents.kept_latents_and_turned_keys_are_not_computed_again,
 )
 """what continues sequences, and compares with the whole"""
 SOME = ", in some of the calls$"
@@ -172,6 +173,24 @@ CACHES: Sequence[StructuralMistake] = (
             "",
         ),
         (Symptom("^value:", (decoding.kept_keys_and_values_are_not_computed_again,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "latents_computed_again",
+            "Latents and turned keys of earlier tokens are computed again, from what the cache "
+            "holds.",
+            "",
+        ),
+        (Symptom("^value:", (latents.kept_latents_and_turned_keys_are_not_computed_again,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "keys_of_heads_cached",
+            "The cache holds at least as many numbers as the keys of all heads have: of each token "
+            "its latent and its turned key are enough.",
+            "",
+        ),
+        (Symptom("^value:", (latents.a_cache_holds_less_than_keys_of_all_heads,)),),
     ),
     StructuralMistake(
         define_mistake(

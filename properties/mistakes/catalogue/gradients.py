@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
-from properties.mistakes.steps import differential, features, gates, gradients, sinks
+from properties.mistakes.steps import differential, features, gates, gradients, latents, sinks
 from properties.mistakes.steps.numbers import change_after, change_returned
 
 CUT = "only detach"
@@ -66,6 +66,18 @@ GRADIENTS: Sequence[Mistake] = (
         CUT,
         needs=Capability.DIFFERENTIAL,
     ).simulated_by(subtract=differential.cut),
+    define_rare_mistake(
+        "latents_detached",
+        "No gradient flows to the layer that makes the latents: they are detached.",
+        CUT,
+        needs=Capability.LATENT,
+    ).simulated_by(project=latents.detach_latents),
+    define_rare_mistake(
+        "turned_keys_detached",
+        "No gradient flows to the layer of the turned keys: they are detached.",
+        CUT,
+        needs=Capability.LATENT,
+    ).simulated_by(append=latents.detach_turned),
     define_rare_mistake(
         "divisor_detached",
         "No gradient flows through the divisor: it is detached.",

@@ -28,7 +28,8 @@ class Mistake:
 
     name: str
     sentence: str
-    """in which {width} stands for what the scores are scaled by the root of"""
+    """in which {width} stands for what the scores are scaled by the root of, and {turned} for the
+    name of how many numbers of each query and key are turned"""
     code_matchers: tuple[CodeMatcher, ...]
     variants: tuple[StepOverrides, ...] = field(default=(), repr=False)
     """the faulty steps of each variant, the usual variant first"""
@@ -48,7 +49,10 @@ class Mistake:
         several = contract.has(Capability.HEADS)
         width = "a head's width" if several else "the queries' width"
         width = "half a head's width" if contract.has(Capability.DIFFERENTIAL) else width
-        return self.sentence.replace("{width}", width)
+        latent = contract.has(Capability.LATENT)
+        width = "a whole query's width" if latent else width
+        turned = "rope_dim" if latent else "head_dim"
+        return self.sentence.replace("{width}", width).replace("{turned}", turned)
 
     def applies_to(self, contract: Contract) -> bool:
         """Whether it can be made under a contract."""

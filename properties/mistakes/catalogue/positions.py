@@ -40,7 +40,7 @@ ROTARY: Sequence[Mistake] = (
     ).simulated_by(place=placed(-1, -1)),
     define_mistake(
         "neighbours_turned_together",
-        "Neighbouring coordinates 2i and 2i + 1 are turned together, not i and i + head_dim/2.",
+        "Neighbouring coordinates 2i and 2i + 1 are turned together, not i and i + {turned}/2.",
     ).simulated_by(
         {"place": placed(turn=positions.turn_neighbours)},
         {"place": placed(-1, -1, turn=positions.turn_neighbours)},
@@ -55,23 +55,23 @@ ROTARY: Sequence[Mistake] = (
     ),
     define_mistake(
         "exponent_without_factor_two",
-        "The exponent of the angles lacks a factor of 2: pair i turns by base^(-i/head_dim).",
-    ).simulated_by(place=placed(angles=angles_of(lambda s, i: i / s.inputs.head_dim))),
+        "The exponent of the angles lacks a factor of 2: pair i turns by base^(-i/{turned}).",
+    ).simulated_by(place=placed(angles=angles_of(lambda s, i: i / (2 * len(i))))),
     define_mistake(
         "exponent_with_factor_four",
-        "The exponent of the angles is doubled: pair i turns by base^(-4i/head_dim).",
-    ).simulated_by(place=placed(angles=angles_of(lambda s, i: 4 * i / s.inputs.head_dim))),
+        "The exponent of the angles is doubled: pair i turns by base^(-4i/{turned}).",
+    ).simulated_by(place=placed(angles=angles_of(lambda s, i: 2 * i / len(i)))),
     define_mistake(
         "exponent_positive",
-        "The exponent of the angles lacks its minus sign: pair i turns by base^(2i/head_dim).",
-    ).simulated_by(place=placed(angles=angles_of(lambda s, i: -2 * i / s.inputs.head_dim))),
+        "The exponent of the angles lacks its minus sign: pair i turns by base^(2i/{turned}).",
+    ).simulated_by(place=placed(angles=angles_of(lambda s, i: -i / len(i)))),
     define_mistake(
         "pairs_counted_from_one",
         "The pairs are counted from 1 in the exponent of the angles, not from 0.",
-    ).simulated_by(place=placed(angles=angles_of(lambda s, i: 2 * (i + 1) / s.inputs.head_dim))),
+    ).simulated_by(place=placed(angles=angles_of(lambda s, i: (i + 1) / len(i)))),
     define_mistake(
         "exponent_of_all_heads",
-        "The exponent of the angles is divided by the width of all heads, not by head_dim.",
+        "The exponent of the angles is divided by the width of all heads, not by {turned}.",
         "range | last sine",
         needs=Capability.HEADS,
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: 2 * i / s.inputs.d_out))),
@@ -93,6 +93,7 @@ ROTARY: Sequence[Mistake] = (
         "Queries and keys are turned as wide as all heads together; each head has its own pairs.",
         "last sine | range",
         needs=Capability.HEADS,
+        unless=Capability.LATENT,
     ).simulated_by(
         {"place": positions.placed_before_split(positions.turn_halves)},
         {"place": positions.placed_before_split(positions.turn_neighbours)},

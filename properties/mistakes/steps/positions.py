@@ -82,12 +82,7 @@ def angles_of(
 
 
 def right_exponent(s: PipelineState, pair: Tensor) -> Tensor:
-    return 2 * pair / _count_turned(s)
-
-
-def _count_turned(s: PipelineState) -> int:
-    """Return how many columns of each head are to be turned."""
-    return round(s.inputs.head_dim * s.inputs.variant.share)
+    return pair / len(pair)  # 2i/d of d columns that are turned
 
 
 right_angles = angles_of(right_exponent)
@@ -106,31 +101,52 @@ def placed(
     Raises RuntimeError for an odd width.
     """
 
-    def turn_part(s: PipelineState, t: Tensor, times: float) -> Tensor:
-        own, rest = t[..., : _count_turned(s)], t[..., _count_turned(s) :]
-        turned = turn(own, times * angles(s, own))
-        return torch.cat([turned, rest], dim=-1) if rest.numel() else turned
+    def scaled(times: float) -> Angles:
+        return lambda s, t: times * angles(s, t)
 
     def place(s: PipelineState) -> QKVTensors:
         q, k, v = (
-            turn_part(s, t, times) if times else t
-            for t, times in zip(s.normed, (query, key, value), strict=True)
+            turn_part(s, t, turn, scaled(times)) if times else t
+            for t, times in zip(s.appended, (query, key, value), strict=True)
         )
         return q, k, v
 
     return place
 
 
+def turn_part(s: PipelineState, t: Tensor, turn: Turn, angles: Angles) -> Tensor:
+    """Turn what of queries, keys or values is to be turned, and leave the rest."""
+    start, stop = _find_turned(s, t)
+    own = t[..., start:stop]
+    turned = turn(own, angles(s, own))
+    rest = t[..., :start], t[..., stop:]
+    return torch.cat([rest[0], turned, rest[1]], dim=-1) if stop - start < t.shape[-1] else turned
+
+
+def _find_turned(s: PipelineState, t: Tensor) -> tuple[int, int]:
+    """Return where the columns begin and end that are turned of queries, keys or values.
+
+    Values have nothing beside heads: with latents those who turn them turn all pairs of them.
+    """
+    width, count = t.shape[-1], s.inputs.variant.count_turned(s.appended[0])
+    if not s.inputs.variant.beside:
+        return 0, count
+    return (width - count, width) if width == s.inputs.width else (0, width - width % 2)
+
+
 def placed_apart(query: float, key: float) -> Callable[[PipelineState], QKVTensors]:
     """Count queries from one position and keys from another."""
 
-    def later(by: float, s: PipelineState, t: Tensor) -> Tensor:
-        angles = right_angles(s, t)
-        return angles + by * right_angles(s, t.new_zeros(2, t.shape[-1]))[1]
+    def later(by: float) -> Angles:
+        def compute(s: PipelineState, t: Tensor) -> Tensor:
+            return right_angles(s, t) + by * right_angles(s, t.new_zeros(2, t.shape[-1]))[1]
+
+        return compute
 
     def place(s: PipelineState) -> QKVTensors:
-        q, k, v = s.normed
-        return turn_halves(q, later(query, s, q)), turn_halves(k, later(key, s, k)), v
+        q, k, v = s.appended
+        asked, found = (turn_part(s, t, turn_halves, later(by)) for t, by in ((q, query), (k, key)))
+        return asked, found, v
 
     return place
 
@@ -140,9 +156,9 @@ def placed_before_split(turn: Turn) -> Callable[[PipelineState], QKVTensors]:
     angles = angles_of(lambda s, pair: 2 * pair / s.inputs.d_out)
 
     def place(s: PipelineState) -> QKVTensors:
-        wide = [merge_heads(t) for t in s.normed[:2]]
+        wide = [merge_heads(t) for t in s.appended[:2]]
         q, k = (split_heads(turn(t, angles(s, t)), s.inputs.heads) for t in wide)
-        return q, k, s.normed[2]
+        return q, k, s.appended[2]
 
     return place
 

@@ -29,7 +29,9 @@ SUMMED = restate(BY_SLUG["online_softmax"].contract)
 GATED = restate(BY_SLUG["gated_attention"].contract)
 HALVED = restate(BY_SLUG["differential_attention"].contract)
 SHARED_OUT = restate(BY_SLUG["linear_attention"].contract)
+LATENT = restate(BY_SLUG["latent_attention"].contract)
 NEEDED = {
+    Capability.LATENT: LATENT,
     Capability.SINKS: SINKS,
     Capability.GATED: GATED,
     Capability.DIFFERENTIAL: HALVED,

@@ -1,0 +1,48 @@
+"""Style: one head after the other, each with its rows of the weights."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class LatentAttention(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, d_latent, rope_dim):
+        super().__init__()
+        assert d_out % num_heads == 0, "num_heads must divide d_out"
+        self.num_heads, self.rope_dim = num_heads, rope_dim
+        self.head_dim = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=False)
+        self.W_query_rope = nn.Linear(d_in, num_heads * rope_dim, bias=False)
+        self.W_down = nn.Linear(d_in, d_latent, bias=False)
+        self.W_up_key = nn.Linear(d_latent, d_out, bias=False)
+        self.W_up_value = nn.Linear(d_latent, d_out, bias=False)
+        self.W_key_rope = nn.Linear(d_in, rope_dim, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def turn(self, t, start):
+        dtype = torch.promote_types(t.dtype, torch.float32)
+        half = self.rope_dim // 2
+        speed = 10_000.0 ** (-torch.arange(half, dtype=dtype, device=t.device) / half)
+        position = torch.arange(start, start + t.shape[-2], dtype=dtype, device=t.device)
+        angle = torch.outer(position, speed)
+        cos, sin = angle.cos().to(t.dtype), angle.sin().to(t.dtype)
+        a, b = t[..., :half], t[..., half:]
+        return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+    def forward(self, x, cache=None):
+        past = 0 if cache is None else cache[0].shape[1]
+        c, r = self.W_down(x), self.turn(self.W_key_rope(x), past)
+        if cache is not None:
+            c, r = torch.cat([cache[0], c], 1), torch.cat([cache[1], r], 1)
+        t, n = x.shape[1], c.shape[1]
+        future = torch.ones(t, n, dtype=torch.bool, device=x.device).triu(n - t + 1)
+        contexts = []
+        for head in range(self.num_heads):
+            own = slice(head * self.head_dim, (head + 1) * self.head_dim)
+            turned = slice(head * self.rope_dim, (head + 1) * self.rope_dim)
+            q = F.linear(x, self.W_query.weight[own])
+            q_rope = self.turn(F.linear(x, self.W_query_rope.weight[turned]), past)
+            k, v = (F.linear(c, w.weight[own]) for w in (self.W_up_key, self.W_up_value))
+            scores = (q @ k.mT + q_rope @ r.mT) / (self.head_dim + self.rope_dim) ** 0.5
+            contexts.append(scores.masked_fill(future, float("-inf")).softmax(-1) @ v)
+        return self.out_proj(torch.cat(contexts, dim=-1)), (c, r)

@@ -1,0 +1,73 @@
+"""Latent attention: keys and values of all heads are made of a few numbers of each token.
+
+Those alone are kept, and a key that all heads have in common and that is turned by its place: what
+a cache holds does not grow with the number of heads.
+
+Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 (arXiv:2405.04434).
+"""
+
+from properties.cases.case_tensors import make_tokens
+from properties.cases.case_transforms import with_values
+from properties.contract import Capability
+from properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from properties.families.decoding import (
+    SOME_TOKENS,
+    assert_kept,
+    one_token_at_a_time_gives_the_same_output,
+    several_tokens_at_a_time_give_the_same_output,
+)
+from properties.families.values import it_equals_the_equation
+from properties.harness.harness import LiveContext
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import Chunk
+from properties.violation import Violation, ViolationKind
+
+cache = PropertyFamily(PropertyGroup.CACHE, FORM)
+C = Capability
+TOKENS = 256
+"""so many that what else a cache may hold is little beside them"""
+MANY_HEADS = with_values(
+    batch=1, tokens=TOKENS, context_length=TOKENS, d_in=2, heads=16, head_dim=2, d_latent=2,
+    rope_dim=2, dtype="float64",
+)  # fmt: skip
+"""keys of all heads have eight times as many numbers as what is to be kept"""
+
+
+@cache(
+    C.LATENT,
+    C.CACHE,
+    on=SOME_TOKENS,
+    after=(
+        one_token_at_a_time_gives_the_same_output,
+        the_weights_are_registered_and_trainable,
+        it_equals_the_equation,
+    ),
+    limit=2,
+    dtypes=("float64",),
+    hint="what does the cache hold: latents and turned keys, or the tokens?",
+    essential=True,
+)
+def kept_latents_and_turned_keys_are_not_computed_again(context: LiveContext) -> None:
+    """Latents and turned keys of earlier tokens stay as they were, whatever their layers become."""
+    assert_kept(context, "W_down", "W_kr")
+
+
+@cache(
+    C.LATENT,
+    C.HANDED_CACHE,
+    C.WIDTHS,
+    on=MANY_HEADS,
+    after=(it_equals_the_equation, several_tokens_at_a_time_give_the_same_output),
+    limit=1,
+    dtypes=("float64",),
+    essential=True,
+    hint="what of a token do the keys and values of all heads come from?",
+)
+def a_cache_holds_less_than_keys_of_all_heads(context: LiveContext) -> None:
+    """A cache holds of each token its latent and its turned key, not keys and values of heads."""
+    x, allowed = make_tokens(context.case, context.contract), TOKENS * context.case.d_out
+    chunks = [Chunk(x[:, :1], None), Chunk(x[:, 1:], 0)]
+    kept = context.adapter.decode(chunks, counted=True)[-1].kept
+    if kept >= allowed:
+        what = f"a cache of {TOKENS} tokens"
+        raise Violation(ViolationKind.VALUE, f"fewer than {allowed} numbers", f"{kept}", what)

@@ -1,0 +1,200 @@
+"""Faulty steps: latents, what is made of them, and the parts that are turned beside heads."""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, linear, split_heads
+from properties.mistakes.steps.positions import angles_of, right_angles, turn_halves
+from reference.multi_head import append_beside, project_beside
+
+Change = Callable[[Tensor], Tensor]
+
+
+def get_latents(s: PipelineState) -> tuple[Tensor, Tensor]:
+    """Return what keys and values are made of."""
+    if s.p.W_down is None:
+        raise ValueError("there are no latents")
+    return linear(s.seen[1], s.p.W_down), linear(s.seen[2], s.p.W_down)
+
+
+def with_latents(key: Change, value: Change) -> Callable[[PipelineState], QKVTensors]:
+    """Make keys and values of other latents."""
+
+    def project(s: PipelineState) -> QKVTensors:
+        of_keys, of_values = get_latents(s)
+        keys = linear(key(of_keys), s.p.W_k, s.p.b_k)
+        return linear(s.x, s.p.W_q, s.p.b_q), keys, linear(value(of_values), s.p.W_v, s.p.b_v)
+
+    return project
+
+
+def normed(epsilon: float | None) -> Change:
+    """Divide latents by their root mean square."""
+    return lambda t: F.rms_norm(t, (t.shape[-1],), eps=epsilon)
+
+
+def layer_normed(t: Tensor) -> Tensor:
+    return F.layer_norm(t, (t.shape[-1],))
+
+
+# ------------------------------------------------------------------------------- parts of a head
+
+
+def cut_parts(s: PipelineState, t: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what of queries or keys is a head's own, and what stands beside it."""
+    own = s.inputs.head_dim
+    if not s.inputs.variant.beside:
+        raise ValueError("nothing stands beside heads")
+    return t[..., :own], t[..., own:]
+
+
+def matched(own: float, beside: float) -> Callable[[PipelineState], Tensor]:
+    """Let each part of queries and keys count so many times in their products."""
+
+    def match(s: PipelineState) -> Tensor:
+        (q, q_turned), (k, k_turned) = cut_parts(s, s.query), cut_parts(s, s.key)
+        return own * (q @ k.mT) + beside * (q_turned @ k_turned.mT)
+
+    return match
+
+
+def matched_with_turned_keys_first(s: PipelineState) -> Tensor:
+    """Compare queries whose turned part comes last with keys whose turned part comes first."""
+    return s.query @ put_turned_first(s, s.key).mT
+
+
+def matched_with_turned_queries_first(s: PipelineState) -> Tensor:
+    return put_turned_first(s, s.query) @ s.key.mT
+
+
+def put_turned_first(s: PipelineState, t: Tensor) -> Tensor:
+    own, turned = cut_parts(s, t)
+    return torch.cat([turned, own], dim=-1)
+
+
+def scaled_apart(s: PipelineState) -> Tensor:
+    """Divide the products of each part by the root of its own width."""
+    (q, q_turned), (k, k_turned) = cut_parts(s, s.query), cut_parts(s, s.key)
+    own, beside = math.sqrt(q.shape[-1]), math.sqrt(q_turned.shape[-1])
+    return q @ k.mT / own + q_turned @ k_turned.mT / beside
+
+
+def turned_instead(own: bool, beside: bool) -> Callable[[PipelineState], QKVTensors]:
+    """Turn heads' own queries and keys, too, or in the place of what stands beside them."""
+
+    def turn(s: PipelineState, t: Tensor) -> Tensor:
+        parts = zip(cut_parts(s, t), (own, beside), strict=True)
+        return torch.cat([turn_whole(s, part) if how else part for part, how in parts], dim=-1)
+
+    return lambda s: (turn(s, s.appended[0]), turn(s, s.appended[1]), s.appended[2])
+
+
+def turn_whole(s: PipelineState, t: Tensor) -> Tensor:
+    """Turn all columns; of an odd number of them the last has no pair."""
+    own = t[..., : t.shape[-1] // 2 * 2]
+    return torch.cat([turn_halves(own, right_angles(s, own)), t[..., own.shape[-1] :]], dim=-1)
+
+
+def turned_as_one(s: PipelineState) -> QKVTensors:
+    """Turn both parts of queries and keys as if they were one head."""
+    query, key, value = s.appended
+    return turn_whole(s, query), turn_whole(s, key), value
+
+
+# ------------------------------------------------------------------------------- beside the heads
+
+
+def get_beside(s: PipelineState) -> tuple[Tensor, Tensor]:
+    """Return what is to be turned of the queries of all heads, side by side, and of keys."""
+    found = project_beside(s.seen[0], s.p, s.seen[1])
+    if found is None:
+        raise ValueError("nothing stands beside heads")
+    return found
+
+
+def appended_as(query: Callable[[Tensor, int], Tensor]) -> Callable[[PipelineState], QKVTensors]:
+    """Give heads other parts of the turned queries: (batch, heads, tokens, rope_dim)."""
+
+    def append(s: PipelineState) -> QKVTensors:
+        asked, shared = get_beside(s)
+        own = query(asked, s.inputs.heads)
+        shared = shared.unsqueeze(1).expand(-1, own.shape[1], -1, -1)
+        query_, key, value = s.normed
+        return torch.cat([query_, own], dim=-1), torch.cat([key, shared], dim=-1), value
+
+    return append
+
+
+def in_turn(t: Tensor, heads: int) -> Tensor:
+    """Give neighbouring columns to different heads."""
+    parts: Tensor = t.unflatten(-1, (-1, heads))
+    return parts.permute(0, 3, 1, 2)
+
+
+def reshaped_alone(t: Tensor, heads: int) -> Tensor:
+    """Make an axis for heads before the tokens, without a transpose."""
+    return t.reshape(t.shape[0], heads, t.shape[1], -1)
+
+
+def all_of_head(number: int) -> Callable[[Tensor, int], Tensor]:
+    """Give all heads the part of one of them."""
+
+    def choose(t: Tensor, heads: int) -> Tensor:
+        own = split_heads(t, heads)
+        return own[:, number].unsqueeze(1).expand_as(own)
+
+    return choose
+
+
+def mean_of_heads(t: Tensor, heads: int) -> Tensor:
+    own = split_heads(t, heads)
+    return own.mean(1, keepdim=True).expand_as(own)
+
+
+def turned_key_of_first_head(s: PipelineState) -> QKVTensors:
+    """Let no head but the first see the key that is to be the same for all."""
+    query, key, value = CORRECT.place(s)
+    own, turned = cut_parts(s, key)
+    alone = torch.cat([turned[:, :1], torch.zeros_like(turned[:, 1:])], dim=1)
+    return query, torch.cat([own, alone], dim=-1), value
+
+
+def turned_by_heads(query: bool, key: bool) -> Callable[[PipelineState], QKVTensors]:
+    """Take the number of the head for the position."""
+
+    def turn(s: PipelineState, t: Tensor) -> Tensor:
+        own, beside = cut_parts(s, t)
+        turned = turn_halves(beside.transpose(1, 2), right_angles(s, beside.transpose(1, 2)))
+        return torch.cat([own, turned.transpose(1, 2)], dim=-1)
+
+    def place(s: PipelineState) -> QKVTensors:
+        right = CORRECT.place(s)
+        asked = turn(s, s.appended[0]) if query else right[0]
+        return asked, turn(s, s.appended[1]) if key else right[1], right[2]
+
+    return place
+
+
+def queries_turned_before_split(s: PipelineState) -> QKVTensors:
+    """Turn what stands beside the queries of all heads as if it were one head's."""
+    asked, shared = get_beside(s)
+    wide = turn_halves(asked, angles_of(lambda s, pair: pair / len(pair))(s, asked))
+    turned = wide, turn_halves(shared, right_angles(s, shared))
+    query, key, value = s.normed
+    return *append_beside(query, key, turned), value
+
+
+def detach_latents(s: PipelineState) -> QKVTensors:
+    """Let no gradient through to the layer that makes latents."""
+    return with_latents(Tensor.detach, Tensor.detach)(s)
+
+
+def detach_turned(s: PipelineState) -> QKVTensors:
+    """Let no gradient through to the layer of turned keys."""
+    asked, shared = get_beside(s)
+    query, key, value = s.normed
+    return *append_beside(query, key, (asked, shared.detach())), value

@@ -1,0 +1,46 @@
+"""What a case leaves open, chosen for it: sizes that few contracts have, and what they limit."""
+
+from collections.abc import Collection
+
+from properties.capability import Capability
+from properties.case import Case
+from properties.size_rules import SizeRules
+
+USUAL_SOFTCAP = 2.0
+"""of a case that says none: small enough for usual scores to come near it"""
+USUAL_ROPE_DIM = 4
+"""of a case that says none: two pairs, which turn by different angles"""
+
+
+def choose_open_sizes(
+    capabilities: Collection[Capability], rules: SizeRules | None, case: Case
+) -> dict[str, object]:
+    """Return the sizes and limits that a contract with these capabilities gives a case."""
+    changes: dict[str, object] = {}
+    half = (min(case.tokens, case.context_length) + 1) // 2
+    if Capability.GROUPED in capabilities:
+        changes["group"] = _choose_group(case.heads, case.group)
+    if Capability.WINDOW in capabilities:
+        changes["window"] = case.window or half
+    if Capability.SOFTCAP in capabilities:
+        changes["softcap"] = case.softcap or USUAL_SOFTCAP
+    if Capability.LATENT in capabilities:
+        changes |= _choose_latents(rules or SizeRules(), case)
+    if Capability.BLOCKED in capabilities:
+        changes["block"] = case.block or half
+    return changes
+
+
+def _choose_latents(rules: SizeRules, case: Case) -> dict[str, int]:
+    """Return the width of latents, and an even number of columns that are turned."""
+    turned = case.rope_dim + case.rope_dim % 2 or USUAL_ROPE_DIM
+    latent = rules.fit_size("d_latent", case.d_latent or case.d_out // 2 + 1)
+    return {"d_latent": latent, "rope_dim": turned}
+
+
+def _choose_group(heads: int, asked: int) -> int:
+    """Return the nearest size of a group that divides the heads; a small one if none is asked."""
+    divisors = [size for size in range(1, heads + 1) if heads % size == 0]
+    if not asked:
+        return divisors[min(1, len(divisors) - 1)]
+    return max(size for size in divisors if size <= asked)
