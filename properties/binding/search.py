@@ -118,7 +118,8 @@ class BindingSearch:
         yield from self._iter_among(iter_suggested, self._attempts)
         yield from self._iter_among(iter_unshared, ())
         yield from self._iter_among(iter_suggested, self._attempts, WIDE)
-        yield from self._iter_among(iter_suggested, self._attempts, FULL)
+        if not self.answered:
+            yield from self._iter_among(iter_suggested, self._attempts, FULL)
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:
