@@ -8,7 +8,7 @@ Names, arguments and call forms differ from class to class and mean nothing here
 those of its own, and its contract is the submission's in these terms (`restate`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,14 @@ from properties.call_form import USUAL, CacheConvention, CallForm
 from properties.case import Case
 from properties.contract import Argument, Capability, Contract, Entry, Returns
 from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
-from properties.mistakes.pipeline import CORRECT, Dropping, StepOverrides, run_pipeline
+from properties.mistakes.pipeline import (
+    CORRECT,
+    AttentionInputs,
+    Dropping,
+    Pipeline,
+    StepOverrides,
+    run_pipeline,
+)
 from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
 from properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from properties.mistakes.steps.dropout import on_weights
@@ -52,14 +59,18 @@ class Computation:
     """how many random numbers a call leaves out, so that dropout draws others"""
     wrapper: CallWrapper = call_plainly
     """what a call does besides"""
+    backward: Pipelines = ()
+    """whose gradients it has, if they are not those of what it computes"""
 
     def draw_several(self) -> "tuple[Computation, ...]":
         """Return it with other random numbers, too, if it is wrong in what dropout does.
 
-        Whether that shows on a small case is chance, and no submission draws as ours does.
+        Whether that shows on a small case is chance, and no submission draws as ours does. A
+        backward that is written by hand may have the same mistake, or be right.
         """
         draws = 1 if self.dropping is on_weights else DRAWS
-        return tuple(replace(self, skipped=number) for number in range(draws))
+        drawn = tuple(replace(self, skipped=number) for number in range(draws))
+        return (*drawn, replace(self, backward=())) if self.backward else drawn
 
 
 def list_computations(
@@ -72,7 +83,13 @@ def list_computations(
     ways = next((each.ways for each in diagnosed if each.ways), ())
     if ways:
         wrappers = (call_plainly, *(w for each in diagnosed for w in each.mistake.wrappers))
-        return tuple(Computation(way, wrapper=wrapper) for wrapper in wrappers for way in ways)
+        apart = contract.has(Capability.RECOMPUTED)
+        backward = make_correct_computation(contract).pipelines if apart else ()
+        return tuple(
+            Computation(way, wrapper=wrapper, backward=backward)
+            for wrapper in wrappers
+            for way in ways
+        )
     rate = None if contract.has(Capability.DROPOUT) else RATE
     droppings = [dropping for each in diagnosed for dropping in each.mistake.droppings]
     return tuple(Computation((CORRECT,), dropping, rate) for dropping in droppings)
@@ -202,13 +219,25 @@ class FaultyAttention(nn.Module):
         torch.rand(how.skipped)
         right = (each.override(overrides) for each in how.pipelines)
         pipelines = (how.dropping(each, rate, self.training) for each in right)
-        return tuple(t for each in pipelines for t in run_pipeline(each, inputs).answer)
+        answer = _run(pipelines, inputs)
+        if not how.backward:
+            return answer
+        return tuple(map(_replace_gradient, answer, _run(how.backward, inputs)))
 
     def _list_visible(
         self, x: Tensor, mask: Tensor | None, others: Sequence[Tensor]
     ) -> Tensor | None:
         keys = others[0].shape[-2] if others else None
         return find_visible(self.contract, self.case, x.shape[-2], mask, x.device, keys)
+
+
+def _run(pipelines: Iterable[Pipeline], inputs: AttentionInputs) -> tuple[Tensor, ...]:
+    return tuple(t for each in pipelines for t in run_pipeline(each, inputs).answer)
+
+
+def _replace_gradient(tensor: Tensor, other: Tensor) -> Tensor:
+    """Return a tensor with the gradient of another one."""
+    return tensor.detach() + (other - other.detach())
 
 
 def _make_case(contract: Contract, values: Sequence[Any], named: Mapping[str, Any]) -> Case:
