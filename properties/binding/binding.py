@@ -8,6 +8,8 @@ from properties.binding.by_name import match_by_name
 from properties.binding.hypotheses import NARROW, OTHER
 from properties.binding.search import BindingSearch, Match
 from properties.binding.signature import Signature
+from properties.binding.vocabulary import guess_quantity
+from properties.case import Case
 from properties.contract import Contract
 from properties.mistakes.mistake_table import Mistakes
 from properties.subject import Subject
@@ -78,20 +80,32 @@ def _find_certain(search: BindingSearch) -> Match | None:
     named: Match | None = None
     for match in search.iter_matches():
         if match.mistakes or match.inexact:
+            if named is None and match.guessed and (match.inexact or _makes_up_a_rate(match)):
+                continue  # what was passed for an unknown argument may be what is wrong
             return named or match
         bench = Bench(search.subject, search.signature, match, Settled(match.contract))
-        if all(_holds_at(replace(bench, sized=case)) for case in (OTHER, NARROW)):
+        if all(_holds_at(bench, case) for case in (OTHER, NARROW)):
             return match
         named = named or (None if match.guessed else match)
     return named
 
 
-def _holds_at(bench: Bench) -> bool:
-    """Whether a class is exact at other sizes, and a rate of dropout of 0 lets it be trained.
+def _makes_up_a_rate(match: Match) -> bool:
+    """Whether an argument is taken for a rate of dropout that is not called one."""
+    rates = (a.name for a in match.contract.arguments if a.quantity == "dropout")
+    return match.guessed and any(guess_quantity(name) != "dropout" for name in rates)
 
-    What it hides is asked, not what it is meant to hide. A number of something that was taken for
-    a rate shows in training alone.
+
+def _holds_at(bench: Bench, case: Case) -> bool:
+    """Whether a class is exact at other sizes, and can be trained.
+
+    What it hides is asked, not what it is meant to hide. A size that was taken for a rate shows in
+    training alone. What was taken for a rate has to act as one: in training, and then only.
     """
-    form = replace(bench.contract.call_form, places=())
-    exact = is_close(bench.call(form, bench.x), bench.compute().output, bench.match.place)
-    return exact and bool(bench.call(form, bench.x, training=True))
+    made_up = _makes_up_a_rate(bench.match)
+    bench = replace(bench, sized=replace(case, dropout=0.5 if made_up else 0.0))
+    form, place = replace(bench.contract.call_form, places=()), bench.match.place
+    wanted = bench.compute().output
+    trained = bench.call(form, bench.x, training=True)
+    acts = not made_up or not is_close(trained, wanted, place)
+    return is_close(bench.call(form, bench.x), wanted, place) and bool(trained) and acts

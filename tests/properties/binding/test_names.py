@@ -7,7 +7,8 @@ import pytest
 
 from exercises import BY_SLUG
 from exercises.answers import Answer, list_answers
-from tests.properties.binding.strangers import CAUSAL, SEPARATE, make, must_bind
+from properties.binding.binding import NotBound
+from tests.properties.binding.strangers import CAUSAL, SEPARATE, bind_source, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -87,3 +88,20 @@ def test_defaults_that_are_the_sizes_found_are_these_sizes() -> None:
 def test_a_default_that_is_no_size_is_left() -> None:
     contract = must_bind(make(takes="dim, heads, chunk=48")).contract
     assert [a.name for a in contract.arguments] == ["dim", "heads"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"scores": "s = q @ k.mT / q.shape[-1] ** 0.5 / self.blorp"},
+        {"scores": "s = q @ k.mT * self.blorp"},
+        {"result": "(1 - self.blorp) * o + self.blorp * x"},
+        {"weights": "w = (w - self.blorp).clamp_min(0)"},
+        {"mask": "s = self.blorp * (s / self.blorp).tanh()"},
+    ],
+    ids=["temperature", "factor", "mixture", "threshold", "limit"],
+)
+def test_a_number_of_another_kind_is_no_mistake_of_its_author(parts: dict[str, str]) -> None:
+    """What is passed for it may be what looks wrong, so such a class is not recognised."""
+    source = make(takes="dim, heads, blorp", init=f"self.blorp = blorp\n{SEPARATE}", **parts)
+    assert isinstance(bind_source(source), NotBound)
