@@ -48,14 +48,14 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
         return NotBound(tuple(dict.fromkeys(search.failures))[-3:])
     said = _name_defaults(signature, match)
     free = None if said == signature else _find_certain(BindingSearch(subject, said))
-    if free is not None and not (free.mistakes or free.inexact):
+    if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):
         signature, match = said, free
     settled = settling.settle(subject, signature, match)
     return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks)
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:
-    """Return the signature with the sizes said that were found, and are defaults of arguments.
+    """Return the signature with what arguments are whose defaults are sizes that were found.
 
     So `Attention(a=512, b=8)` is judged at other sizes than 512 and 8.
     """

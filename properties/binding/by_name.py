@@ -2,7 +2,8 @@
 
 That is only done where the class breaks a law of every attention: it raises, an output depends on
 other sequences, two calls differ, or the weights of a token do not sum to one. What breaks none may
-be an attention of another kind, and is not accused of being a wrong one of this.
+be an attention of another kind, and is not accused of being a wrong one of this. What is right for
+one sequence alone is judged as that: some that are not meant for a batch give an answer to one.
 """
 
 import re
@@ -11,13 +12,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from properties.binding.bench import is_right_at
 from properties.binding.building import Built, build_all, construct
 from properties.binding.calls import iter_call_forms
 from properties.binding.constructors import Constructor, is_option, iter_suggested
-from properties.binding.hypotheses import OTHER, WIDE, make_contract
+from properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
 from properties.binding.intent import expects_causality
 from properties.binding.layouts import iter_named_layouts, list_stored
 from properties.binding.search import BindingSearch, Match
+from properties.call_form import CallForm
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal, make_parameters
 from properties.contract import CONSTANT, Capability, Contract
@@ -47,24 +50,34 @@ def match_by_name(search: BindingSearch) -> Match | None:
             continue
         for sizes in search.iter_sizes_of(built):
             for mappings in iter_named_layouts(built.tensors, sizes.case):
-                if not _covers(mappings, built, sizes.case):
-                    continue
-                module = construct(subject, signature.name, built)
-                contract = make_contract(
-                    signature.name,
-                    built.constructor,
-                    form,
-                    mappings,
-                    sizes,
-                    causal=expects_causality(signature, module, built.tensors),
-                )
-                if any(TABLE.search(path) for path in built.tensors):
-                    contract = contract.with_sizes(parse_sizes("head_dim=even"))
-                cases = (contract.fit(case) for case in (sizes.case, OTHER, WIDE))
-                if all(_breaks_a_law(subject, contract, case) for case in cases):
-                    return Match(contract, sizes, inexact=True)
-                return None
+                if _covers(mappings, built, sizes.case):
+                    return _judge(search, built, form, mappings, sizes)
     return None
+
+
+def _judge(
+    search: BindingSearch,
+    built: Built,
+    form: CallForm,
+    mappings: tuple[ParameterMapping, ...],
+    sizes: Sizes,
+) -> Match | None:
+    """Return what names suggest if it is right without a batch, or breaks a law of attention."""
+    name, subject = search.signature.name, search.subject
+    module = construct(subject, name, built)
+    causal = expects_causality(search.signature, module, built.tensors)
+    for hides in (causal, not causal):
+        alone = make_contract(
+            name, built.constructor, form, mappings, sizes, causal=hides, batched=False
+        )
+        if all(is_right_at(subject, alone, alone.fit(case)) for case in (sizes.case, OTHER)):
+            return Match(alone, sizes)
+    contract = make_contract(name, built.constructor, form, mappings, sizes, causal=causal)
+    if any(TABLE.search(path) for path in built.tensors):
+        contract = contract.with_sizes(parse_sizes("head_dim=even"))
+    cases = (contract.fit(case) for case in (sizes.case, OTHER, WIDE))
+    broken = all(_breaks_a_law(subject, contract, case) for case in cases)
+    return Match(contract, sizes, inexact=True) if broken else None
 
 
 def _knows_arguments(constructor: Constructor) -> bool:

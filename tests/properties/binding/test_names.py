@@ -7,7 +7,7 @@ import pytest
 
 from exercises import BY_SLUG
 from exercises.answers import Answer, list_answers
-from properties.binding.binding import NotBound
+from properties.binding.binding import Binding, NotBound
 from tests.properties.binding.strangers import CAUSAL, SEPARATE, bind_source, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -83,6 +83,13 @@ def test_defaults_that_are_the_sizes_found_are_these_sizes() -> None:
     contract = must_bind(make(takes="blorp=96, zib=6", init=init)).contract
     assert {a.name: a.quantity for a in contract.arguments} == {"blorp": "d_out", "zib": "heads"}
     assert contract.sizes is None and contract.square
+
+
+def test_defaults_are_sizes_beside_a_mistake_too() -> None:
+    init = f"self.heads, dim = zib, blorp\n{SEPARATE}"
+    found = bind_source(make(takes="blorp=96, zib=6", init=init, scores="s = q @ k.mT"))
+    assert isinstance(found, Binding) and found.contract.sizes is None
+    assert [mistake.name for mistake in found.mistakes] == ["no_scale"]
 
 
 def test_a_default_that_is_no_size_is_left() -> None:

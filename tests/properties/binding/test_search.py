@@ -57,6 +57,23 @@ def test_what_answers_nothing_is_not_found_and_breaks_nothing(parts: dict[str, s
     assert find_first(make(**parts)) is None
 
 
+def test_what_is_right_for_one_sequence_alone_is_bound_as_that() -> None:
+    """Its loop over queries takes a batch, too, and gives another shape of answer then."""
+    rows = "w = torch.stack([(k * each).sum(-1).softmax(-1) for each in q]) / 1"
+    init = "self.W_q, self.W_k, self.W_v = (nn.Linear(dim, dim) for _ in range(3))"
+    source = make(
+        takes="dim",
+        init=init,
+        project="q, k, v = self.W_q(x) / x.shape[-1] ** 0.5, self.W_k(x), self.W_v(x)",
+        scores="s = q",
+        weights=rows,
+        out="o = w @ v",
+    )
+    found = bind(*open_class(source, "Own"))
+    assert isinstance(found, Binding) and (found.mistakes, found.inexact) == ((), False)
+    assert not found.contract.has(Capability.BATCH)
+
+
 def test_a_process_that_is_gone_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     subject, signature = open_class(make(), "Own")
 
