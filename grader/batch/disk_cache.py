@@ -252,7 +252,7 @@ def _decode_batch(meta: Mapping[str, Any], tensors: list[Tensor]) -> BatchReques
     sent, row = tensors[: meta["sent"]], tensors[meta["sent"] :]
     return BatchRequest(
         tuple(
-            ObjectBatch(requests, tuple(map(tuple, shapes)))
+            ObjectBatch(requests, tuple(tuple(map(tuple, each)) for each in shapes))
             for requests, shapes in meta["constructions"]
         ),
         PackedTensors(label_by_position(sent)),

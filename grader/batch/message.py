@@ -1,12 +1,13 @@
 """The messages of a batch plan, and the comparison of their answers with the exact ones.
 
 A message holds the requests about several objects. The worker carries out those about one object in
-order and answers all of them at once; an object that fails does not keep the others from being
-answered. All answers of a message, end to end, are one row of numbers, which is compared with the
-row of the exact ones.
+order and answers all of them at once; a call that fails does not keep the others from being
+answered, nor does an object that cannot be made. All answers of a message, end to end, are one row
+of numbers, which is compared with the row of the exact ones.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,15 +41,19 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ObjectBatch:
-    """The requests about one object, and the shapes of all tensors that must come back."""
+    """The requests about one object, and the shapes of the tensors that each must bring back."""
 
     requests: Sequence[Mapping[str, Any]]
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[tuple[int, ...], ...], ...]
 
     @functools.cached_property
     def numel(self) -> int:
         """How many numbers must come back."""
-        return sum(map(math.prod, self.shapes))
+        return sum(map(_count_numbers, self.shapes))
+
+
+def _count_numbers(shapes: Sequence[tuple[int, ...]]) -> int:
+    return sum(map(math.prod, shapes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,27 +101,29 @@ class BatchRequest:
         Raises SubmissionFailed.
         """
         replies = parse_reply(reply, _BatchReply).constructions
-        announced = sum(each.tensors for each in replies)
-        if len(replies) != len(self.object_batches) or announced != len(reply.tensors):
+        counts = [count for each in replies for count in each.tensors]
+        is_announced = min(counts, default=0) >= 0 and sum(counts) == len(reply.tensors)
+        if len(replies) != len(self.object_batches) or not is_announced:
             text = "answered with other tensors than it announced"
             raise SubmissionFailed(Status.CRASHED, text)
-        return torch.cat(list(self._iter_answers(replies, [t for _, t in reply.tensors])))
+        tensors = iter([tensor for _, tensor in reply.tensors])
+        pairs = zip(self.object_batches, replies, strict=True)
+        return torch.cat([row for pair in pairs for row in self._iter_answers(*pair, tensors)])
 
     def _iter_answers(
-        self, replies: "list[_ObjectReply]", tensors: list[Tensor]
+        self, object_batch: ObjectBatch, reply: "_ObjectReply", tensors: Iterator[Tensor]
     ) -> Iterator[Tensor]:
-        start = 0
-        for object_batch, reply in zip(self.object_batches, replies, strict=True):
-            outputs = tensors[start : start + reply.tensors]
-            start += reply.tensors
-            if (
-                tuple(tuple(output.shape) for output in outputs) == object_batch.shapes
-                and set(reply.dtypes) <= {self.dtype}
-                and {device.split(":")[0] for device in reply.devices} <= {self.device}
-            ):
+        """Yield the numbers that each request about an object brought back, or must have."""
+        replied = [list(itertools.islice(tensors, count)) for count in reply.tensors]
+        missing: list[list[Tensor]] = [[]] * (len(object_batch.requests) - len(replied))
+        is_usable = set(reply.dtypes) <= {self.dtype} and {
+            device.split(":")[0] for device in reply.devices
+        } <= {self.device}
+        for shapes, outputs in zip(object_batch.shapes, [*replied, *missing], strict=False):
+            if is_usable and tuple(tuple(output.shape) for output in outputs) == shapes:
                 yield from (output.flatten().to(torch.float64) for output in outputs)
             else:
-                yield torch.full((object_batch.numel,), math.nan, dtype=torch.float64)
+                yield torch.full((_count_numbers(shapes),), math.nan, dtype=torch.float64)
 
     def _differs(self, row: Tensor, one: int, other: int) -> bool:
         return not torch.equal(self.get_answer(row, one), self.get_answer(row, other))
@@ -143,7 +150,8 @@ class _ObjectReply:
 
     dtypes: list[str]
     devices: list[str]
-    tensors: int
+    tensors: list[int]
+    """how many each request brought back, up to the last that was carried out"""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ LONGEST_IN_ORDER = 512
 """objects with longer inputs have the last message"""
 MAX_MESSAGE_TENSORS = MAX_TENSORS // 2
 """so many tensors share a message: a list of heads has some for each head"""
+ANSWERING = ("answer", "vjp")
+"""the requests whose replies are answers; the others prepare an object"""
 
 
 def get_batch_plan(
@@ -152,16 +154,17 @@ def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPla
         for call in _group_by(alike, _compute_stack_key) if can_stack else [[one] for one in alike]:
             recorder.record_call(adapter, [query for _, query in call])
             calls.append(call)
-    blocks = [block for call in calls for block in _iter_expected(call)]
+    blocks = [list(_iter_expected(call)) for call in calls]
+    shapes = iter([_compute_stacked_shapes(each) for each in blocks])
     return _ObjectPlan(
         ObjectBatch(
             recorder.requests,
-            tuple(_compute_stacked_shape([a.exact for a in block]) for block in blocks),
+            tuple(next(shapes) if each["op"] in ANSWERING else () for each in recorder.requests),
         ),
         recorder.tensors,
         case.dtype,
         case.device.split(":")[0],
-        [answer for block in blocks for answer in block],
+        [answer for each in blocks for block in each for answer in block],
         list(_find_repeated_queries([one for call in calls for one in call])),
         max(query.x.shape[1] for _, query in queries),
     )
@@ -219,8 +222,12 @@ def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
         yield block
 
 
+def _compute_stacked_shapes(blocks: list[list[ExpectedOutput]]) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of a call's outputs, whose parts lie side by side along the first axis."""
+    return tuple(_compute_stacked_shape([part.exact for part in block]) for block in blocks)
+
+
 def _compute_stacked_shape(parts: list[Tensor]) -> tuple[int, ...]:
-    """Return the shape of an output whose parts lie side by side along the first axis."""
     if len(parts) == 1:
         return tuple(parts[0].shape)
     return sum(part.shape[0] for part in parts), *parts[0].shape[1:]

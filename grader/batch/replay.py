@@ -49,16 +49,22 @@ class AnswerReplay:
             self._contexts[case] = ReplayedContext(self, case)
         return self._contexts[case]
 
-    def confirms(self, prop: Property, cases: Sequence[Case]) -> bool:
-        """Return whether the answers alone show that a property holds on all cases."""
+    def list_open(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
+        """Return the cases of which the answers alone do not show that a property holds.
+
+        From the first on which it is violated all are open.
+        """
         if prop.recordable_check is None or not prop.applies_to(self.harness.contract):
-            return False
-        try:
-            for case in cases:
+            return cases
+        missing: list[Case] = []
+        for number, case in enumerate(cases):
+            try:
                 prop.recordable_check(self.get_context(case))
-        except (Violation, AnswerMissing):
-            return False
-        return True
+            except AnswerMissing:
+                missing.append(case)
+            except Violation:
+                return [*missing, *cases[number:]]
+        return missing
 
 
 class ReplayedContext(CaseContext):

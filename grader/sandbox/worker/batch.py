@@ -10,6 +10,8 @@ Tensors = dict[str, Tensor]
 Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
 BatchItem = Mapping[str, Any]
 """the op, meta and tensor names of one request"""
+CALLS = ("answer", "vjp")
+"""the requests that leave an object as it was"""
 Dispatch = Callable[[str, Meta, Tensors], Reply]
 
 
@@ -18,8 +20,9 @@ def run_batch(
 ) -> tuple[list[dict[str, Any]], list[Tensor]]:
     """Return the metadata about each object, and the tensors of all replies, concatenated.
 
-    A request that fails ends the requests about its object. Requests refer to objects by the order
-    in which they are made; all objects are dropped in the end.
+    A call that fails brings nothing back; what fails to prepare an object ends the requests about
+    it. Requests refer to objects by the order in which they are made; all objects are dropped in
+    the end.
     """
     remaining = iter(tensors)
     metas: list[dict[str, Any]] = []
@@ -27,31 +30,42 @@ def run_batch(
     for requests in constructions:
         inputs = [{name: next(remaining) for name in request["tensors"]} for request in requests]
         meta, own_outputs = _run_object_batch(dispatch, requests, inputs)
-        metas.append({**meta, "tensors": len(own_outputs)})
+        metas.append(meta)
         outputs.extend(own_outputs)
     return metas, outputs
 
 
 def _run_object_batch(
     dispatch: Dispatch, requests: Sequence[BatchItem], inputs: Sequence[Tensors]
-) -> tuple[dict[str, list[str]], list[Tensor]]:
+) -> tuple[dict[str, list[Any]], list[Tensor]]:
     handles: list[int] = []
     outputs: list[Tensor] = []
-    joined: dict[str, list[str]] = {"dtypes": [], "devices": []}
+    joined: dict[str, list[Any]] = {"dtypes": [], "devices": [], "tensors": []}
     try:
         for request, tensors in zip(requests, inputs, strict=True):
-            resolved = _resolve_handles(request["meta"], handles)
-            meta, own_outputs = dispatch(request["op"], resolved, tensors)
+            meta, own_outputs = _try(dispatch, request, handles, tensors)
             if "handle" in meta:
                 handles.append(meta["handle"])
+            outputs.extend(tensor for _, tensor in own_outputs)
             for key, values in joined.items():
                 values.extend(meta.get(key, ()))
-            outputs.extend(tensor for _, tensor in own_outputs)
+            joined["tensors"].append(len(own_outputs))
     except (Exception, SystemExit, GeneratorExit):
-        return {"dtypes": [], "devices": []}, []
+        return joined, outputs
     finally:
         dispatch("drop", {"handles": handles}, {})
     return joined, outputs
+
+
+def _try(dispatch: Dispatch, request: BatchItem, handles: list[int], tensors: Tensors) -> Reply:
+    """Carry out a request; nothing comes back of a call that fails. Others raise what they do."""
+    resolved = _resolve_handles(request["meta"], handles)
+    try:
+        return dispatch(request["op"], resolved, tensors)
+    except (Exception, SystemExit, GeneratorExit):
+        if request["op"] in CALLS:
+            return {}, ()
+        raise
 
 
 def _resolve_handles(meta: Meta, handles: list[int]) -> dict[str, Any]:

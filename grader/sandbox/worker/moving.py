@@ -17,8 +17,8 @@ def parse_dtype(name: str | None) -> torch.dtype | None:
 
 
 def move(target: object, device: str | None, dtype: torch.dtype | None) -> None:
-    """Call `.to(device, dtype)` on a module; other objects stay as they are."""
-    if not isinstance(target, nn.Module):
+    """Call `.to(device, dtype)` on a module, if there is where to; other objects stay."""
+    if not isinstance(target, nn.Module) or (device is None and dtype is None):
         return
     if device == second_device.DEVICE_NAME:
         second_device.move_to_second_device(target, dtype)

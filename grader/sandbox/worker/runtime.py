@@ -8,6 +8,7 @@ it is reached over a socket; trusted code may run in the grader process
 (`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
 """
 
+import functools
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -94,7 +95,14 @@ class WorkerRuntime(ObjectHost):
             return Message(request.id, "raised", self._describe_error(cause))
 
     def _dispatch(self, op: str, meta: Meta, tensors: Tensors) -> Reply:
-        operations: dict[str, Callable[[Meta, Tensors], Reply]] = {
+        self._activate_home(meta)
+        with watch_settings(self.disturbed):
+            return self.operations[op](meta, tensors)
+
+    @functools.cached_property
+    def operations(self) -> Mapping[str, Callable[[Meta, Tensors], Reply]]:
+        """What answers each kind of request."""
+        return {
             "read": self.read,
             "units": self.extract_units,
             "load": self.load,
@@ -132,9 +140,6 @@ class WorkerRuntime(ObjectHost):
             "modes": self.list_modes,
             "drop": self.drop,
         }
-        self._activate_home(meta)
-        with watch_settings(self.disturbed):
-            return operations[op](meta, tensors)
 
     def _activate_home(self, meta: Meta) -> None:
         """Have names looked up where the object was made that a request is about."""

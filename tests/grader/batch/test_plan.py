@@ -152,7 +152,11 @@ def test_unrequested_reply_is_refused(meta: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "meta",
-    [{"constructions": []}, {"constructions": [{"dtypes": [], "devices": [], "tensors": 1}]}],
+    [
+        {"constructions": []},
+        {"constructions": [{"dtypes": [], "devices": [], "tensors": [1]}]},
+        {"constructions": [{"dtypes": [], "devices": [], "tensors": [1, -1]}]},
+    ],
 )
 def test_reply_about_other_objects_is_refused(meta: Mapping[str, Any]) -> None:
     with pytest.raises(SubmissionFailed, match="other tensors than it announced"):
