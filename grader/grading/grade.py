@@ -49,6 +49,7 @@ from grader.grading.search import (
     ignore_search,
 )
 from grader.grading.settings import Settings
+from grader.grading.stated_form import check_stated_form
 from grader.grading.unwritten import find_unwritten
 from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission, read_submission
@@ -321,6 +322,9 @@ def grade_definition(
             verdicts = check(
                 live.harness, exercise, live.check, live.restart, seed, device, on_verdict
             )
+            if own is not None:
+                plan = exercise.plan_cases(seed, device)
+                verdicts = check_stated_form(live, contract, plan, verdicts)
             searched = search_further(live, target, settings, verdicts, on_search)
             if searched is not None:
                 verdicts = [searched.found.get(v.property, v) for v in verdicts]

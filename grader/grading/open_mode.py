@@ -21,7 +21,7 @@ C = Capability
 SLUG = "attention"
 """what stands for an exercise where a class is judged as what it is"""
 INTENDED = frozenset(
-    {C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED, C.OUTPUT_PROJECTION}
+    {C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED, C.OUTPUT_PROJECTION, C.STRIDED}
 )
 """what an exercise decides, whatever a class does: one without an output layer is wrong by it"""
 ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
@@ -84,22 +84,31 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
         return None
     contract = adapt_contract(asked, binding.contract)
     found = [f"{_describe_difference(asked, contract, signature)}, and is judged as it is"]
-    found += [*list_assumptions(signature, contract), *binding.remarks]
+    assumed = (
+        [] if _takes_the_same(asked, contract, signature) else list_assumptions(signature, contract)
+    )
+    found += [*assumed, *binding.remarks]
     notes = (*target.notes, *_make_notes(found))
     return replace(target, notes=notes, contract=contract)
 
 
+def _takes_the_same(asked: Contract, own: Contract, signature: Signature) -> bool:
+    """Whether an answer is constructed and called with what its statement says."""
+    arguments = {argument.name for argument in asked.arguments}
+    inputs = tuple(n for n in asked.call_form.inputs if n != "mask" or asked.has(C.MASK))
+    taken = {each.name for each in signature.constructor}
+    return taken == arguments and own.call_form.inputs == inputs
+
+
 def _describe_difference(asked: Contract, own: Contract, signature: Signature) -> str:
     """Say what an answer does otherwise than its statement says."""
-    names = [argument.name for argument in asked.arguments]
-    inputs = tuple(n for n in asked.call_form.inputs if n != "mask" or asked.has(C.MASK))
-    takes = {each.name for each in signature.constructor}, own.call_form.inputs
-    if takes == (set(names), inputs):
-        if own.returns is asked.returns:
+    if _takes_the_same(asked, own, signature):
+        paths, named = ({m.path for m in each.mappings} for each in (own, asked))
+        if paths != named and own.returns is asked.returns:
             return "it has other weights than the statement names"
         return "it returns other things than the statement says"
-    said = f"`{asked.name}({', '.join(names)})`"
-    return f"it takes or returns other things than the statement says, {said}"
+    names = ", ".join(argument.name for argument in asked.arguments)
+    return f"it takes or returns other things than the statement says, `{asked.name}({names})`"
 
 
 def adapt_contract(asked: Contract, found: Contract) -> Contract:

@@ -97,8 +97,9 @@ def pack_tensors(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorHeaders, 
             raise BadFrame(f"a tensor of dtype {dtype} cannot be sent")
         headers.append((name, dtype, tuple(tensor.shape)))
         if tensor.numel():
-            flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-            parts.append(flat.numpy().data.cast("B"))
+            # One element counts as contiguous whatever its stride, and cannot be viewed as bytes.
+            flat = tensor.detach().contiguous().as_strided((tensor.numel(),), (1,))
+            parts.append(flat.view(torch.uint8).numpy().data.cast("B"))
     return headers, parts
 
 

@@ -112,6 +112,8 @@ def test_several_tensors_keep_their_order_and_names(
         torch.arange(24.0).reshape(2, 3, 4).transpose(0, 2),
         torch.arange(24.0)[::5],
         torch.arange(24.0)[7:9],
+        torch.arange(4.0, dtype=torch.float64)[1:3:2],
+        torch.arange(4.0).view(2, 2)[1:, 1:],
         torch.arange(3.0).expand(4, 3),
         torch.arange(3.0).flip(0),
         torch.tensor(2.5),
