@@ -64,11 +64,17 @@ Mutations = Iterator[tuple[str, ast.AST]]
 
 def generate_mutants(exercise: Exercise) -> list[Mutant]:
     """Return all mutants of a solution that differ as code, in the order of the source."""
-    tree = _strip_docstrings(ast.parse(exercise.solution))
+    return mutate_source(exercise.solution, _find_student_lines(exercise.solution))
+
+
+def mutate_source(source: str, lines: Container[int] | None = None) -> list[Mutant]:
+    """Return all mutants of a source that differ as code: on these lines, or on any."""
+    tree = _strip_docstrings(ast.parse(source))
     original = ast.unparse(tree)
     counts: Counter[str] = Counter()
     mutants: dict[str, Mutant] = {}
-    for description, source in _mutate(tree, _find_student_lines(exercise.solution)):
+    everywhere = range(1, source.count("\n") + 2)
+    for description, source in _mutate(tree, everywhere if lines is None else lines):
         if source == original or source in mutants:
             continue
         counts[description] += 1

@@ -42,9 +42,16 @@ def check_stated_form(
 
 
 def state_results(own: Contract, asked: Contract) -> Contract:
-    """Return the terms of an answer, but for its results, which are the statement's."""
+    """Return the terms of an answer, but for its results, which are the statement's.
+
+    What is built as in the statement means that, too: a width of heads is no width of all of them.
+    """
     call_form = replace(own.call_form, places=asked.call_form.places)
-    return replace(own, returns=asked.returns, call_form=call_form, square=asked.square)
+    stated = replace(own, returns=asked.returns, call_form=call_form)
+    named, wanted = ({argument.name for argument in each.arguments} for each in (own, asked))
+    if named != wanted:
+        return stated
+    return replace(stated, arguments=asked.arguments, square=asked.square)
 
 
 def _check_as_built(context: LiveContext) -> None:

@@ -79,6 +79,7 @@ BUILT = (it_can_be_constructed, the_weights_are_where_the_exercise_says)
     on=with_values(dtype="float32"),
     choose=select_plainest,
     hint="print the shape after every step and compare it with the statement",
+    essential=True,
 )
 def the_output_has_the_right_shape(context: CaseContext) -> None:
     """The output has the shape that the statement draws."""

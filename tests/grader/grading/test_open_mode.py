@@ -230,6 +230,33 @@ def test_an_exercise_decides_what_is_meant_and_the_class_how_it_is_said() -> Non
     assert not adapted.has(C.HEADS), "nothing is asked that the statement does not ask for"
 
 
+FORMS = [
+    ("masked_multi_head", ("self.W_o(mixed), weights", "weights, self.W_o(mixed)"), "(2, 2, 4, 4)"),
+    ("multi_head_attention", ("nn.Linear(d_out, d_out)", "nn.Linear(d_out, d_in)"), "(2, 4, 3)"),
+    ("multi_head_attention", ("return output", "return output, weights"), "a tuple of 2"),
+    ("multi_head_wrapper", ("d_in, d_out, con", "d_in, d_out // num_heads, con"), "(2, 4, 2)"),
+]
+"""exercises, what of the solution is written otherwise, and what then comes back"""
+
+
+@pytest.mark.parametrize(("slug", "change", "got"), FORMS)
+def test_in_its_own_terms_an_answer_must_return_what_the_statement_says(
+    grade: Grade, slug: str, change: tuple[str, str], got: str
+) -> None:
+    exercise = BY_SLUG[slug]
+    assert change[0] in exercise.solution
+    changed = exercise.solution.replace(*change)
+    record = grade(changed, slug=slug)[exercise.contract.name]
+    assert broken(record) == ["the_output_has_the_right_shape"]
+    [form] = [p for p in record.properties if p.name == "the_output_has_the_right_shape"]
+    assert got in form.message
+    assert told(record) == [
+        "it returns other things than the statement says, and is judged as it is"
+    ]
+    assert 0 < record.score < record.max_score
+    assert {p.points for p in record.properties if p.group == "contract"} == {0.0}
+
+
 # --------------------------------------------------------------------- what goes wrong
 
 
