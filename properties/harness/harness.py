@@ -22,8 +22,8 @@ from reference import Parameters
 
 SWAPPED_NAMES_NOTE = Note(
     "exchanged_names",
-    "the query and key layers have each other's names: the layer called query makes the keys. "
-    "The function computed is the same; weights loaded by name would not be",
+    "queries and keys are exchanged, by their layers' names or by their places in the product: it "
+    "computes what is asked if the layers change names; weights loaded by name would not fit",
 )
 ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(("b_q", "b_k", "b_v"), Capability.BIAS),
