@@ -51,22 +51,30 @@ def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
 
 def find_first_failure(prop: Property, harness: Harness, cases: Sequence[Case]) -> Verdict:
     """Check one property on cases, in their order, up to the first on which it does not hold."""
-    without = frozenset(harness.unsupported)
     for tried, drawn in enumerate(cases, 1):
         context = harness.get_context_for(prop.needs, drawn)
-        case = context.case
         try:
             prop.check(context)
-        except Violation as error:
-            on = harness.contract.describe(case)
-            violation = _strip_traceback(error).with_details(prop.claim, on, prop.hint)
-            failed = Verdict(prop, Status.FAILED, tried, case, violation, case_description=on)
-            return replace(failed, without=without)
-        except SubmissionFailed as error:
-            failure = _strip_traceback(support.classify_failure(error, case))
-            on = harness.contract.describe(case)
-            return Verdict(prop, failure.status, tried, case, failure=failure, case_description=on)
+        except (Violation, SubmissionFailed) as error:
+            known = None if error.known is None else harness.unsupported.get(error.known)
+            if known is not None and prop.about is None:
+                return Verdict(prop, Status.NOT_TRIED, tried, blocked_by=known)
+            return _record_failure(prop, context, error, tried)
     return Verdict(prop, Status.PASSED, len(cases))
+
+
+def _record_failure(
+    prop: Property, context: LiveContext, error: Violation | SubmissionFailed, tried: int
+) -> Verdict:
+    """Return the verdict on a property that does not hold on a case."""
+    case, harness = context.case, context.harness
+    on = harness.contract.describe(case)
+    if isinstance(error, SubmissionFailed):
+        failure = _strip_traceback(support.classify_failure(error, case))
+        return Verdict(prop, failure.status, tried, case, failure=failure, case_description=on)
+    violation = _strip_traceback(error).with_details(prop.claim, on, prop.hint)
+    failed = Verdict(prop, Status.FAILED, tried, case, violation, case_description=on)
+    return replace(failed, without=frozenset(harness.unsupported))
 
 
 def _reuse_counterexample(

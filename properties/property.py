@@ -282,7 +282,7 @@ def check_in_order(
     broken: list[Property] = []
     harness.unsupported.clear()
     for prop, cases in plan.items():
-        left = prop.replace_cases(harness.contract, cases, harness.unsupported)
+        left = prop.replace_cases(harness.contract, cases, harness.unsupported.keys())
         required = (required for required in prop.requires if required in broken)
         blocked_by = next((r for r in required if r.needs & harness.lacking <= prop.needs), None)
         if blocked_by is None and cases and not left:
@@ -294,6 +294,6 @@ def check_in_order(
         if verdict.status is not Status.PASSED and not verdict.unsupported:
             broken.append(prop)
             if prop.about is not None and blocked_by is None:
-                harness.unsupported.add(prop.about)
+                harness.unsupported[prop.about] = prop
         on_verdict(verdict)
         yield verdict

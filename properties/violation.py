@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from properties.crash import Crash
+from properties.peculiarity import Peculiarity
 
 
 class Status(StrEnum):
@@ -66,6 +67,8 @@ class Violation(Exception):
     """what was done before, where the failure depends on it"""
     difference: float | None = None
     """of a wrong value: how far it is off, as a share of the larger of the two numbers"""
+    known: Peculiarity | None = None
+    """what the call that it shows in has, and is known to be too much for the submission"""
 
     def with_details(self, claim: str, case: str, hint: str) -> "Violation":
         """Return it with the details of the check; a hint of its own takes precedence."""
@@ -102,6 +105,8 @@ class SubmissionFailed(Exception):
     """what was done before, where the failure depends on it"""
     crash: Crash | None = None
     """what went wrong, if its exception shows that"""
+    known: Peculiarity | None = None
+    """what the call that failed has, and is known to be too much for the submission"""
 
     def __str__(self) -> str:
         return f"{self.message}{format_location(self.cell, self.line)}"

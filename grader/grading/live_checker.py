@@ -62,7 +62,7 @@ class LiveChecker:
 
     def _try_plain(self, prop: Property, case: Case) -> Verdict:
         harness = self.harness
-        left = prop.replace_cases(harness.contract, [case], harness.unsupported)
+        left = prop.replace_cases(harness.contract, [case], harness.unsupported.keys())
         found = find_first_failure(prop, harness, left)
         return found if left else Verdict(prop, Status.NOT_TRIED)
 

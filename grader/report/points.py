@@ -1,12 +1,14 @@
 """From verdicts to points: what a mistake costs grows with how much of the exercise it breaks.
 
-The points of a group are shared evenly by its properties. Nothing earns anything unless tokens
+The points of a group are shared by its properties. Nothing earns anything unless tokens
 attend, and nothing of a group if what the group is about does not hold: hidden tokens that are seen
-are not half right because some other claim about them holds.
+are not half right because some other claim about them holds. What is not tried for the sake of
+something smaller is not known, and counts as what is known of its group does.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -26,16 +28,24 @@ Points = Mapping[str, Mapping[str, float]]
 
 
 def distribute_points(exercise: Exercise, points: Points | None) -> dict[Property, float]:
-    """Return the points of each property of an exercise."""
+    """Return the points of each property of an exercise.
+
+    One about a peculiarity counts for two: it is the only one that decides about that.
+    """
     overrides = (points or {}).get(exercise.slug, {})
-    groups: dict[PropertyGroup, list[Property]] = {}
+    shares = Counter[PropertyGroup]()
     for prop in exercise.properties:
-        groups.setdefault(prop.group, []).append(prop)
-    return {
-        prop: overrides.get(group.value, exercise.get_points(group)) / len(members)
-        for group, members in groups.items()
-        for prop in members
-    }
+        shares[prop.group] += _count_shares(prop)
+
+    def compute(prop: Property) -> float:
+        whole = overrides.get(prop.group.value, exercise.get_points(prop.group))
+        return whole * _count_shares(prop) / shares[prop.group]
+
+    return {prop: compute(prop) for prop in exercise.properties}
+
+
+def _count_shares(prop: Property) -> int:
+    return 1 if prop.about is None else 2
 
 
 def compute_maximum(exercise: Exercise, points: Points | None) -> float:
@@ -60,8 +70,54 @@ def award_points(
         return [0.0] * len(verdicts)
     failed = {v.property for v in verdicts} - held
     worthless = {each.group for each in failed if _spoils_group(each, failed)}
-    earns = (v.status is Status.PASSED and v.property.group not in worthless for v in verdicts)
-    return [value[v.property] if earned else 0.0 for v, earned in zip(verdicts, earns, strict=True)]
+    unknown = _find_unknown(verdicts, failed, worthless)
+    shares = {group: _share_of_known(verdicts, group) for group in {p.group for p in unknown}}
+
+    def earn(verdict: Verdict) -> float:
+        prop = verdict.property
+        if prop.group in worthless:
+            return 0.0
+        if prop in unknown:
+            return value[prop] * shares[prop.group]
+        return value[prop] if verdict.status is Status.PASSED else 0.0
+
+    return [earn(verdict) for verdict in verdicts]
+
+
+def _find_unknown(
+    verdicts: Sequence[Verdict],
+    failed: AbstractSet[Property],
+    worthless: Collection[PropertyGroup],
+) -> set[Property]:
+    """Return what was not tried for the sake of something smaller, so that it may well hold.
+
+    What was not tried because of a claim of a group that is worth nothing is lost with it. Of a
+    group of which it is not even known whether what it is about holds, nothing is taken to hold.
+    """
+    untried = {v.property for v in verdicts if v.status is Status.NOT_TRIED}
+    broken = failed - untried
+    doubtful = {prop.group for prop in untried if prop.essential}
+    peculiar = [prop for prop in broken if prop.about is not None]
+
+    def is_unknown(prop: Property) -> bool:
+        causes = _list_required(prop) & broken or peculiar
+        grave = (cause.group in worthless for cause in causes if cause.about is None)
+        return bool(causes) and not any(grave)
+
+    return {prop for prop in untried if prop.group not in doubtful and is_unknown(prop)}
+
+
+def _list_required(prop: Property) -> set[Property]:
+    """Return what a property requires, and what that requires in turn."""
+    return set(prop.requires).union(*map(_list_required, prop.requires))
+
+
+def _share_of_known(verdicts: Sequence[Verdict], group: PropertyGroup) -> float:
+    """Return how much of what was tried of a group holds, as a share."""
+    members = [v for v in verdicts if v.property.group is group]
+    tried = sum(_count_shares(v.property) for v in members if v.status is not Status.NOT_TRIED)
+    held = sum(_count_shares(v.property) for v in members if v.status is Status.PASSED)
+    return held / tried if tried else 0.0
 
 
 def _spoils_group(prop: Property, failed: AbstractSet[Property]) -> bool:

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from grader.ui.options import load_course_file, make_course_option
+
 if TYPE_CHECKING:
     from exercises import Exercise
+    from grader.report.points import Points
     from properties.summary import PropertySummary
 
 
@@ -22,12 +25,15 @@ def list_() -> None:
 
 @click.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
-def show(slug: str) -> None:
-    """Show what an exercise asks, and what its claims are worth."""
+@make_course_option("headcheck.toml here, or of the exercise")
+def show(slug: str, course_file: Path | None) -> None:
+    """Show what an exercise asks, and what its claims are worth, in a course if there is one."""
     from grader.grading.infer import find_exercise
     from grader.ui.markdown import print_markdown
 
-    print_markdown(describe_exercise(find_exercise(slug), slug))
+    exercise = find_exercise(slug)
+    rules = load_course_file(course_file, exercise, Path())
+    print_markdown(describe_exercise(exercise, slug, rules.points))
 
 
 @click.command()
@@ -77,16 +83,18 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
         click.echo(f"to check it there, put a copy of the folder {exercise.slug} beside it")
 
 
-def describe_exercise(exercise: "Exercise", slug: str) -> str:
+def describe_exercise(exercise: "Exercise", slug: str, points: "Points | None" = None) -> str:
     """Describe an exercise, its claims and the points of their groups, in Markdown."""
     from properties.group import PropertyGroup
 
     groups: dict[PropertyGroup, list[PropertySummary]] = {}
     for each in exercise.summaries:
         groups.setdefault(each.group, []).append(each)
+    given = (points or {}).get(exercise.slug, {})
     lines = [exercise.statement.rstrip(), "", "## What is checked"]
     for group in sorted(groups, key=list(PropertyGroup).index):
-        lines += ["", f"### {group.value}: {exercise.get_points(group):g} points", ""]
+        worth = given.get(group.value, exercise.get_points(group))
+        lines += ["", f"### {group.value}: {worth:g} points", ""]
         lines += [f"- {each.claim}{_describe_weight(exercise, each)}" for each in groups[group]]
     lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
     return "\n".join(lines) + "\n"

@@ -23,6 +23,7 @@ from properties.subject import CallOptions, TensorInfo, Value
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
+values = PropertyFamily(PropertyGroup.VALUES)
 C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
@@ -159,7 +160,7 @@ def _list_missing(context: LiveContext, case: Case) -> list[ParameterMapping]:
     return [mapping for mapping in needed if not all(map(own.stores, mapping.holds))]
 
 
-@family_property(
+@values(
     C.BIAS_OPTION,
     C.MODULE,
     after=BUILT,
@@ -343,7 +344,7 @@ def the_output_is_finite(context: CaseContext) -> None:
         comparison.assert_finite(output, name)
 
 
-@family_property(
+@values(
     C.CONTEXT,
     after=FORM,
     limit=1,

@@ -39,7 +39,12 @@ from properties.families.values import it_equals_the_equation
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
-from properties.peculiarity import DROPOUT, select_plainest
+from properties.peculiarity import (
+    AXIS_OF_ONE,
+    DROPOUT,
+    SHORTER_THAN_CONTEXT,
+    select_plainest,
+)
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Note, Violation, ViolationKind
@@ -52,6 +57,8 @@ SINGLE_TOKEN_SEQUENCES = 4_000
 TOKENS = 16
 DROPOUT_SEED = 1
 """The seed of the submission's random numbers, so that counts are the same in every run."""
+SHORT = (SHORTER_THAN_CONTEXT, AXIS_OF_ONE)
+"""what a sequence of a single token has"""
 FALSE_POSITIVE_RATE = 1e-10
 RATE_HINT = "dropout acts on the weights, after the softmax, and nowhere else"
 VALUES_HINT = "is dropout applied to the values, or to the input?"
@@ -68,9 +75,11 @@ ONLY_WEIGHTS_DROPPED = "nothing but attention weights dropped"
 def simplify_for_counting(case: Case) -> Case:
     """Return a case with as many tokens as a head has dimensions, and no other options.
 
-    In float32, because only zeros are counted.
+    In float32, because only zeros are counted. The calls are made of thousands of sequences, so
+    that a case with several says the same as one with a single one.
     """
-    case = replace(case, batch=1, tokens=TOKENS, context_length=TOKENS, d_in=TOKENS)
+    case = replace(case, tokens=TOKENS, context_length=TOKENS, d_in=TOKENS)
+    case = replace(case, batch=min(case.batch, 2))
     case = replace(case, heads=2, head_dim=TOKENS, bias=False, dropout=0.3, sharpness=1)
     case = replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
     return replace(case, mask_form=MaskForm.NONE, window=TOKENS, dtype="float32")
@@ -106,7 +115,7 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
     weights = split_heads(context.run_module(x, parameters, options=options)[0], case.heads)
     exact = context.compute_expected(one, parameters).exact.weights
     ratio = weights[..., : case.tokens] / exact.where(visible, 1.0)
-    output = context.run_module(_make_single_tokens(context), parameters, options=options)[0]
+    output = _run_on_single_values(context, parameters)
     zero = (split_heads(output, case.heads) == 0)[:, 0, 0]
     partial = zero[~zero.all(-1)]
     lost = (ratio[..., 0] == 0).all(-1)
@@ -120,9 +129,20 @@ def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
     return x
 
 
-def _make_single_tokens(context: CaseContext) -> Float[Tensor, "batch 1 d_in"]:
-    """Make sequences of a single token, all of whose values are one."""
-    return _draw_units(context).expand(SINGLE_TOKEN_SEQUENCES, 1, context.case.d_in).contiguous()
+def _run_on_single_values(
+    context: LiveContext, parameters: Parameters
+) -> Float[Tensor, "batch 1 d_out"]:
+    """Return the outputs in training of tokens that see themselves alone, whose values are one.
+
+    Such is a sequence of a single token. Where that is known to be too short for the submission,
+    it is the first of more tokens, if later ones are hidden from it.
+    """
+    case = context.case
+    is_too_short = not context.harness.unsupported.keys().isdisjoint(SHORT)
+    tokens = case.tokens if is_too_short and context.contract.has(C.CAUSAL) else 1
+    x = _draw_units(context).expand(SINGLE_TOKEN_SEQUENCES, tokens, case.d_in).contiguous()
+    options = CallOptions(training=True, seed=DROPOUT_SEED)
+    return context.run_module(x, parameters, options=options)[0][:, :1]
 
 
 def make_revealing_parameters(context: CaseContext) -> Parameters:
@@ -334,8 +354,7 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     case = context.case
     ones = torch.ones(case.d_out, case.d_out, dtype=torch.float64)
     parameters = replace(make_revealing_parameters(context), W_o=ones)
-    options = CallOptions(training=True, seed=DROPOUT_SEED)
-    output = context.run_module(_make_single_tokens(context), parameters, options=options)[0]
+    output = _run_on_single_values(context, parameters)
     _, factor = _compute_effective_rate(context, context.compute_once(observe_dropout))
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,6 +20,9 @@ from properties.peculiarity import Peculiarity
 from properties.subject import CallOptions, CallResult, Subject
 from properties.violation import Note, SubmissionFailed, Violation, ViolationKind
 from reference import Parameters
+
+if TYPE_CHECKING:
+    from properties.property import Property
 
 SWAPPED_NAMES_NOTE = Note(
     "exchanged_names",
@@ -87,13 +91,23 @@ class LiveContext(CaseContext):
         x = self.x if x is None else x
         adapter = adapter or self.adapter
         adapter.set(parameters or self.parameters)
-        result = adapter.forward(
-            x,
-            self.mask if mask is ... else mask,
-            options or CallOptions(memory=self.get_memory_layout(x)),
-        )
-        self.check_form(result, x)
+        try:
+            result = adapter.forward(
+                x,
+                self.mask if mask is ... else mask,
+                options or CallOptions(memory=self.get_memory_layout(x)),
+            )
+            self.check_form(result, x)
+        except (Violation, SubmissionFailed) as error:
+            error.known = self._find_known(x)
+            raise
         return result
+
+    def _find_known(self, x: Tensor) -> Peculiarity | None:
+        """Return what a call has besides the case, and is known to be too much."""
+        call = replace(self.case, batch=x.shape[0], tokens=x.shape[1])
+        known = self.harness.unsupported
+        return next((p for p in known if p.is_in(call) and not p.is_in(self.case)), None)
 
     def run_module(
         self,
@@ -165,8 +179,8 @@ class Harness:
         """small cases on which properties failed"""
         self.search_count = 0
         """cases tried to find these"""
-        self.unsupported: set[Peculiarity] = set()
-        """what it is asked for no more, because a claim about it does not hold"""
+        self.unsupported: dict[Peculiarity, Property] = {}
+        """what it is asked for no more, because the claim about it does not hold"""
         self._contexts: dict[Case, LiveContext] = {}
 
     @cached_property

@@ -217,10 +217,10 @@ def test_a_failure_is_shrunk_within_what_it_was_asked_for() -> None:
     broken = claim(wrong_where(lambda case: True))
     first, late = BANK[:1], nobody()
     verdict = find_first_failure(broken, late, first)
-    late.unsupported.add(AXIS_OF_ONE)
+    late.unsupported[AXIS_OF_ONE] = broken
     assert shrink_failure(verdict, late).case == check_property(broken, nobody(), first).case
     early = nobody()
-    early.unsupported.add(AXIS_OF_ONE)
+    early.unsupported[AXIS_OF_ONE] = broken
     narrow = shrink_failure(find_first_failure(broken, early, BANK[-1:]), early)
     assert narrow.case is not None and not AXIS_OF_ONE.is_in(narrow.case)
 

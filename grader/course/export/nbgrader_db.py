@@ -36,23 +36,36 @@ def render(book: Gradebook) -> ExportedFiles:
         path.write_bytes(book.database)
         try:
             with api.Gradebook(f"sqlite:///{path}", course_id="") as gradebook:
+                remarks = _add_assignment(gradebook, book)
                 left_out = _fill_gradebook(gradebook, book)
                 gradebook.db.commit()
         except SQLAlchemyError as error:
             first = str(error).partition("\n")[0]
             text = f"the nbgrader that is installed cannot fill in this gradebook.db: {first}"
             raise ExportError(f"{text}. Is it one? `nbgrader db upgrade` may help") from None
-        return ExportedFiles({"gradebook.db": path.read_bytes()}, left_out)
+        return ExportedFiles({"gradebook.db": path.read_bytes()}, left_out, remarks)
+
+
+def _add_assignment(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
+    """Add the assignment if there is none of its name; return a line that says so."""
+    assignment = _name_assignment(book)
+    there = sorted(each.name for each in gradebook.assignments)
+    if assignment in there:
+        return ()
+    courses = [course.id for course in gradebook.db.query(api.Course)]
+    gradebook.add_assignment(assignment, course_id=courses[0] if courses else None)
+    known = f"; it has {', '.join(there)}" if there else ""
+    text = f"an assignment {assignment} was added, since the gradebook had none of that name{known}"
+    return (f"{text}. --column names another",)
+
+
+def _name_assignment(book: Gradebook) -> str:
+    return book.column or book.run
 
 
 def _fill_gradebook(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
     """Write all results into an open gradebook; return the students missing from it."""
-    assignment = book.column or book.run
-    courses = [course.id for course in gradebook.db.query(api.Course)]
-    try:
-        gradebook.find_assignment(assignment)
-    except api.MissingEntry:
-        gradebook.add_assignment(assignment, course_id=courses[0] if courses else None)
+    assignment = _name_assignment(book)
     for exercise in book.exercises:
         _add_notebook(gradebook, book, assignment, exercise)
     listed = {student.id for student in gradebook.students}

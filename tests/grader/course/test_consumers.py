@@ -146,7 +146,7 @@ def test_nbgrader_s_api_reads_what_was_written(
 ) -> None:
     before = gradebook_db(api, tmp_path / "before.db")
     exported = export(replace(before, results=odd_gradebook.results), "nbgrader-db")
-    assert exported.left_out == ("eve",)
+    assert exported.left_out == ("eve",) and exported.remarks == ()
     after = tmp_path / "after.db"
     after.write_bytes(exported.files["gradebook.db"])
     with api.Gradebook(f"sqlite:///{after}", course_id="cs1") as gradebook:
@@ -178,7 +178,10 @@ def test_an_assignment_that_is_new_belongs_to_the_course(
 ) -> None:
     before = gradebook_db(api, tmp_path / "before.db")
     wanted = replace(before, results=odd_gradebook.results, column="ps2")
-    (tmp_path / "after.db").write_bytes(export(wanted, "nbgrader-db").files["gradebook.db"])
+    exported = export(wanted, "nbgrader-db")
+    told = "an assignment ps2 was added, since the gradebook had none of that name; it has old, ps1"
+    assert exported.remarks == (f"{told}. --column names another",)
+    (tmp_path / "after.db").write_bytes(exported.files["gradebook.db"])
     with api.Gradebook(f"sqlite:///{tmp_path / 'after.db'}", course_id="cs1") as gradebook:
         assert gradebook.find_assignment("ps2").course_id == "cs1"
         assert [course.id for course in gradebook.db.query(api.Course)] == ["cs1"]

@@ -122,6 +122,8 @@ def test_several_tensors_keep_their_order_and_names(
         torch.ones(1, 1, 1, 1, 1, 1, 1, 1),
         torch.arange(4.0, requires_grad=True),
         torch.nn.Parameter(torch.arange(4.0)),
+        torch.arange(24.0).reshape(8, 3)[5:6, 2],
+        torch.tensor([1 + 2j]).conj().imag,
     ],
     ids=lambda tensor: f"shape {list(tensor.shape)} stride {list(tensor.stride())}",
 )

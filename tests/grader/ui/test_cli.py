@@ -398,6 +398,18 @@ def test_show_prints_the_statement_and_its_points(headcheck: Command, exercise: 
     assert "values: 40 points" in ran.out
 
 
+def test_show_knows_what_a_course_says_of_points(headcheck: Command, tmp_path: Path) -> None:
+    course = tmp_path / "course.toml"
+    course.write_text("[points.causal_attention]\nvalues = 70\n")
+    named = headcheck("show", "causal_attention", "--course", str(course))
+    assert "values: 70 points" in named.out and "mask: 20 points" in named.out
+    assert "values: 40 points" in headcheck("show", "rope", "--course", str(course)).out
+    assert "values: 40 points" in headcheck("show", "causal_attention").out
+    course.rename("headcheck.toml")
+    found = headcheck("show", "causal_attention")
+    assert "values: 70 points" in found.out and "course file: headcheck.toml" in found.err
+
+
 @pytest.mark.parametrize("command", ["show", "start", "hint", "bank show", "bank write"])
 def test_a_misspelt_exercise_is_suggested(headcheck: Command, command: str) -> None:
     message = "there is no exercise 'self_attention_v3'; did you mean self_attention_v2?"
