@@ -55,9 +55,7 @@ def check_all(
         left = answers.list_open(prop, cases)
         if not left or (is_planned and replies.establishes(prop)):
             return Verdict(prop, Status.PASSED, len(cases))
-        if not is_planned:
-            left = thin_out(left)
-        verdict = check_live(prop, left)
+        verdict = check_live(prop, left if is_planned else thin_out(left))
         return replace(verdict, cases_tried=len(cases) - len(left) + verdict.cases_tried)
 
     return _check_again_alone(harness, plan, check_one, check_live, restart, on_verdict)
@@ -109,7 +107,7 @@ def thin_out(cases: Sequence[Case]) -> Sequence[Case]:
     Cases in which the peculiarities are left out that a submission does not support are in no batch
     plan, and asked for one by one. Where something is wrong already, that is not worth hundreds.
     """
-    return cases[:: -(-len(cases) // MANY)]
+    return cases[:: max(1, -(-len(cases) // MANY))]
 
 
 def has_side_effects(verdict: Verdict) -> bool:

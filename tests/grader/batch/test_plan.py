@@ -9,7 +9,7 @@ import pytest
 from exercises import ALL, BY_SLUG, Exercise
 from exercises.answers import Answer, find_answer, load_bank
 from grader.batch import plan
-from grader.batch.check import check_all, run_batch_plan
+from grader.batch.check import MANY, check_all, run_batch_plan, thin_out
 from grader.batch.message import PLACEHOLDER_NAME, Comparison
 from grader.batch.plan import compile_batch_plan
 from grader.sandbox.grader_side.subject import ChannelSubject
@@ -20,6 +20,7 @@ from properties.families.batch import each_sequence_is_attended_alone
 from properties.families.gradients import the_gradient_of_the_input_is_right
 from properties.families.masking import the_future_is_invisible
 from properties.families.purity import evaluation_is_repeatable
+from properties.families.sizes import list_small_sizes
 from properties.families.values import it_equals_the_equation
 from properties.harness.harness import Harness
 from properties.property import Property, Verdict, check_in_order
@@ -206,6 +207,30 @@ def test_interference_check_records_the_undisturbed_answer_first() -> None:
     # A module that has been made already, and has not answered yet, is disturbed like the other.
     assert harness.get_context(case).adapter is not None
     assert find_first_failure(claim, harness, [case]).status is not Status.PASSED
+
+
+def test_sizes_are_thinned_out_where_biases_are_not_supported() -> None:
+    exercise = BY_SLUG["multi_head_attention"]
+    source = find_answer(exercise, "qkv_bias_for_query_only").source
+    harness = Harness(make_subject(source), exercise.contract)
+    asked: dict[str, int] = {}
+
+    def check_live(prop: Property, cases: Sequence[Case]) -> Verdict:
+        asked[prop.name] = len(cases)
+        return find_first_failure(prop, harness, cases)
+
+    verdicts = check_all(harness, exercise, check_live, harness.forget)
+    tried = {verdict.property.name: verdict.cases_tried for verdict in verdicts}
+    assert 0 < asked["every_size_is_right"] <= MANY < len(list_small_sizes())
+    assert tried["every_size_is_right"] == asked["every_size_is_right"]
+    assert asked["it_equals_the_equation"] < tried["it_equals_the_equation"], "the rest is known"
+
+
+def test_many_cases_are_thinned_out_evenly() -> None:
+    cases = [Case(seed=seed) for seed in range(MANY + 1)]
+    assert [case.seed for case in thin_out(cases)] == list(range(0, MANY + 1, 2))
+    assert thin_out(cases[:MANY]) == cases[:MANY]
+    assert thin_out([]) == []
 
 
 def test_interfering_modules_fail_the_matching_properties() -> None:
