@@ -76,6 +76,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.PADDING: lambda c: _takes_mask(c) and c.call_form.mask.keys_only,
     C.TAKES_MASK: _takes_mask,
     C.STATED: lambda c: True,
+    C.RESULTS: lambda c: True,
     C.STRIDED: lambda c: True,
     C.STEADY: lambda c: c.entry is not Entry.FUNCTION,
     C.CONTEXT: lambda c: takes("context_length", "config")(c) or _fixes(c, "context_length"),

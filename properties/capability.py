@@ -34,6 +34,7 @@ class Capability(Enum):
     CONFIG = auto()  # takes its sizes from a config object
     FUSED = auto()  # must go through torch's fused attention
     STABLE = auto()  # must survive large scores
+    RESULTS = auto()  # returns what the statement asks for, in that order
     STRIDED = auto()  # tokens may lie in memory in any way
     STEADY = auto()  # without dropout, training computes what evaluation does
     GROUPED = auto()  # heads may share keys and values

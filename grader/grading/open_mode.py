@@ -14,14 +14,14 @@ from properties.binding.binding import Binding, NotBound, bind
 from properties.binding.describe import describe_attention, describe_intent, list_assumptions
 from properties.binding.signature import Signature
 from properties.call_form import MaskConvention
-from properties.contract import Capability, Contract
+from properties.contract import Capability, Contract, Returns
 from properties.violation import Note
 
 C = Capability
 SLUG = "attention"
 """what stands for an exercise where a class is judged as what it is"""
 INTENDED = frozenset(
-    {C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED, C.OUTPUT_PROJECTION}
+    {C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED, C.OUTPUT_PROJECTION, C.STRIDED}
 )
 """what an exercise decides, whatever a class does: one without an output layer is wrong by it"""
 ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
@@ -39,9 +39,12 @@ VARIANTS = frozenset(
         C.DIFFERENTIAL,
         C.FEATURES,
         C.LATENT,
+        C.CACHE,
     }
 )
 """what an exercise may ask for that is not recognised by behaviour"""
+WIDTHS = frozenset({"d_in", "d_out", "head_dim"})
+"""of a token, of all heads together, and of one of them"""
 CASES = 12
 """Fewer than for an exercise: every answer is asked for live."""
 
@@ -72,7 +75,8 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
     """Return an answer to an exercise that takes or returns other things than the statement says.
 
     It is judged by the exercise, in its own terms; claims about what it lacks fail. None if it is
-    an attention of another kind, or has sizes of its own: that would be another exercise.
+    an attention of another kind, has sizes of its own, or gives an output of another width than the
+    statement says: that would be another exercise.
     """
     asked = target.exercise.contract
     fixed = (binding.contract.sizes or {}).keys() - (asked.sizes or {}).keys()
@@ -80,6 +84,8 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
         fixed -= {"heads"}  # there is one either way
     if asked.capabilities & VARIANTS:
         return None  # what is recognised has none of this
+    if _has_another_width(asked, binding.contract):
+        return None
     if fixed or not asked.capabilities & ESSENTIAL <= binding.contract.capabilities:
         return None
     contract = adapt_contract(asked, binding.contract)
@@ -89,13 +95,32 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
     return replace(target, notes=notes, contract=contract)
 
 
+def _has_another_width(asked: Contract, found: Contract) -> bool:
+    """Whether an argument that has the statement's name is another width, or must equal one."""
+    stated = {argument.name: argument.quantity for argument in asked.arguments}
+    taken = {argument.name: argument.quantity for argument in found.arguments}
+    both = {"d_in", "d_out"}.issubset(taken.values())
+    if both and found.square and not asked.square:
+        return True
+    shared = stated.keys() & taken.keys()
+    return any(stated[n] != taken[n] and {stated[n], taken[n]} <= WIDTHS for n in shared)
+
+
+def _returns_as_asked(asked: Contract, own: Contract) -> bool:
+    """Whether the same results come in the same order; a lone one not in a tuple."""
+    places = own.call_form.places, asked.call_form.places
+    if asked.returns is not Returns.OUTPUT:
+        places = places[0] or (0, 1), places[1] or (0, 1)
+    return own.returns is asked.returns and places[0] == places[1]
+
+
 def _describe_difference(asked: Contract, own: Contract, signature: Signature) -> str:
     """Say what an answer does otherwise than its statement says."""
     names = [argument.name for argument in asked.arguments]
     inputs = tuple(n for n in asked.call_form.inputs if n != "mask" or asked.has(C.MASK))
     takes = {each.name for each in signature.constructor}, own.call_form.inputs
     if takes == (set(names), inputs):
-        if own.returns is asked.returns:
+        if _returns_as_asked(asked, own):
             return "it has other weights than the statement names"
         return "it returns other things than the statement says"
     said = f"`{asked.name}({', '.join(names)})`"
@@ -107,6 +132,8 @@ def adapt_contract(asked: Contract, found: Contract) -> Contract:
     kept = asked.capabilities & (found.capabilities | INTENDED)
     if found.call_form.mask == MaskConvention():
         kept |= asked.capabilities & {C.ANY_MASK}
+    if _returns_as_asked(asked, found):
+        kept |= asked.capabilities & {C.RESULTS}
     return replace(
         found,
         capabilities=kept | found.capabilities & OWN,

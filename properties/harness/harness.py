@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 SWAPPED_NAMES_NOTE = Note(
     "exchanged_names",
-    "the query and key layers have each other's names: the layer called query makes the keys. "
-    "The function computed is the same; weights loaded by name would not be",
+    "queries and keys have changed places, in the names of their layers or in the product of the "
+    "scores. With the weights of these two layers exchanged it computes what is asked; with those "
+    "that are loaded by name it does not",
 )
 ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(("b_q", "b_k", "b_v"), Capability.BIAS),
@@ -40,6 +41,8 @@ ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(LATENTS, Capability.LATENT),
 }
 """what says that an implementation has them"""
+RESULTS = frozenset({Capability.WEIGHTS, Capability.RESULTS})
+"""what says that something is returned, and where"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})
 """what only those have that take a mask"""
 SHARP_CASE = Case(
@@ -285,7 +288,7 @@ class Harness:
         lacks_mask = bool(MASKED & needs) and "mask" not in own.call_form.inputs
         inputs = (*own.call_form.inputs, *(("mask",) if lacks_mask else ()))
         # What returns too much fails in the terms of the statement; too little, where it is needed.
-        about_results = Capability.WEIGHTS in needs or not asked.has(Capability.WEIGHTS)
+        about_results = bool(RESULTS & needs) or not asked.has(Capability.WEIGHTS)
         places = None if about_results else own.call_form.places
         needed = {name for name, capability in ADDITIONAL_PARAMETERS.items() if capability in needs}
         lacking = {name for name in needed if not own.stores(name)}

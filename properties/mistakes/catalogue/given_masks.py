@@ -26,6 +26,7 @@ RETURNED = (
     training.the_returned_weights_are_trained_through,
 )
 FORMS = (
+    contract.it_returns_what_the_statement_asks_for,
     batch.the_memory_layout_does_not_matter,
     contract.the_output_has_the_right_shape,
     *MASKS,
