@@ -95,11 +95,9 @@ class Explained:
         return () if self.structural is None else (DiagnosedMistake(self.structural.mistake, 0, 0),)
 
     def list_named(self, mistakes: Sequence[DiagnosedMistake]) -> tuple[DiagnosedMistake, ...]:
-        """Return all mistakes, those in the equation last if they may follow from the other."""
+        """Return all mistakes but those that the structural one causes: they are no second one."""
         caused = () if self.structural is None else self.structural.causes
-        if any(each.mistake.name in caused for each in mistakes):
-            return (*self.diagnosed, *mistakes)
-        return (*mistakes, *self.diagnosed)
+        return (*(each for each in mistakes if each.mistake.name not in caused), *self.diagnosed)
 
     def mark(
         self, records: Sequence[PropertyRecord], verdicts: Sequence[Verdict]

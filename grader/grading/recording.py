@@ -194,7 +194,8 @@ def record_note(note: Note) -> NoteRecord:
 def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> ErrorRecord:
     """Say why there is nothing to grade; if a cell is no Python, that is the likely reason."""
     for broken in outline.get("broken", ()):
-        text = f"{broken['message']}; nothing in this cell can be used ({problem.message})"
+        place = "file" if broken["cell"] is None else "cell"
+        text = f"{broken['message']}; nothing in this {place} can be used ({problem.message})"
         return ErrorRecord("syntax", text, broken["cell"], broken["line"])
     return problem
 

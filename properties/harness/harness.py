@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 SWAPPED_NAMES_NOTE = Note(
     "exchanged_names",
-    "queries and keys are exchanged, by their layers' names or by their places in the product: it "
-    "computes what is asked if the layers change names; weights loaded by name would not fit",
+    "queries and keys have changed places, in the names of their layers or in the product of the "
+    "scores. With the weights of these two layers exchanged it computes what is asked; with those "
+    "that are loaded by name it does not",
 )
 ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(("b_q", "b_k", "b_v"), Capability.BIAS),

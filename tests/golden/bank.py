@@ -1,5 +1,6 @@
 """What is told first to the authors of wrong answers, judged as `headcheck check` would."""
 
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ from grader.grading.grade import grade_file_or_raise
 from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.pictures.captions import describe_evidence
+from grader.report.records import SubmissionRecord
 from grader.report.render.view import FailureView, make_view
 from grader.sandbox.grader_side.servers import ServerHandle
 from tests.golden import texts
@@ -25,14 +27,25 @@ def list_wrong_answers(slug: str) -> list[Answer]:
     return list_answers(BY_SLUG[slug], "wrong")
 
 
-def render_feedback(server: ServerHandle, slug: str, answer: Answer) -> Text:
-    """What the author of an answer reads first."""
+def list_announced(answer: Answer) -> list[str]:
+    """The mistakes that a wrong answer says it has: `... (named: no_scale, no_mask)`."""
+    found = re.search(r"\(named: ([\w, ]+)\)", answer.description)
+    return found[1].split(", ") if found else []
+
+
+def grade(server: ServerHandle, slug: str, answer: Answer) -> SubmissionRecord:
+    """Judge an answer as `headcheck check` does."""
     settings = Settings(exercise=BY_SLUG[slug], limit_overrides=PATIENT_LIMITS)
     with tempfile.TemporaryDirectory() as scratch:
         path = write_answer(answer, Path(scratch))
         [handed_in] = find_submissions([str(path)])
         [record] = grade_file_or_raise(server, handed_in, settings)
-    shown = make_view(replace(record, file=path.name))
+    return replace(record, file=path.name)
+
+
+def render_feedback(server: ServerHandle, slug: str, answer: Answer) -> Text:
+    """What the author of an answer reads first."""
+    shown = make_view(grade(server, slug, answer))
     mistakes = shown.diagnosis.sentences if shown.diagnosis else ()
     said = [format_row("mistake", sentence) for sentence in mistakes]
     said += [format_row("error", shown.error.message)] if shown.error else []

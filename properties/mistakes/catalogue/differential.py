@@ -138,7 +138,6 @@ DIFFERENTIAL: Sequence[Mistake] = (
     define_mistake(
         "halves_of_all_columns",
         "The columns of all heads are halved together; each head should halve its own.",
-        "reshape",
         needs=Capability.HEADS,
     ).simulated_by(halve=differential.all_columns_halved),
     define_mistake(

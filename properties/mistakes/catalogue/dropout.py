@@ -17,7 +17,8 @@ IN_EVALUATION = define_mistake(
     "dropout_in_evaluation",
     "Dropout acts in evaluation, too: it has to follow self.training, or to be a layer that eval() "
     "reaches.",
-    "kernel:dropout_p=(?!.*training) | dropout:^(?!.*training) | dropout | kernel",
+    "kernel:dropout_p=(?!.*training) | dropout:^(?!.*(training|nn.Dropout)) | "
+    "dropout:^(?!.*nn.Dropout) | kernel",
 ).dropping_by(change_result("use", dropout.drop))
 SCALED_IN_EVALUATION = define_mistake(
     "dropout_scaled_in_evaluation",

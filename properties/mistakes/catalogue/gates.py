@@ -17,7 +17,6 @@ GATES: Sequence[Mistake] = (
     define_mistake(
         "gate_after_the_output_layer",
         "The gate multiplies what the output layer gives; it should come before that layer.",
-        "last sigmoid | return",
     ).simulated_by(gate=gates.open_gate, finish=gates.after_output),
     define_mistake(
         "gate_on_values",

@@ -7,15 +7,14 @@ from properties.mistakes.steps import layers, output, scores
 
 LAYERS: Sequence[Mistake] = (
     define_mistake(
-        "queries_and_keys_exchanged", "Queries and keys have changed places.", "scores | unpack"
+        "queries_and_keys_exchanged", "Queries and keys have changed places."
     ).simulated_by(assign=layers.roles(1, 0, 2)),
     define_mistake(
         "keys_and_values_exchanged",
         "Keys and values have changed places: the queries are compared with the values.",
-        "unpack | scores",
     ).simulated_by(assign=layers.roles(0, 2, 1)),
     define_mistake(
-        "queries_and_values_exchanged", "Queries and values have changed places.", "unpack | scores"
+        "queries_and_values_exchanged", "Queries and values have changed places."
     ).simulated_by(assign=layers.roles(2, 1, 0)),
     define_mistake(
         "projections_in_another_order",

@@ -45,8 +45,8 @@ REGISTRATION = (
     StructuralMistake(
         define_mistake(
             "weight_not_registered",
-            "A weight is not a parameter of the module: no optimizer finds it, and it is neither "
-            "saved nor moved. What a plain list or dict holds is not registered.",
+            "A weight is not a parameter of the module: no optimizer finds it. A plain tensor, a "
+            "buffer, and what a plain list or dict holds are none.",
             "",
         ),
         (Symptom("it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)),),
@@ -93,16 +93,22 @@ REGISTRATION = (
     StructuralMistake(
         define_mistake(
             "weight_missing",
-            "A weight that the exercise names does not exist under that name and with that shape.",
+            "A weight that the exercise names does not exist under that name.",
             "",
         ),
         (
-            Symptom(
-                "-> there is none|^shape:", (contract.the_weights_are_where_the_exercise_says,)
-            ),
+            Symptom("-> there is none", (contract.the_weights_are_where_the_exercise_says,)),
             Symptom(r"a weight .*-> none of these", (contract.there_are_no_other_parameters,)),
         ),
         explains=(weights.the_output_bias_shifts_the_output,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weight_of_another_shape",
+            "A weight has another shape than the exercise asks for.",
+            "",
+        ),
+        (Symptom("^shape:", (contract.the_weights_are_where_the_exercise_says,)),),
     ),
     StructuralMistake(
         define_mistake(

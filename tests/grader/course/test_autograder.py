@@ -269,7 +269,7 @@ def test_shows_only_what_the_instructor_chose(judged: Judged) -> None:
     [
         ({}, "There is nothing to grade"),
         ({"answer.txt": "text"}, "There is nothing to grade"),
-        ({"answer.py": "def broken(:"}, "nothing in this cell can be used"),
+        ({"answer.py": "def broken(:"}, "nothing in this file can be used"),
         ({"answer.ipynb": "{"}, "not valid JSON"),
     ],
 )

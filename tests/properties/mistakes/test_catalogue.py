@@ -54,9 +54,16 @@ ASKED_APART = {
     frozenset({"no_softmax", "shares_not_divided"}),
 }
 """mistakes that are the same, and never tried on the same submission"""
-WITHOUT_LINE = {"one_head_repeated", "batch_and_heads_confused", "bias_missing"} | {
-    m.name for m in (*ROTARY, *ALIBI, *BLOCKS, *BACKWARD)
-}
+WITHOUT_LINE = {
+    "one_head_repeated",
+    "batch_and_heads_confused",
+    "bias_missing",
+    "queries_and_keys_exchanged",
+    "keys_and_values_exchanged",
+    "queries_and_values_exchanged",
+    "halves_of_all_columns",
+    "gate_after_the_output_layer",
+} | {m.name for m in (*ROTARY, *ALIBI, *BLOCKS, *BACKWARD)}
 """mistakes that can stand in several lines, none of which can be told from the others"""
 
 
