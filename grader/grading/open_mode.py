@@ -39,6 +39,7 @@ VARIANTS = frozenset(
         C.DIFFERENTIAL,
         C.FEATURES,
         C.LATENT,
+        C.BLOCK,
     }
 )
 """what an exercise may ask for that is not recognised by behaviour"""

@@ -210,9 +210,22 @@ def heads_that_do_not_divide_the_width_are_refused(context: LiveContext) -> None
     """A width that the heads do not divide is refused at construction."""
     for width, heads in INDIVISIBLE:
         case = replace(context.case, heads=heads)
-        arguments = context.contract.build_arguments(case)
-        arguments.update({name: width for name in ("d_out", "n_embd") if name in arguments})
+        arguments = _set_width(context.contract, context.contract.build_arguments(case), width)
         assert_refused(context, arguments, f"{width} is not divisible by {heads} heads")
+
+
+def _set_width(contract: Contract, arguments: Mapping[str, Value], width: int) -> dict[str, Value]:
+    """Return arguments with another width, whatever it is called, in a config, too."""
+    widths = ("d_out", "d_in") if contract.square else ("d_out",)
+    changed = dict(arguments)
+    for argument in contract.arguments:
+        if argument.quantity in widths:
+            changed[argument.name] = width
+        if argument.quantity == "config":
+            fields = [f.name for f in argument.fields if f.quantity in widths] or ["n_embd"]
+            given: dict[str, int | float | bool] = changed[argument.name]  # type: ignore[assignment]
+            changed[argument.name] = {**given, **dict.fromkeys(fields, width)}
+    return changed
 
 
 def assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: str) -> None:
