@@ -7,6 +7,7 @@ from properties import comparison
 from properties.case import Case, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import CONSTANT, Argument, Capability, Contract, make_config
+from properties.families.argument_changes import set_width
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, build_module, construct
@@ -210,22 +211,9 @@ def heads_that_do_not_divide_the_width_are_refused(context: LiveContext) -> None
     """A width that the heads do not divide is refused at construction."""
     for width, heads in INDIVISIBLE:
         case = replace(context.case, heads=heads)
-        arguments = _set_width(context.contract, context.contract.build_arguments(case), width)
-        assert_refused(context, arguments, f"{width} is not divisible by {heads} heads")
-
-
-def _set_width(contract: Contract, arguments: Mapping[str, Value], width: int) -> dict[str, Value]:
-    """Return arguments with another width, whatever it is called, in a config, too."""
-    widths = ("d_out", "d_in") if contract.square else ("d_out",)
-    changed = dict(arguments)
-    for argument in contract.arguments:
-        if argument.quantity in widths:
-            changed[argument.name] = width
-        if argument.quantity == "config":
-            fields = [f.name for f in argument.fields if f.quantity in widths] or ["n_embd"]
-            given: dict[str, int | float | bool] = changed[argument.name]  # type: ignore[assignment]
-            changed[argument.name] = {**given, **dict.fromkeys(fields, width)}
-    return changed
+        arguments = set_width(context.contract, context.contract.build_arguments(case), width)
+        if arguments is not None:
+            assert_refused(context, arguments, f"{width} is not divisible by {heads} heads")
 
 
 def assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: str) -> None:
