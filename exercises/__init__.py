@@ -36,6 +36,7 @@ SERIES = (
     "llama_attention",
     "latent_attention",
     "gpt2_size",
+    "gpt_block",
     "causal_self_attention",
     "looped_causal_self_attention",
     "fused_causal_self_attention",

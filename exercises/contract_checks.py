@@ -27,7 +27,10 @@ from properties.contract import (
     Returns,
 )
 from properties.parameter_mapping import (
+    AROUND,
+    FEED_FORWARD,
     LATENTS,
+    NORMS_OF_TOKENS,
     PER_HEAD,
     VECTORS,
     Packing,
@@ -46,7 +49,7 @@ SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """what may be fixed; d_out is heads times head_dim"""
 PARAMETERS = (
     "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate", "b_gate", "lambdas",
-    *sorted(VECTORS), *LATENTS,
+    *sorted(VECTORS), *LATENTS, *AROUND,
 )  # fmt: skip
 """the fields of `reference.Parameters`, which imports torch"""
 PASSED = frozenset({"block", "causal", CONSTANT})
@@ -66,6 +69,10 @@ TOGETHER = (
     ({"b_o"}, ("W_o",)),
     ({"b_gate"}, ("W_gate",)),
     ({*LATENTS}, LATENTS),
+    ({*FEED_FORWARD}, ("W_1", "W_2")),
+    ({*NORMS_OF_TOKENS}, ("W_1", "W_2")),
+    ({"shift_in"}, ("gain_in",)),
+    ({"shift_ff"}, ("gain_ff",)),
 )
 """where one of some parameters is stored, these are, too"""
 SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
@@ -91,6 +98,8 @@ NEEDED: Mapping[Capability, str] = {
     C.GATED: "a parameter must hold W_gate",
     C.DIFFERENTIAL: "a parameter must hold lambdas",
     C.LATENT: "parameters must hold W_down, W_qr and W_kr",
+    C.BLOCK: "a parameter must hold W_1",
+    C.CENTRED_NORMS: 'write token_norm = "layer"',
     C.TRANSFER: 'write entry = "transfer"',
 }
 """What must be there for a capability that is never true without."""

@@ -2,11 +2,28 @@
 
 from collections.abc import Iterator
 
-from properties.contract import ROTARY, Capability, Contract, FeatureMap, Norm, Positions
-from properties.parameter_mapping import BY_HEAD, LATENTS, ParameterMapping
+from properties.contract import (
+    ROTARY,
+    Capability,
+    Contract,
+    FeatureMap,
+    Norm,
+    Positions,
+    Returns,
+)
+from properties.parameter_mapping import (
+    BY_HEAD,
+    LATENTS,
+    NORMS_OF_TOKENS,
+    PER_HEAD,
+    ParameterMapping,
+)
 
 HEAD_DIMS = range(1, 65)
 """widths of heads that are tried"""
+
+OF_OTHERS = (*PER_HEAD, "W_gate", "W_down")
+"""parameters of steps that a block's attention does not have"""
 
 Problem = tuple[tuple[str, ...], object, str]
 """the keys that lead to what is wrong, the wrong value if it is one of several, and what to do"""
@@ -23,6 +40,7 @@ def check_variant(contract: Contract) -> Iterator[Problem]:
         yield from _check_latents(contract)
     if contract.stores("lambdas"):
         yield from _check_halves(contract)
+    yield from _check_block(contract)
 
 
 def _take(contract: Contract) -> set[str]:
@@ -92,6 +110,67 @@ def _check_features(contract: Contract) -> Iterator[Problem]:
         yield ("feature_map",), None, text
     if Capability.CAUSAL not in contract.capabilities:
         yield ("feature_map",), None, "features are those of causal attention: list `causal`"
+
+
+def _check_block(contract: Contract) -> Iterator[Problem]:
+    """A block has all its parts, around attention that is as wide as tokens and has no other."""
+    is_block = contract.stores("W_1")
+    if not is_block and (contract.token_norm or contract.activation):
+        key = "token_norm" if contract.token_norm else "activation"
+        yield (key,), None, "belongs to a block: say where W_1 and W_2 are stored, or leave it out"
+    if not is_block:
+        return
+    if not contract.token_norm:
+        yield ("token_norm",), None, 'a block norms its tokens: write token_norm = "layer" or "rms"'
+    if not contract.activation:
+        text = 'a feed-forward has an activation: write activation = "gelu" or "gelu_tanh"'
+        yield ("activation",), None, text
+    for key in ("hidden_factor", "token_norm_epsilon"):
+        if getattr(contract, key) <= 0:
+            yield (key,), None, f"must be more than 0, not {getattr(contract, key):g}"
+    if not contract.square or not contract.stores("W_o"):
+        text = "attention is added to its tokens: write square = true, and say where W_o is"
+        yield ("square",), None, text
+    needed = NORMS_OF_TOKENS if contract.token_norm is Norm.LAYER else ("gain_in", "gain_ff")
+    if missing := [name for name in needed if not contract.stores(name)]:
+        yield ("parameters",), None, f"no parameter holds {', '.join(missing)}: say where it is"
+    if _may_be_narrow(contract):
+        text = "of fewer than three numbers a norm leaves no more than signs: write d_out>=3"
+        yield ("size_rules",), None, text
+    yield from _check_alone(contract)
+
+
+def _may_be_narrow(contract: Contract) -> bool:
+    """Return whether a token may have one number, or two."""
+    rules = contract.size_rules
+    if contract.sizes and {"heads", "head_dim"} <= contract.sizes.keys():
+        return contract.sizes["heads"] * contract.sizes["head_dim"] < 3
+    if rules is None:
+        return True
+    tests = {name: rules.get_test(name) for name in ("d_in", "d_out", "heads", "head_dim")}
+    return any(
+        tests["heads"](heads)
+        and tests["head_dim"](width)
+        and tests["d_in"](heads * width)
+        and tests["d_out"](heads * width)
+        for heads, width in ((1, 1), (1, 2), (2, 1))
+    )
+
+
+def _check_alone(contract: Contract) -> Iterator[Problem]:
+    """What is around attention goes with plain attention so far."""
+    others = [name for name in OF_OTHERS if contract.stores(name)]
+    others += sorted(_take(contract) & {"dropout", "window", "softcap", "kv_heads"})
+    others += [c.name.lower() for c in (Capability.CROSS,) if c in contract.capabilities]
+    others += ["positions"] * (contract.positions is not Positions.NONE)
+    others += ["norm"] * (contract.norm is not Norm.NONE)
+    others += ["feature_map"] * (contract.feature_map is not FeatureMap.NONE)
+    others += ["cache"] * (contract.call_form.cache is not None)
+    others += ["mask"] * ("mask" in contract.call)
+    others += ["returns"] * (contract.returns is not Returns.OUTPUT)
+    if others:
+        text = f"a block goes with plain attention alone so far: leave out {', '.join(others)}"
+        yield ("parameters",), None, text
 
 
 def _may_be_odd(contract: Contract, share: float = 1.0) -> bool:

@@ -51,6 +51,9 @@ class Capability(Enum):
     UNCOMPRESSED = auto()  # keys and values are made of the tokens themselves
     GATED = auto()  # what heads give is multiplied by a gate
     UNGATED = auto()  # what heads give is used as it is
+    BLOCK = auto()  # attention is a part of it, with norms, residuals and a feed-forward
+    CENTRED_NORMS = auto()  # its norms subtract the mean of a token first
+    BARE = auto()  # what attention gives is the output
     OWN_KEYS = auto()  # every head has keys and values of its own
     ANY_DISTANCE = auto()  # no token is too far back to be seen
     PLACELESS = auto()  # where tokens stand counts for nothing but who is seen

@@ -69,6 +69,14 @@ class Norm(StrEnum):
     LAYER = "layer"
 
 
+class Activation(StrEnum):
+    """What the numbers between the two layers of a feed-forward go through."""
+
+    NONE = ""
+    GELU = "gelu"
+    GELU_TANH = "gelu_tanh"
+
+
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
 
 
@@ -183,6 +191,14 @@ class Contract:
     """what a norm adds to the mean square, or to the variance; 0 for the dtype's own rounding"""
     norm_gain_from: float = 0.0
     """what the gain of a norm counts from: 1 where what is stored is added to 1"""
+    token_norm: Norm = Norm.NONE
+    """of tokens, before attention and before the feed-forward of a block"""
+    token_norm_epsilon: float = 1e-5
+    """what that norm adds to the mean square, or to the variance"""
+    activation: Activation = Activation.NONE
+    """of the feed-forward of a block"""
+    hidden_factor: int = 4
+    """how many times as wide as tokens is what the first layer of a feed-forward gives"""
     size_rules: SizeRules | None = None
     """what `with_sizes` was given, and what follows from it"""
     waived: tuple[str, ...] = ()
@@ -318,9 +334,13 @@ class Contract:
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
         """Return the attribute paths of all parameters this case has, with their shapes."""
         return {
-            mapping.path.format(head=head): mapping.compute_shape(_get_head_sizes(case), head)
+            mapping.path.format(head=head): mapping.compute_shape(self._get_head_sizes(case), head)
             for mapping, head in self._iter_mappings(case)
         }
+
+    def _get_head_sizes(self, case: Case) -> HeadSizes:
+        own = case.d_latent, case.rope_dim, self.hidden_factor * case.d_in
+        return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *own)
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
         """Yield the mappings that this case has parameters for, with the head of per-head ones."""
@@ -332,7 +352,7 @@ class Contract:
 
     def to_stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
         """Return canonical parameters as the implementation stores them, with attribute paths."""
-        sizes = _get_head_sizes(case)
+        sizes = self._get_head_sizes(case)
         return [
             (
                 mapping.path.format(head=head),
@@ -353,8 +373,9 @@ class Contract:
             if got != f"shape {shape}":
                 raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"`{path}`")
         blocks: dict[str, list[Tensor]] = {}
+        sizes = self._get_head_sizes(case)
         for mapping, head in self._iter_mappings(case):
-            pieces = mapping.unpack(stored[mapping.path.format(head=head)], _get_head_sizes(case))
+            pieces = mapping.unpack(stored[mapping.path.format(head=head)], sizes)
             for name, piece in zip(mapping.holds, pieces, strict=True):
                 blocks.setdefault(name, []).append(piece)
         return {n: torch.cat(pieces, dim=int(n == "W_o")) for n, pieces in blocks.items()}
@@ -364,8 +385,3 @@ def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
     """Return the case itself if nothing changes: a case set fits thousands of cases."""
     changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
     return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields
-
-
-def _get_head_sizes(case: Case) -> HeadSizes:
-    latent = case.d_latent, case.rope_dim
-    return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *latent)

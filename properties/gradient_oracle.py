@@ -13,6 +13,11 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from properties.absolute_block import (
+    leave_feed_forward,
+    leave_norm_of_tokens,
+    make_absolute_block,
+)
 from properties.absolute_roles import bound_layer, bound_roles, enter_layers
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
@@ -31,6 +36,7 @@ from reference import (
     merge_heads,
     multi_head_attention,
     split_heads,
+    transformer_block,
 )
 
 
@@ -110,6 +116,8 @@ def _compute_gradients(
     leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in leaves.items()}
     moved = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
     scale, variant = get_scale(contract, case), get_variant(contract, case)
+    if variant.block is not None:
+        return _compute_gradients_of_block(contract, case, leaves, moved, may_attend, loss)
     with torch.enable_grad():
         exact = multi_head_attention(
             leaves["x"], moved, case.heads, may_attend, scale, loss.kept, variant=variant
@@ -119,6 +127,32 @@ def _compute_gradients(
     scales = compute_absolute_gradients(contract, case, x, parameters, exact, loss)
     growth = compute_growth(case, seat_sinks(exact, parameters.sinks), variant)
     return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
+
+
+def _compute_gradients_of_block(
+    contract: Contract,
+    case: Case,
+    leaves: Mapping[str, Tensor],
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    loss: Loss,
+) -> ExactGradients:
+    """Return those of a block, by way of its feed-forward, its attention and its norm of tokens."""
+    x, variant = leaves["x"], get_variant(contract, case)
+    given = case.heads, may_attend, get_scale(contract, case), variant
+    with torch.enable_grad():
+        exact = transformer_block(x, parameters, *given)
+        total = (exact.output * loss.cotangent).sum()
+        values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+    x, parameters = x.detach(), parameters.map(Tensor.detach)
+    block = make_absolute_block(x, parameters, exact, variant)
+    into_added, scales = leave_feed_forward(block, parameters, loss.cotangent.abs())
+    own = block.entered, parameters, exact.attention, Loss(into_added)
+    scales |= compute_absolute_gradients(contract, case, *own)
+    scales["x"], norm = leave_norm_of_tokens(block, scales["x"], into_added)
+    growth = compute_block_growth(case, exact.attention, variant, parameters)
+    named = dict(zip(leaves, values, strict=True))
+    return ExactGradients(named, scales | norm, growth, case.dtype)
 
 
 def compute_role_gradients(
@@ -186,6 +220,22 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
     if variant.alibi:
         growth += 4 * case.tokens  # of what is added to scores that cancel
     return growth
+
+
+def compute_block_growth(
+    case: Case, attention: MultiHeadResult, variant: Variant, parameters: Parameters
+) -> float:
+    """Return how many roundings an element is off by that goes through a block.
+
+    Norms sum up all numbers of a token: the first one's errors move scores, the second's are those
+    of one more step, as are its layers', of which the second sums up all that is hidden.
+    """
+    assert parameters.W_1 is not None, "there is a feed-forward"
+    visible = attention.scores[attention.softmaxes > 0].detach()
+    norm = 6 + 2 * math.sqrt(case.d_in)
+    hidden = 4 + 2 * math.sqrt(len(parameters.W_1))
+    own = compute_growth(case, attention, variant)
+    return own + norm * (1 + float(visible.abs().max())) + norm + 2 * hidden
 
 
 def count_feature_roundings(exact: MultiHeadResult, length: int) -> float:

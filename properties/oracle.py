@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from properties.block_tolerance import bound_block
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
 from properties.role_tolerance import bound_linear_error
@@ -22,8 +23,10 @@ from properties.variant import get_variant
 from reference import (
     MultiHeadResult,
     Parameters,
+    Variant,
     linear,
     multi_head_attention,
+    transformer_block,
 )
 
 MAX_CACHED = 4096
@@ -110,6 +113,9 @@ def _compute_expected(
     others: Sequence[Tensor],
 ) -> Expected:
     scale, variant = get_scale(contract, case), get_variant(contract, case)
+    if variant.block is not None:
+        given = case, x, parameters, may_attend
+        return _compute_expected_of_block(*given, scale, variant)
     keys_from, values_from = (others[0], others[-1]) if others else (x, x)
     exact = multi_head_attention(
         x,
@@ -140,6 +146,23 @@ def _compute_expected(
             # Queries and keys are the input here, and there is one head.
             w, a = exact.weights[:, 0], weights[:, 0]
             return Expected((w, w), (a, a), exact)
+
+
+def _compute_expected_of_block(
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    scale: float,
+    variant: Variant,
+) -> Expected:
+    """Return the answer of a block; the intermediate results are those of its attention."""
+    block = transformer_block(x, parameters, case.heads, may_attend, scale, variant)
+    limits = (
+        bound_block(x, parameters, block, scale, precision, may_attend, variant)
+        for precision in get_precisions(case.dtype)
+    )
+    return Expected((block.output,), (Tolerance(*limits),), block.attention)
 
 
 def _pair(limits: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:

@@ -46,6 +46,12 @@ LATENTS = ("W_down", "W_qr", "W_kr")
 """canonical parameters of latent attention: there are all of them, or none"""
 BESIDE_HEADS = ("W_down", "W_kr")
 """canonical parameters that all heads have in common"""
+NORMS_OF_TOKENS = ("gain_in", "shift_in", "gain_ff", "shift_ff")
+"""canonical parameters of a block's norms: a number for each coordinate of a token"""
+FEED_FORWARD = ("W_1", "b_1", "W_2", "b_2")
+"""canonical parameters of a block's feed-forward"""
+AROUND = (*NORMS_OF_TOKENS, *FEED_FORWARD)
+"""canonical parameters of what is around attention, of which heads have no parts"""
 BY_HEAD = (Packing.STACKED, Packing.BETWEEN)
 """packings whose tensors have an axis for heads"""
 
@@ -61,6 +67,8 @@ class HeadSizes:
     d_latent: int = 0
     """the width of what keys and values are made of, if that is no token"""
     rope_dim: int = 0
+    d_hidden: int = 0
+    """the width of what the first layer of a feed-forward gives"""
 
     @property
     def d_out(self) -> int:
@@ -68,18 +76,20 @@ class HeadSizes:
 
     def count_heads(self, name: str) -> int:
         """Return how many heads a canonical parameter has: keys and values may be shared."""
-        if name in BESIDE_HEADS:
+        if name in BESIDE_HEADS or name in AROUND:
             return 1
         return self.kv_heads if name[-1] in "kv" else self.heads
 
     def get_rows(self, name: str) -> int:
         """Return how many rows of a canonical parameter belong to a head: a sink is one number."""
         own = {"W_down": self.d_latent, "W_qr": self.rope_dim, "W_kr": self.rope_dim}
+        own |= {**dict.fromkeys(AROUND, self.d_in), "W_1": self.d_hidden, "b_1": self.d_hidden}
         return 1 if name in PER_HEAD else own.get(name, self.head_dim)
 
     def get_columns(self, name: str) -> int:
         """Return the width of what a projection reads: a token, or a latent."""
-        return self.d_latent or self.d_in if name in ("W_k", "W_v") else self.d_in
+        own = {"W_k": self.d_latent, "W_v": self.d_latent, "W_2": self.d_hidden}
+        return own.get(name) or self.d_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +135,7 @@ class ParameterMapping:
             rows = sizes.heads
         if self.holds[0] in PER_HEAD:
             return self._shape_of_sinks(rows)
-        if self.holds[0].startswith("b_"):
+        if self.holds[0].startswith("b_") or self.holds[0] in NORMS_OF_TOKENS:
             stacked = self.packing in BY_HEAD and not self.is_output
             return (counts[0], sizes.head_dim) if stacked else (rows,)
         columns = sizes.get_columns(self.holds[0])

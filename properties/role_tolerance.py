@@ -107,8 +107,12 @@ def bound_role_errors(
     precision: Precision,
     others: Sequence[Tensor],
     variant: Variant,
+    error: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Bound the errors of queries, keys and values as they are compared and averaged."""
+    """Bound the errors of queries, keys and values as they are compared and averaged.
+
+    `error` is that of the tokens, if these are computed themselves.
+    """
     heads, p, (q, k, v) = exact.query.shape[-3], parameters, exact.projected
     keys_from, values_from = (others[0], others[-1]) if others else (x, x)
     projected = (
@@ -116,6 +120,10 @@ def bound_role_errors(
         bound_read_error(keys_from, p.W_k, k, p, precision),
         bound_read_error(values_from, p.W_v, v, p, precision),
     )
+    if error is not None:
+        weights = p.W_q, p.W_k, p.W_v
+        inherited = (error @ weight.abs().mT for weight in weights)
+        projected = tuple(map(torch.add, projected, inherited))  # type: ignore[assignment]
     query_error, key_error, value_error = split_shared_heads(projected, heads)
     if variant.norm:
         q, k, _ = split_shared_heads(exact.projected, heads)

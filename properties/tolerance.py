@@ -198,8 +198,28 @@ def compute_bounds(
 
     `others` are the tokens of keys and values, or those of each, where they are not x.
     """
-    p = parameters
-    query_error, key_error, value_error = bound_role_errors(x, p, exact, precision, others, variant)
+    given = x, parameters, exact, scale, precision, may_attend, others, variant
+    output, weights = bound_attention(*given)
+    return K * output, K * weights
+
+
+def bound_attention(
+    x: Float[Tensor, "*batch tokens d_in"],
+    parameters: Parameters,
+    exact: MultiHeadResult,
+    scale: float,
+    precision: Precision,
+    may_attend: Tensor | None,
+    others: Sequence[Tensor] = (),
+    variant: Variant = PLAIN,
+    error: Tensor | None = None,
+) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
+    """Return B for the output of attention, and the bound of its weights.
+
+    `error` is that of the tokens, if these are computed themselves, as in a block.
+    """
+    p, read = parameters, (x, parameters, exact, precision, others, variant, error)
+    query_error, key_error, value_error = bound_role_errors(*read)
     if p.sinks is not None:
         exact = seat_sinks(exact, p.sinks)
         key_error, value_error = seat_one_more(key_error), seat_one_more(value_error)
@@ -215,7 +235,7 @@ def compute_bounds(
     output = propagate_through_output(merged, parameters, exact, precision)
     weights = bound_weights_error(exact, errors, arithmetic, precision)
     weights = bound_difference(weights, exact.softmaxes, p.lambdas, precision)
-    return K * output, K * (weights if p.sinks is None else weights[..., :-1])
+    return output, weights if p.sinks is None else weights[..., :-1]
 
 
 def bound_difference(

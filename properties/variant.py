@@ -5,7 +5,13 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.contract import ROTARY, Capability, Contract, FeatureMap, Positions
-from reference import Variant, causal_lower_right_mask, sliding_window_mask, to_bool_mask
+from reference import (
+    BlockSteps,
+    Variant,
+    causal_lower_right_mask,
+    sliding_window_mask,
+    to_bool_mask,
+)
 
 
 def find_visible(
@@ -47,4 +53,13 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         norm=contract.norm.value,
         epsilon=contract.norm_epsilon or rounding if contract.norm else 0.0,
         gain_from=contract.norm_gain_from,
+        block=get_block_steps(contract),
     )
+
+
+def get_block_steps(contract: Contract) -> BlockSteps | None:
+    """Return what a block has around its attention; None if there is none."""
+    if not contract.has(Capability.BLOCK):
+        return None
+    norm, activation = contract.token_norm.value, contract.activation.value
+    return BlockSteps(norm, contract.token_norm_epsilon, activation)

@@ -5,6 +5,7 @@
     masks        which tokens may attend to which; True means "may attend"
     multi_head   project, split, attend, merge, project, with every intermediate result
     variant      what else models have: norms, positions, limits of scores, heads that share keys
+    block        attention and a feed-forward, each behind a norm and beside a residual
     streaming    the same results computed differently: online softmax, and a key-value cache
 
 Call these with float64 to use them as oracles. The two implementations share no arithmetic, and
@@ -18,6 +19,14 @@ from reference.attention import (
     scaled_dot_product_attention,
     scaled_scores,
     softmax_with_sinks,
+)
+from reference.block import (
+    BlockResult,
+    activate,
+    enter_block,
+    gelu,
+    gelu_by_tanh,
+    transformer_block,
 )
 from reference.linear import linear
 from reference.masks import (
@@ -47,6 +56,7 @@ from reference.streaming import (
 )
 from reference.variant import (
     PLAIN,
+    BlockSteps,
     Variant,
     alibi_bias,
     alibi_slopes,
@@ -62,10 +72,13 @@ from reference.variant import (
 
 __all__ = [
     "PLAIN",
+    "BlockResult",
+    "BlockSteps",
     "KeyValueCache",
     "MultiHeadResult",
     "Parameters",
     "Variant",
+    "activate",
     "alibi_bias",
     "alibi_slopes",
     "append_beside",
@@ -75,6 +88,9 @@ __all__ = [
     "causal_mask",
     "causal_weights_by_renormalising",
     "elu_features",
+    "enter_block",
+    "gelu",
+    "gelu_by_tanh",
     "join_maps",
     "linear",
     "linear_shares",
@@ -99,4 +115,5 @@ __all__ = [
     "split_shared_heads",
     "swap_halves",
     "to_bool_mask",
+    "transformer_block",
 ]

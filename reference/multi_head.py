@@ -35,6 +35,8 @@ class Parameters:
     beside what each head has of them, `W_qr` makes queries and `W_kr` one key for all heads, which
     alone are turned by their places. There are all three of these or none.
     `gain_q` and `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys.
+    Around attention, in a block, `gain_in` and `shift_in` belong to the norm of its tokens,
+    `gain_ff` and `shift_ff` to that before the feed-forward, whose layers are `W_1` and `W_2`.
     None means absent: a projection without bias, attention without an output projection.
     """
 
@@ -57,12 +59,22 @@ class Parameters:
     W_down: Float[Tensor, "d_latent d_in"] | None = None
     W_qr: Float[Tensor, "d_turned d_in"] | None = None
     W_kr: Float[Tensor, "rope_dim d_in"] | None = None
+    gain_in: Float[Tensor, "d_in"] | None = None
+    shift_in: Float[Tensor, "d_in"] | None = None
+    gain_ff: Float[Tensor, "d_in"] | None = None
+    shift_ff: Float[Tensor, "d_in"] | None = None
+    W_1: Float[Tensor, "d_hidden d_in"] | None = None
+    b_1: Float[Tensor, "d_hidden"] | None = None
+    W_2: Float[Tensor, "d_in d_hidden"] | None = None
+    b_2: Float[Tensor, "d_in"] | None = None
 
     def __post_init__(self) -> None:
         if self.b_o is not None and self.W_o is None:
             raise ValueError("Parameters: b_o without W_o; give both, or b_o=None")
         if len({t is None for t in (self.W_down, self.W_qr, self.W_kr)}) > 1:
             raise ValueError("Parameters: W_down, W_qr and W_kr belong together; give all or none")
+        if (self.W_1 is None) != (self.W_2 is None):
+            raise ValueError("Parameters: W_1 and W_2 belong together; give both or none")
 
     def items(self) -> Iterator[tuple[str, Tensor]]:
         """Yield name and tensor of every parameter that is present, in the order of the fields."""

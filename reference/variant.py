@@ -3,6 +3,7 @@
     norm         queries and keys brought to one size, head by head, before they get their places
     positions    queries and keys turned by their places, or scores lowered with the distance
     softcap      scores kept between two limits
+    block        norms, residuals and a feed-forward around it: see `reference.block`
     features     positive features of queries and keys, whose products take the place of a softmax
 
 A window hides what lies too far back: see `reference.masks.sliding_window_mask`. Heads that share
@@ -16,6 +17,23 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 DeviceLike = torch.device | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSteps:
+    """What a block has around its attention, besides its residuals."""
+
+    norm: str
+    """of tokens: "rms", or "layer", which subtracts the mean first"""
+    epsilon: float
+    """what is added to the mean square, or to the variance"""
+    activation: str
+    """between the layers of the feed-forward: "gelu", or "gelu_tanh", which approximates it"""
+
+    @property
+    def norms(self) -> "Variant":
+        """The norm of tokens, as a variant that normalises so."""
+        return Variant(norm=self.norm, epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +64,8 @@ class Variant:
     """what is added to the mean square, or to the variance"""
     gain_from: float = 0.0
     """what a gain counts from: 1 where it is stored as what is added to 1"""
+    block: BlockSteps | None = None
+    """what is around it: norms of tokens and a feed-forward, each with a residual"""
 
     def normalise(
         self,

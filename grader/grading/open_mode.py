@@ -40,6 +40,7 @@ VARIANTS = frozenset(
         C.FEATURES,
         C.LATENT,
         C.CACHE,
+        C.BLOCK,
     }
 )
 """what an exercise may ask for that is not recognised by behaviour"""

@@ -100,7 +100,7 @@ def _make_state(numbers: Tensor) -> PipelineState:
     x = torch.zeros(1, TOKENS, WIDTH, dtype=torch.float64)
     parameters = Parameters(W_q=weight, W_k=weight, W_v=weight)
     state = PipelineState(AttentionInputs(x, parameters, HEADS, None, 1.0, TOKENS))
-    state.seen = x, x, x
+    state.seen = state.entered = x, x, x
     q, k, v = numbers.reshape(3, 1, TOKENS, WIDTH).unbind(0)
     state.projected = q, k, v
     return state

@@ -30,6 +30,7 @@ _NAMES_BY_KIND = {
     "exp": "exp",
     "fill": "full full_like masked_fill where",
     "flip": "flip fliplr",
+    "gelu": "gelu GELU silu SiLU",
     "kernel": "scaled_dot_product_attention",
     "max": "amax max",
     "mean": "mean",
@@ -53,6 +54,7 @@ _NAMES_BY_KIND = {
     "transpose": "movedim permute swapaxes transpose",
     "triangle": "tril triu",
     "unpack": "chunk split unbind",
+    "variance": "std std_mean var var_mean",
 }
 CALL_KINDS = {name: kind for kind, names in _NAMES_BY_KIND.items() for name in names.split()}
 """kinds by the name that is called; a trailing underscore (in place) is dropped first"""

@@ -45,6 +45,7 @@ PLAIN_FORM = frozenset(
         C.UNGATED,
         C.UNNORMED,
         C.UNCOMPRESSED,
+        C.BARE,
     }
 )
 """what attention has that is recognised by its behaviour: no more than the plain steps"""

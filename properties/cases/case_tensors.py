@@ -20,7 +20,7 @@ from reference import Parameters
 STREAMS = (
     "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",
     "W_gate", "lambdas", "b_gate", "gain_q", "gain_k", "shift_q", "shift_k", "W_down", "W_qr",
-    "W_kr",
+    "W_kr", "gain_in", "shift_in", "gain_ff", "shift_ff", "W_1", "b_1", "W_2", "b_2",
 )  # fmt: skip
 ASKED_BY = {
     "sinks": Capability.SINKS,
@@ -40,6 +40,8 @@ SUBNORMAL = {"float64": -1040, "float32": -135, "bfloat16": -130, "float16": -18
 """The power of two by which a token is multiplied to be subnormal."""
 GATE_SPREAD = 2.0
 """the standard deviation of what gates are the sigmoids of: most are neither closed nor open"""
+HIDDEN_SPREAD = 2.0
+"""of a feed-forward's second layer, times usual weights: an activation halves what it is given"""
 MASK_DTYPES = {
     MaskType.BOOL: torch.bool,
     MaskType.INT: torch.int64,
@@ -128,6 +130,7 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         b_o=draw.bias("b_o", case.d_out, contract.has(Capability.OUTPUT_BIAS)),
         **draw.draw_variant(),
         **draw.draw_latent(spread),
+        **draw.draw_block(),
     )
 
 
@@ -182,6 +185,22 @@ class _ParameterDraws:
             "W_qr": self.weight("W_qr", case.heads * case.rope_dim, case.d_in, spread),
             "W_kr": self.weight("W_kr", case.rope_dim, case.d_in, spread),
         }
+
+    def draw_block(self) -> dict[str, Tensor]:
+        """Draw what belongs to the norms and the feed-forward of a block."""
+        case, hidden = self.case, self.contract.hidden_factor * self.case.d_in
+        draws: dict[str, Callable[[], Tensor]] = {
+            "gain_in": lambda: 1 + self.vector("gain_in", case.d_in) / 4,
+            "shift_in": lambda: self.vector("shift_in", case.d_in) / 4,
+            "gain_ff": lambda: 1 + self.vector("gain_ff", case.d_in) / 4,
+            "shift_ff": lambda: self.vector("shift_ff", case.d_in) / 4,
+            "W_1": lambda: self.weight("W_1", hidden, case.d_in),
+            "b_1": lambda: self.vector("b_1", hidden) / 2,
+            "W_2": lambda: self.weight("W_2", case.d_in, hidden, HIDDEN_SPREAD),
+            "b_2": lambda: self.vector("b_2", case.d_in) / 2,
+        }
+        drawn = (name for name in draws if self.contract.stores(name))
+        return {name: round_to_dtype(draws[name](), case) for name in drawn}
 
 
 def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:

@@ -19,7 +19,7 @@ from properties.cases.case_tensors import make_mask, make_parameters, make_token
 from properties.contract import Capability, Contract
 from properties.oracle import get_scale
 from properties.variant import get_variant
-from reference import multi_head_attention
+from reference import enter_block, multi_head_attention
 
 EXP_LIMITS = (-709.0, -88.0, 88.0, 709.0)
 """Beyond these an exponential is zero or infinite, in float64 and in float32."""
@@ -83,4 +83,5 @@ def _compute_scores(contract: Contract, case: Case) -> Tensor:
     """Return the scaled scores of all pairs of tokens, including hidden ones."""
     x, p = make_tokens(case, contract), make_parameters(case, contract)
     scale, variant = get_scale(contract, case), get_variant(contract, case)
+    x = enter_block(x, p, variant)
     return multi_head_attention(x, p, case.heads, None, scale, variant=variant).scores

@@ -39,6 +39,7 @@ from properties.families import (
     sizes,
     training,
     transfer,
+    transformer_block,
     values,
     variants,
     weights,
@@ -48,7 +49,8 @@ from properties.property import Property
 FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding, decoding,
     latents, variants, weights, sinks, differential, linear, scale, heads, gradients, alignment,
-    online, backward, gates, dropout, dropped_pairs, training, precision, device, initialisation,
+    online, backward, gates, transformer_block, dropout, dropped_pairs, training, precision, device,
+    initialisation,
 )  # fmt: skip
 
 

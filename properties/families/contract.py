@@ -7,6 +7,7 @@ from properties import comparison
 from properties.case import Case, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import CONSTANT, Argument, Capability, Contract, make_config
+from properties.families.argument_changes import set_width
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, build_module, construct
@@ -212,9 +213,9 @@ def heads_that_do_not_divide_the_width_are_refused(context: LiveContext) -> None
     """A width that the heads do not divide is refused at construction."""
     for width, heads in INDIVISIBLE:
         case = replace(context.case, heads=heads)
-        arguments = context.contract.build_arguments(case)
-        arguments.update({name: width for name in ("d_out", "n_embd") if name in arguments})
-        assert_refused(context, arguments, f"{width} is not divisible by {heads} heads")
+        arguments = set_width(context.contract, context.contract.build_arguments(case), width)
+        if arguments is not None:
+            assert_refused(context, arguments, f"{width} is not divisible by {heads} heads")
 
 
 def assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: str) -> None:

@@ -51,6 +51,7 @@ def a_single_head_works_like_several(context: CaseContext) -> None:
 
 
 @family_property(
+    C.BARE,
     C.HEADS,
     C.PROJECTED,
     C.MODULE,
@@ -84,7 +85,9 @@ def _permute_output_heads(output: Tensor, groups: int) -> Tensor:
     return permute_heads(output.movedim(-1, 0), groups).movedim(0, -1)
 
 
-@family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
+@family_property(
+    C.BARE, C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT
+)
 def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
     """The output is the sum of what each head alone would give."""
     heads, d = context.case.heads, context.case.head_dim
@@ -103,7 +106,7 @@ def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
 
 
 @family_property(
-    C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT, essential=True
+    C.BARE, C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT, essential=True
 )
 def each_head_fills_only_its_own_part(context: CaseContext) -> None:
     """Changing one head's weights changes that head's part of the merged output and no other."""

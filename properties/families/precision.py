@@ -35,7 +35,7 @@ from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.variant import get_variant
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
-from reference import Parameters, multi_head_attention
+from reference import Parameters, multi_head_attention, transformer_block
 
 family_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
 C = Capability
@@ -240,9 +240,10 @@ def _compute_plainly(context: CaseContext, leaves: dict[str, Tensor]) -> Tensor:
     parameters = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
     visible = context.may_attend(case.tokens, context.mask)
     scale, variant = get_scale(contract, case), get_variant(contract, case)
-    result = multi_head_attention(
-        leaves["x"], parameters, case.heads, visible, scale, variant=variant
-    )
+    given = leaves["x"], parameters, case.heads, visible, scale
+    if variant.block is not None:
+        return transformer_block(*given, variant).output
+    result = multi_head_attention(*given, variant=variant)
     return result.weights[:, 0] if contract.returns is Returns.WEIGHTS_TWICE else result.output
 
 

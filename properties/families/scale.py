@@ -89,6 +89,7 @@ def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
 
 
 @family_property(
+    C.BARE,
     *NEEDS,
     after=(it_equals_the_equation,),
     on=with_values(content=InputContent.NORMAL),
@@ -140,6 +141,7 @@ def scores_in_the_millions_are_survived(context: CaseContext) -> None:
 
 
 @family_property(
+    C.BARE,
     C.STATED,
     *NEEDS,
     C.STABLE,

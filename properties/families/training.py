@@ -31,8 +31,7 @@ from properties.harness.training_run import (
     RATE,
     TrainingCall,
     TrainingRun,
-    attend,
-    bound_output,
+    compute_output,
     make_input,
     run_training,
     train,
@@ -73,10 +72,9 @@ def assert_outputs_right(context: LiveContext, run: TrainingRun, *, training: bo
     """Raise Violation unless the outputs in training, or in evaluation, are right."""
     for number, call in enumerate(run):
         if call.known and call.step.training is training:
-            exact = attend(context, call.given, call.parameters, call.kept)
-            limit = bound_output(context, call, exact)
+            exact, limit = compute_output(context, call)
             what = f"output {_describe_call(run, number)}"
-            context.assert_close(call.result.output.double(), exact.output, limit, what)
+            context.assert_close(call.result.output.double(), exact, limit, what)
 
 
 def _describe_call(run: TrainingRun, number: int) -> str:

@@ -27,7 +27,7 @@ family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability
 MOST = 1 << 10
 """a window, or a block, as long as any sequence on which it counts whether all are seen"""
-PLAIN_SCORES = (C.DOT_PRODUCT, C.UNBIASED)
+PLAIN_SCORES = (C.DOT_PRODUCT, C.UNBIASED, C.BARE)
 """what other computations of attention need, which know no positions and limits"""
 PLAIN = (*PLAIN_SCORES, C.NORMALISED, C.UNGATED)
 """what torch's own need, which know neither sinks nor gates either"""

@@ -53,6 +53,7 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
 
 
 @family_property(
+    C.BARE,
     C.ATTENTION,
     C.PROJECTED,
     C.TOKENS,
@@ -112,6 +113,7 @@ def repeating_every_token_changes_nothing(context: CaseContext) -> None:
 
 
 @family_property(
+    C.BARE,
     C.ATTENTION,
     C.PROJECTED,
     C.TOKENS,
@@ -134,6 +136,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
 
 
 @family_property(
+    C.BARE,
     C.ATTENTION,
     C.PROJECTED,
     C.TOKENS,
@@ -171,6 +174,7 @@ def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None
 
 
 @family_property(
+    C.BARE,
     C.ATTENTION,
     C.PROJECTED,
     C.TOKENS,
@@ -205,6 +209,7 @@ def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
 
 
 @family_property(
+    C.BARE,
     C.ATTENTION,
     C.PROJECTED,
     C.TOKENS,
@@ -221,7 +226,11 @@ def without_values_nothing_is_left(context: CaseContext) -> None:
 
 
 @family_property(
-    C.OUTPUT_BIAS, C.MODULE, limit=3, hint="the output layer comes last, once, and with its bias"
+    C.BARE,
+    C.OUTPUT_BIAS,
+    C.MODULE,
+    limit=3,
+    hint="the output layer comes last, once, and with its bias",
 )
 def the_output_bias_shifts_the_output(context: CaseContext) -> None:
     """Adding to the output layer's bias adds just that to every output."""

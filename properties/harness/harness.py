@@ -15,7 +15,7 @@ from properties.contract import Capability, Contract, Returns
 from properties.harness import aliases
 from properties.harness.case_context import CaseContext, Mask, NamedGradients, Outputs, Query
 from properties.harness.module_adapter import ModuleAdapter, construct
-from properties.parameter_mapping import LATENTS
+from properties.parameter_mapping import AROUND, LATENTS
 from properties.peculiarity import Peculiarity
 from properties.subject import CallOptions, CallResult, Subject
 from properties.violation import Note, SubmissionFailed, Violation, ViolationKind
@@ -39,6 +39,7 @@ ADDITIONAL_PARAMETERS = {
     "lambdas": Capability.DIFFERENTIAL,
     "b_gate": Capability.GATED,
     **dict.fromkeys(LATENTS, Capability.LATENT),
+    **dict.fromkeys(AROUND, Capability.BLOCK),
 }
 """what says that an implementation has them"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})

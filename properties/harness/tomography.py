@@ -140,4 +140,9 @@ def fit_for_recovery(case: Case) -> Case | None:
     )
 
 
-REQUIRED_CAPABILITIES = (Capability.PROJECTED, Capability.ATTENTION, Capability.TOKENS)
+REQUIRED_CAPABILITIES = (
+    Capability.PROJECTED,
+    Capability.ATTENTION,
+    Capability.TOKENS,
+    Capability.BARE,
+)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from properties import comparison
+from properties.absolute_block import make_absolute_block
 from properties.absolute_roles import bound_roles
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal, make_mask, make_tokens
@@ -22,6 +23,7 @@ from properties.gradient_oracle import (
     ExactGradients,
     Loss,
     compute_absolute_gradients,
+    compute_block_growth,
     compute_gradients,
     compute_growth,
     sum_maps,
@@ -40,6 +42,7 @@ from reference import (
     merge_heads,
     multi_head_attention,
     split_heads,
+    transformer_block,
 )
 
 LARGEST_WEIGHT, NEGLIGIBLE_WEIGHT = 1e6, 1e-9
@@ -187,6 +190,27 @@ def select_doubtful(context: LiveContext, exact: MultiHeadResult) -> Tensor:
     Whether a weight this small was kept is lost in the rounding of what it was recovered from.
     """
     return (exact.weights <= NEGLIGIBLE_WEIGHT).double() / (1 - context.case.dropout)
+
+
+def compute_output(context: LiveContext, call: TrainingCall) -> tuple[Tensor, Tolerance]:
+    """Return the exact output of a call, with what dropout kept, and how far one may be off."""
+    if get_variant(context.contract, context.case).block is not None:
+        return _compute_output_of_block(context, call)
+    exact = attend(context, call.given, call.parameters, call.kept)
+    return exact.output, bound_output(context, call, exact)
+
+
+def _compute_output_of_block(context: LiveContext, call: TrainingCall) -> tuple[Tensor, Tolerance]:
+    case, x, p = context.case, call.given.x, call.parameters
+    visible = context.may_attend(x.shape[-2], call.given.mask)
+    scale, variant = get_scale(context.contract, case), get_variant(context.contract, case)
+    exact = transformer_block(x, p, case.heads, visible, scale, variant)
+    sizes = make_absolute_block(x, p, exact, variant)
+    query, key, _, _ = bound_roles(sizes.entered, p, exact.attention, variant)
+    growth = compute_block_growth(case, exact.attention, variant, p)
+    growth += 4 * float(scale * (query @ key.mT).amax())
+    limits = (K * q.u * growth * sizes.output for q in get_precisions(case.dtype))
+    return exact.output, Tolerance(*limits)
 
 
 def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResult) -> Tolerance:

@@ -25,6 +25,7 @@ from properties.harness.harness import Harness
 from properties.mistakes import dropout_diagnosis, gradient_diagnosis
 from properties.mistakes.catalogue import (
     ALIBI,
+    AROUND_ATTENTION,
     DETERMINISTIC,
     DIFFERENTIAL,
     FEATURES,
@@ -122,6 +123,7 @@ def _list_precisions(contract: Contract) -> tuple[str, ...]:
 def _select_mistakes(contract: Contract) -> list[Mistake]:
     """Return the mistakes that can be made under a contract."""
     own = (
+        (contract.has(Capability.BLOCK), AROUND_ATTENTION),
         (contract.has(Capability.LATENT), LATENTS),
         (contract.positions is Positions.ROTARY and contract.rotary_share == 1, ROTARY),
         (contract.positions is Positions.ALIBI, ALIBI),
@@ -144,7 +146,7 @@ def _select_numbers(contract: Contract) -> list[Mistake]:
         *(LIMIT_UNASKED if contract.has(Capability.SOFTCAP) else ()),
         *(POSITIONS_UNASKED if contract.has(Capability.POSITIONS) else ()),
     )
-    return [mistake for mistake in NUMBERS if mistake not in asked]
+    return [each for each in NUMBERS if each not in asked and each.applies_to(contract)]
 
 
 def _diagnose_gradients(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:

@@ -20,6 +20,10 @@ SINKS = (2, 1)
 """of the first head and of the second"""
 GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
 """the gate's layer of the first head; the second one has it backwards"""
+SIGNS = ((3, 1, 1, 3), (0, 4, 0, 4), (5, 5, 1, 1))
+"""tokens of a block: a layer norm leaves ones and minus ones of them"""
+SUMS = ((1, 0, 2, 0), (0, 3, 0, 1), (4, 0, 0, 2), (0, 1, 1, 0))
+"""both layers of a block's feed-forward, which is as wide as tokens here, and of attention"""
 LAMBDAS = (0.5, 2)
 """of the first head and of the second"""
 WINDOW = 2
@@ -106,6 +110,8 @@ HIGH_KEYS = ((300, 300, 300, 300), (200, 200, 200, 200))
 """whose scores with `LOW_QUERIES` are so far above zero that their exponentials overflow"""
 OWN = ((20, 0, 0, 0), (0, 20, 0, 0))
 """queries and keys by which every token attends to itself alone"""
+SQUARE = ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0))
+"""a layer as wide as tokens"""
 NUMBERED = ((1, 2, 3, 4), (5, 6, 7, 8))
 TURNED = ((2, 0, 0, 0), (2, 0, 0, 0))
 """of which only the pair that turns fastest is not zero"""
@@ -113,6 +119,9 @@ TURNED = ((2, 0, 0, 0), (2, 0, 0, 0))
 
 def list_numbers(asked: Asked) -> Iterator[Numbers]:
     """Yield the numbers on which a mistake is tried, the simplest first."""
+    if asked.variant.block:
+        yield from _list_numbers_of_a_block(asked)
+        return
     if not asked.projected:
         yield Numbers(QUERIES[:2])
         yield Numbers(QUERIES)
@@ -131,8 +140,7 @@ def list_numbers(asked: Asked) -> Iterator[Numbers]:
         low = tuple(tuple(times * number for number in row) for row in LOW_KEYS)
         yield Numbers(TWO, LOW_QUERIES, low, VALUES[:2])
     yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], bias=(1, 0, 2, 0))
-    square = ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0))
-    yield Numbers(QUERIES[:2], square, square[::-1], square)
+    yield Numbers(QUERIES[:2], SQUARE, SQUARE[::-1], SQUARE)
     yield Numbers(TWO, OWN, OWN, NUMBERED)
     if asked.crossed:
         yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], y=((3, 1), (1, 2)))
@@ -143,6 +151,18 @@ def list_numbers(asked: Asked) -> Iterator[Numbers]:
         yield Numbers(TWO, two_heads, other, numbered, heads=2)
         own = tuple(row * 2 for row in OWN)
         yield Numbers(TWO, own, own, numbered, heads=2)
+
+
+def _list_numbers_of_a_block(asked: Asked) -> Iterator[Numbers]:
+    """Yield numbers whose layers are as wide as tokens, of one head and of several."""
+    for tokens in (2, 3):
+        yield Numbers(SIGNS[:tokens], SQUARE, SQUARE[::-1], SQUARE)
+    yield Numbers(SIGNS[:2], SQUARE, SQUARE[::-1], SQUARE, bias=(1, 0, 2, 0))
+    for times in (10, 1000):
+        large = tuple(tuple(times * number for number in row) for row in SUMS)
+        yield Numbers(SIGNS, large, SUMS, SQUARE)
+    if asked.heads:
+        yield Numbers(SIGNS[:2], SQUARE, SUMS, SUMS, heads=2)
 
 
 DROPPED_NUMBERS = (
@@ -189,7 +209,24 @@ def _make_parameters(asked: Asked, numbers: Numbers, *, finishes: bool) -> Param
         made = replace(made, lambdas=_tensor([LAMBDAS[: numbers.heads]])[0])
     if asked.latent:
         made = replace(made, **_make_latent_layers(asked, numbers))
+    if asked.variant.block:
+        return replace(made, W_o=shift, b_o=ones, **_make_block_layers())
     return replace(made, W_o=shift, b_o=ones) if finishes else made
+
+
+def _make_block_layers() -> dict[str, Tensor]:
+    """Return the norms and the feed-forward of a block, with small whole numbers."""
+    first, second, third = (_tensor(SUMS)[row] for row in range(3))
+    return {
+        "gain_in": 1 + first / 2,
+        "shift_in": second,
+        "gain_ff": 1 + third / 4,
+        "shift_ff": first,
+        "W_1": _tensor(SUMS) - 1,
+        "b_1": second - 1,
+        "W_2": _tensor(SQUARE),
+        "b_2": third,
+    }
 
 
 def _make_latent_layers(asked: Asked, numbers: Numbers) -> dict[str, Tensor]:

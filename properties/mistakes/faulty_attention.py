@@ -30,7 +30,7 @@ from properties.mistakes.pipeline import (
 from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
 from properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from properties.mistakes.steps.dropout import on_weights
-from properties.parameter_mapping import LATENTS, VECTORS, ParameterMapping
+from properties.parameter_mapping import AROUND, LATENTS, VECTORS, ParameterMapping
 from properties.variant import find_visible
 from reference import Parameters
 
@@ -141,7 +141,7 @@ def _list_parameters(contract: Contract) -> list[str]:
     names += ["sinks"] * contract.has(Capability.SINKS)
     names += ["W_gate"] * contract.has(Capability.GATED)
     names += ["lambdas"] * contract.has(Capability.DIFFERENTIAL)
-    others = ("b_gate", *sorted(VECTORS), *LATENTS)
+    others = ("b_gate", *sorted(VECTORS), *LATENTS, *AROUND)
     return names + [name for name in others if contract.stores(name)]
 
 

@@ -1,12 +1,13 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
-    x → see → project → split → assign → norm → append → place → share → halve → map → match
+    x → see → enter → project → split → assign → norm → append → place → share → halve → map → match
       → scale → adjust → permit → hide → normalise → subtract → use → mix → merge → gate → finish
-      → give
+      → add → renorm → widen → activate → narrow → close → give
 
 Most exercises have no norms, no latents, no positions, no limits of scores, no gate, one softmax a
 head, no features, and keys for every head: there `norm`, `append`, `place`, `share`, `halve`,
-`map`, `adjust`, `subtract` and `gate` leave everything as it is.
+`map`, `adjust`, `subtract` and `gate` leave everything as it is. So do `enter` and what follows
+`finish`, but in a block: norms of tokens, residuals and a feed-forward.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -16,117 +17,24 @@ All tensors have a batch axis. Shapes are not checked here: a faulty step may re
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
 
 from properties.mistakes.attention_inputs import AttentionInputs as AttentionInputs
 from properties.mistakes.attention_inputs import QKVTensors as QKVTensors
-from reference.multi_head import Parameters, append_beside, ask_gate, project_beside
-from reference.variant import elu_features, share_heads
-
-
-@dataclass(eq=False)
-class PipelineState:
-    """The results of the steps computed so far."""
-
-    inputs: AttentionInputs
-    seen: QKVTensors = field(init=False)  # batch tokens d_in, each
-    projected: QKVTensors = field(init=False)  # batch tokens d_out, each
-    split: QKVTensors = field(init=False)  # batch heads tokens head_dim, each
-    roles: QKVTensors = field(init=False)  # the same: query, key, value
-    normed: QKVTensors = field(init=False)
-    appended: QKVTensors = field(init=False)  # with what is turned beside heads, if anything is
-    placed: QKVTensors = field(init=False)
-    shared: QKVTensors = field(init=False)  # keys and values for every head
-    halved: QKVTensors = field(init=False)  # in two maps, queries and keys of twice the heads
-    mapped: QKVTensors = field(init=False)  # in linear attention, features of queries and keys
-    raw_scores: Tensor = field(init=False)  # batch heads tokens tokens
-    scaled: Tensor = field(init=False)
-    scores: Tensor = field(init=False)
-    visible: Tensor | None = field(init=False)
-    masked_scores: Tensor = field(init=False)
-    maps: Tensor = field(init=False)
-    weights: Tensor = field(init=False)
-    applied_weights: Tensor = field(init=False)
-    head_contexts: Tensor = field(init=False)  # batch heads tokens head_dim
-    merged: Tensor = field(init=False)  # batch tokens d_out
-    context: Tensor = field(init=False)  # the same, through the gate
-    output: Tensor = field(init=False)
-    answer: tuple[Tensor, ...] = field(init=False)
-
-    def copy(self) -> "PipelineState":
-        """Return a copy to continue from. By far faster than `copy.copy`."""
-        other = PipelineState.__new__(PipelineState)
-        other.__dict__.update(self.__dict__)
-        return other
-
-    @property
-    def x(self) -> Tensor:
-        """The tokens that the queries are made of."""
-        return self.seen[0]
-
-    @property
-    def query(self) -> Tensor:
-        """The queries, which are compared with the keys."""
-        return self.mapped[0]
-
-    @property
-    def key(self) -> Tensor:
-        """The keys, which the queries are compared with."""
-        return self.mapped[1]
-
-    @property
-    def value(self) -> Tensor:
-        """The values, which the weights average."""
-        return self.mapped[2]
-
-    @property
-    def p(self) -> Parameters:
-        """The weights of the layers."""
-        return self.inputs.parameters
-
-
-# ------------------------------------------------------------- of any shape, so not annotated
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """X Wᵀ + b."""
-    return x @ weight.mT if bias is None else x @ weight.mT + bias
-
-
-def map_qkv(function: Callable[[Tensor], Tensor], tensors: Iterable[Tensor]) -> QKVTensors:
-    """Apply a function to queries, keys and values, and once to what is the same tensor."""
-    q, k, v = tensors
-    new_q = function(q)
-    new_k = new_q if k is q else function(k)
-    new_v = new_q if v is q else new_k if v is k else function(v)
-    return new_q, new_k, new_v
-
-
-def map_result(function: Callable[[Tensor], Tensor], result: Tensor | QKVTensors) -> object:
-    """Apply a function to what a step gives, which is one tensor or three."""
-    return function(result) if isinstance(result, Tensor) else map_qkv(function, result)
-
-
-def split_heads(t: Tensor, heads: int) -> Tensor:
-    """Give each head a block of neighbouring columns: batch heads tokens head_dim."""
-    *size, width = t.shape
-    return t.reshape(*size, heads, width // heads).transpose(-3, -2)
-
-
-def merge_heads(t: Tensor) -> Tensor:
-    """Lay the heads side by side again."""
-    return t.transpose(-3, -2).flatten(-2)
-
-
-def softmax_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
-    """Take the softmax of each row and of its head's sink, which comes last."""
-    column = sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)
-    return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)
-
+from properties.mistakes.pipeline_state import PipelineState as PipelineState
+from properties.mistakes.pipeline_state import linear as linear
+from properties.mistakes.pipeline_state import map_qkv as map_qkv
+from properties.mistakes.pipeline_state import map_result as map_result
+from properties.mistakes.pipeline_state import merge_heads as merge_heads
+from properties.mistakes.pipeline_state import softmax_with_sinks as softmax_with_sinks
+from properties.mistakes.pipeline_state import split_heads as split_heads
+from reference.block import activate
+from reference.multi_head import append_beside, ask_gate, project_beside
+from reference.variant import BlockSteps, elu_features, share_heads
 
 # --------------------------------------------------------------------------- the correct steps
 
@@ -136,9 +44,28 @@ def tokens(s: PipelineState) -> QKVTensors:
     return s.inputs.sources
 
 
+def normed_tokens(s: PipelineState) -> QKVTensors:
+    """In a block the tokens go through a norm first."""
+    if s.inputs.variant.block is None:
+        return s.seen
+    return map_qkv(lambda t: norm_tokens(s, t, s.p.gain_in, s.p.shift_in), s.seen)
+
+
+def norm_tokens(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    """Return normed tokens of a block. Raises ValueError where there is none."""
+    return get_block(s).norms.normalise(t, gain, shift)
+
+
+def get_block(s: PipelineState) -> BlockSteps:
+    """Return what a block has around its attention. Raises ValueError where there is none."""
+    if s.inputs.variant.block is None:
+        raise ValueError("there is no block")
+    return s.inputs.variant.block
+
+
 def projections(s: PipelineState) -> QKVTensors:
     """X Wᵀ + b, three times; of keys and values those of latents, if there are any."""
-    p, (x, k, v) = s.p, s.seen
+    p, (x, k, v) = s.p, s.entered
     if p.W_down is not None:
         k, v = linear(k, p.W_down), linear(v, p.W_down)
     return linear(x, p.W_q, p.b_q), linear(k, p.W_k, p.b_k), linear(v, p.W_v, p.b_v)
@@ -174,7 +101,7 @@ def own_norms(s: PipelineState) -> QKVTensors:
 
 def own_parts(s: PipelineState) -> QKVTensors:
     """With latents, queries get what stands beside their heads, and all keys the same."""
-    beside = project_beside(s.seen[0], s.p, s.seen[1])
+    beside = project_beside(s.entered[0], s.p, s.entered[1])
     if beside is None:
         return s.normed
     query, key, value = s.normed
@@ -296,6 +223,38 @@ def output_layer(s: PipelineState) -> Tensor:
     return s.context if s.p.W_o is None else linear(s.context, s.p.W_o, s.p.b_o)
 
 
+def sum_with_tokens(s: PipelineState) -> Tensor:
+    """X + what attention gives, in a block."""
+    return s.attended if s.inputs.variant.block is None else s.seen[0] + s.attended
+
+
+def normed_sums(s: PipelineState) -> Tensor:
+    """In a block the sums go through a norm of their own."""
+    if s.inputs.variant.block is None:
+        return s.added
+    return norm_tokens(s, s.added, s.p.gain_ff, s.p.shift_ff)
+
+
+def first_layer(s: PipelineState) -> Tensor:
+    """X W_1ᵀ + b_1, in a block."""
+    return s.renormed if s.p.W_1 is None else linear(s.renormed, s.p.W_1, s.p.b_1)
+
+
+def activated(s: PipelineState) -> Tensor:
+    """GELU, number by number, in a block."""
+    return s.hidden if s.inputs.variant.block is None else activate(s.hidden, get_block(s))
+
+
+def second_layer(s: PipelineState) -> Tensor:
+    """X W_2ᵀ + b_2, in a block."""
+    return s.active if s.p.W_2 is None else linear(s.active, s.p.W_2, s.p.b_2)
+
+
+def sum_with_sums(s: PipelineState) -> Tensor:
+    """The sums before the norm + what the feed-forward gives, in a block."""
+    return s.forwarded if s.inputs.variant.block is None else s.added + s.forwarded
+
+
 def requested_results(s: PipelineState) -> tuple[Tensor, ...]:
     """The results that the statement asks for."""
     return tuple(select_result(s, name) for name in s.inputs.wanted)
@@ -329,6 +288,7 @@ class Pipeline:
     """One function for every step, in order."""
 
     see: Callable[[PipelineState], QKVTensors] = tokens
+    enter: Callable[[PipelineState], QKVTensors] = normed_tokens
     project: Callable[[PipelineState], QKVTensors] = projections
     split: Callable[[PipelineState], QKVTensors] = head_blocks
     assign: Callable[[PipelineState], QKVTensors] = roles_as_projected
@@ -350,6 +310,12 @@ class Pipeline:
     merge: Callable[[PipelineState], Tensor] = concatenated_heads
     gate: Callable[[PipelineState], Tensor] = gated_context
     finish: Callable[[PipelineState], Tensor] = output_layer
+    add: Callable[[PipelineState], Tensor] = sum_with_tokens
+    renorm: Callable[[PipelineState], Tensor] = normed_sums
+    widen: Callable[[PipelineState], Tensor] = first_layer
+    activate: Callable[[PipelineState], Tensor] = activated
+    narrow: Callable[[PipelineState], Tensor] = second_layer
+    close: Callable[[PipelineState], Tensor] = sum_with_sums
     give: Callable[[PipelineState], tuple[Tensor, ...]] = requested_results
 
     def override(self, overrides: StepOverrides) -> "Pipeline":

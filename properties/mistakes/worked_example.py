@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import dropwhile, product
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -24,6 +24,17 @@ from properties.mistakes.example_inputs import (
     list_numbers,
     make_inputs,
     read_contract,
+)
+from properties.mistakes.example_stages import (
+    BLOCK_STAGES,
+    CROSSED_STAGES,
+    DROPPED_STAGES,
+    LATE_STAGES,
+    LATENT_STAGES,
+    ROTARY_STAGES,
+    STAGES,
+    SUMMED_STAGES,
+    Stage,
 )
 from properties.mistakes.mistake_table import NAN_WORKAROUNDS
 from properties.mistakes.pipeline import (
@@ -64,94 +75,6 @@ class WorkedExample:
     before: Shown
     right: Shown
     wrong: Shown
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """Results of a pipeline that are shown: what they are called, and how to take them."""
-
-    result: str
-    take: Callable[[PipelineState], Tensor]
-    """heads, tokens, columns"""
-    given: str
-    take_given: Callable[[PipelineState], Tensor]
-
-
-# ------------------------------------------------------------------------------------- stages
-
-
-def _split_flat(part: int) -> Callable[[PipelineState], Tensor]:
-    return lambda s: s.projected[part]
-
-
-def _split_part(part: int) -> Callable[[PipelineState], Tensor]:
-    return lambda s: s.split[part][0]
-
-
-def _placed_part(part: int) -> Callable[[PipelineState], Tensor]:
-    return lambda s: s.placed[part][0]
-
-
-def _lay_side_by_side(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tokens as heads are shown, if they are of one number, and else one after the other."""
-    return torch.cat(list(tensors), dim=0 if len({t.shape for t in tensors}) == 1 else 1)
-
-
-def _appended_part(part: int) -> Callable[[PipelineState], Tensor]:
-    return lambda s: s.appended[part][0]
-
-
-def _list_stages(
-    *, rotary: bool = False, latent: bool = False, crossed: bool = False
-) -> Iterator[_Stage]:
-    """Yield what can be shown, in the order in which it is computed."""
-    parts = tuple(enumerate(("queries", "keys", "values")))
-    if crossed:
-        yield _Stage(
-            "tokens for q | k | v",
-            lambda s: _lay_side_by_side(s.seen),
-            "tokens | others",
-            lambda s: _lay_side_by_side(s.inputs.sources[:2]),
-        )
-    yield _Stage("tokens", lambda s: s.x, "tokens", lambda s: s.inputs.x)
-    for part, name in parts:
-        yield _Stage(name, _split_flat(part), "tokens", lambda s: s.x)
-    for part, name in reversed(parts):
-        yield _Stage(f"{name}, by head", _split_part(part), name, _split_flat(part))
-    for part, name in parts[:2] if latent else ():
-        yield _Stage(f"{name} with both parts", _appended_part(part), name, _split_part(part))
-    for part, name in parts if rotary else ():
-        yield _Stage(f"{name} in their places", _placed_part(part), name, _appended_part(part))
-    compared = _placed_part(0) if latent else _split_part(0)
-    yield _Stage("q·k", lambda s: s.raw_scores[0], "queries", compared)
-    yield _Stage("what is averaged", lambda s: s.value[0], "values", lambda s: s.split[2][0])
-    yield _Stage("scores", lambda s: s.scores[0], "q·k", lambda s: s.raw_scores[0])
-    yield _Stage("weights", lambda s: s.applied_weights[0], "scores", lambda s: s.scores[0])
-    yield _Stage(
-        "outputs of the heads", lambda s: s.head_contexts[0], "values", lambda s: s.value[0]
-    )
-    yield _Stage("merged", lambda s: s.merged, "outputs of the heads", lambda s: s.head_contexts[0])
-    yield _Stage("after the gate", lambda s: s.context, "merged", lambda s: s.merged)
-    yield _Stage("output", lambda s: s.output, "merged", lambda s: s.context)
-
-
-STAGES = tuple(_list_stages())
-CROSSED_STAGES = tuple(_list_stages(crossed=True))
-ROTARY_STAGES = tuple(_list_stages(rotary=True))
-LATENT_STAGES = tuple(_list_stages(rotary=True, latent=True))
-SUMMED_STAGES = (
-    *STAGES,
-    _Stage("logsumexp", lambda s: s.answer[-1][0].unsqueeze(-1), "scores", lambda s: s.scores[0]),
-)
-"""where the log-sum-exp is returned, too"""
-LATE_STAGES = tuple(dropwhile(lambda stage: stage.result != "weights", STAGES))
-"""for a mistake in the weights that are used, which may make up for an earlier one"""
-DROPPED_STAGES = tuple(
-    _Stage("weights", stage.take, "before dropout", lambda s: s.weights[0])
-    if stage.result == "weights"
-    else stage
-    for stage in STAGES
-)
 
 
 # ----------------------------------------------------------------------------------- examples
@@ -230,11 +153,12 @@ def _iter_examples(
 def _iter_examples_in_mode(
     asked: Asked, mistake: Mistake, overrides: StepOverrides, base: Pipeline
 ) -> Iterator[WorkedExample]:
-    finishes = "finish" in overrides and asked.finished
+    finishes = bool(overrides.keys() & {"finish", "close"}) and asked.finished
     faulty = base.override(overrides)
     stages = ROTARY_STAGES if asked.variant.rotary else STAGES
     stages = CROSSED_STAGES if asked.crossed else stages
     stages = LATENT_STAGES if asked.latent else stages
+    stages = BLOCK_STAGES if asked.variant.block else stages
     stages = SUMMED_STAGES if "logsumexp" in asked.wanted else stages
     for numbers in list_numbers(asked) if overrides else ():
         if numbers.heads > 1 or mistake.needs is not Capability.HEADS:
@@ -251,7 +175,7 @@ def _iter_dropping_examples(asked: Asked, dropping: Dropping) -> Iterator[Worked
 
 
 def _compare(
-    inputs: AttentionInputs, faulty: Pipeline, stages: Sequence[_Stage]
+    inputs: AttentionInputs, faulty: Pipeline, stages: Sequence[Stage]
 ) -> Iterator[WorkedExample]:
     """Yield the first stage at which a pipeline visibly parts from the correct one, if any."""
     try:
@@ -320,7 +244,7 @@ def _count_other_zeros(example: WorkedExample) -> int:
 
 
 def _show(
-    inputs: AttentionInputs, stage: _Stage, right: PipelineState, one: Tensor, other: Tensor
+    inputs: AttentionInputs, stage: Stage, right: PipelineState, one: Tensor, other: Tensor
 ) -> WorkedExample:
     return WorkedExample(
         sizes=", ".join(_list_sizes(inputs, stage)),
@@ -332,7 +256,7 @@ def _show(
     )
 
 
-def _list_sizes(inputs: AttentionInputs, stage: _Stage) -> Iterator[str]:
+def _list_sizes(inputs: AttentionInputs, stage: Stage) -> Iterator[str]:
     """Describe what an example is made of, as far as its numbers do not show it."""
     yield count(inputs.tokens, "token")
     if inputs.keys != inputs.tokens:

@@ -55,7 +55,7 @@ CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
 HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
 OPTION = {"BIAS", "BIAS_OPTION"}
 PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT", "UNNORMED"}
-PLAIN |= {"NORMALISED", "UNGATED", "UNCOMPRESSED", "ONE_MAP", "CONSTANT_SUM", "SOFTMAX"}
+PLAIN |= {"NORMALISED", "UNGATED", "UNCOMPRESSED", "ONE_MAP", "CONSTANT_SUM", "SOFTMAX", "BARE"}
 MODERN = {*HEADS, *OPTION, *PLAIN, "DROPOUT", "DIVISIBLE"} - {"CONTEXT"}
 CAPABILITIES = {
     "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
@@ -95,6 +95,7 @@ CAPABILITIES = {
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
     - {"PLACELESS", "DOT_PRODUCT", "UNCOMPRESSED"},
     "gpt2_size": HEADS - {"WIDTHS"},
+    "gpt_block": {*MODERN, "BLOCK", "CENTRED_NORMS"} - {"DROPOUT", "BARE"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},
     "fused_causal_self_attention": {*HEADS, "BIAS", "FUSED"},
@@ -105,7 +106,7 @@ CAPABILITIES = {
 OF_THEIR_OWN = (
     "sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink",
     "gated_attention", "differential_attention", "linear_attention", "llama_attention",
-    "latent_attention",
+    "latent_attention", "gpt_block",
 )  # fmt: skip
 PLAIN_OF_OTHERS = {slug: set[str]() for slug in OF_THEIR_OWN}
 """what these have of the plain steps stands above; all others have all of them"""
@@ -414,6 +415,51 @@ def test_latents_come_with_what_belongs_to_them(
     text = BY_SLUG["latent_attention"].source
     assert text.count(old) == 1
     assert said in read_complaint(tmp_path / "a", text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"linear2.weight" = "W_2"\n', "", "no parameter holds W_2: say where it is"),
+        ('"norm1.bias" = "shift_in"\n', "", "no parameter holds shift_in: say where it is"),
+        ('token_norm = "layer"\n', "", "a block norms its tokens: write token_norm"),
+        ('activation = "gelu"\n', "", "a feed-forward has an activation: write activation"),
+        ('"gelu"\n', '"relu"\n', "`activation` knows no 'relu'; did you mean 'gelu'?"),
+        ('"gelu"\n', '"gelu"\nhidden_factor = 0\n', "must be more than 0, not 0"),
+        ("epsilon = 1e-5", "epsilon = 0.0", "must be more than 0, not 0"),
+        ("square = true\n", "", "attention is added to its tokens: write square = true"),
+        ('size_rules = "d_out>=3"\n', "", "of fewer than three numbers a norm leaves no more"),
+        ('"d_out>=3"', '"d_out>=2"', "of fewer than three numbers a norm leaves no more"),
+        (
+            '= "heads"',
+            '= "heads"\np = "dropout"',
+            "plain attention alone so far: leave out dropout",
+        ),
+        ('= "heads"', '= "heads"\nn = "kv_heads"', "alone so far: leave out kv_heads"),
+        ("square = true\n", 'square = true\nnorm = "rms"\n', "alone so far: leave out norm"),
+        ("[parameters]\n", '[parameters]\ng = "W_gate"\n', "alone so far: leave out W_gate"),
+        ("[parameters]\n", "[call_form.cache]\n[parameters]\n", "so far: leave out cache"),
+        ("square = true\n", 'square = true\ncall = ["x", "mask"]\n', "so far: leave out mask"),
+    ],
+)
+def test_a_block_has_all_its_parts_and_nothing_else(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    text = BY_SLUG["gpt_block"].source
+    assert text.count(old) == 1
+    assert said in read_complaint(tmp_path / "a", text.replace(old, new))
+
+
+@pytest.mark.parametrize("line", ['token_norm = "layer"\n', 'activation = "gelu"\n'])
+def test_what_belongs_to_a_block_is_refused_without_one(line: str, tmp_path: Path) -> None:
+    text = BY_SLUG["multi_head_attention"].source.replace("[arguments]", f"{line}[arguments]", 1)
+    assert "belongs to a block: say where W_1 and W_2" in read_complaint(tmp_path / "a", text)
+
+
+def test_a_block_may_have_a_fixed_width_or_a_rule_for_its_heads(tmp_path: Path) -> None:
+    text, rule = BY_SLUG["gpt_block"].source, 'size_rules = "d_out>=3"\n'
+    for number, allowed in enumerate(('size_rules = "head_dim>=3"\n', 'size_rules = "heads>=3"\n')):
+        load_exercise(write_folder(tmp_path / str(number), text.replace(rule, allowed)))
 
 
 def test_what_reads_latents_is_stored_apart_from_what_reads_tokens(tmp_path: Path) -> None:

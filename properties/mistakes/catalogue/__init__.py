@@ -29,6 +29,7 @@ from properties.mistakes.catalogue.sharing import SHARING
 from properties.mistakes.catalogue.sinks import SINKS
 from properties.mistakes.catalogue.softmax import SOFTMAX
 from properties.mistakes.catalogue.sources import SOURCES
+from properties.mistakes.catalogue.transformer_block import AROUND_ATTENTION
 from properties.mistakes.catalogue.windows import WINDOWS
 
 DETERMINISTIC = (
@@ -60,6 +61,7 @@ OF_A_SOFTMAX = frozenset(
 ALL = (
     *DETERMINISTIC,
     *OF_SOME_CONTRACTS,
+    *AROUND_ATTENTION,
     *LATENTS,
     *ROTARY,
     *ALIBI,
@@ -78,6 +80,7 @@ ALL = (
 __all__ = [
     "ALIBI",
     "ALL",
+    "AROUND_ATTENTION",
     "BACKWARD",
     "DETERMINISTIC",
     "DIFFERENTIAL",

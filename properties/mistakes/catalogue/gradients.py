@@ -3,17 +3,52 @@
 from collections.abc import Sequence
 
 from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
+from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, require
 from properties.mistakes.steps import differential, features, gates, gradients, latents, sinks
+from properties.mistakes.steps import transformer_block as block
 from properties.mistakes.steps.numbers import change_after, change_returned
 
 CUT = "only detach"
+
+OF_A_BLOCK: Sequence[Mistake] = (
+    define_rare_mistake(
+        "block_detached",
+        "No gradient leaves the block: its output is detached, or computed without gradients.",
+        CUT,
+    ).simulated_by(close=block.cut_output),
+    define_rare_mistake(
+        "attention_detached",
+        "No gradient flows back through attention: what it gives is detached before it is added.",
+        CUT,
+    ).simulated_by(add=block.cut_attention),
+    define_rare_mistake(
+        "feed_forward_detached",
+        "No gradient flows back through the feed-forward: what it gives is detached before it is "
+        "added.",
+        CUT,
+    ).simulated_by(close=block.cut_feed_forward),
+    define_rare_mistake(
+        "residual_detached",
+        "No gradient flows through a residual: what it adds is detached.",
+        CUT,
+    ).simulated_by(
+        {"add": block.cut_residual},
+        {"close": block.cut_second_residual},
+        {"add": block.cut_residual, "close": block.cut_second_residual},
+    ),
+    define_rare_mistake(
+        "norm_statistics_detached",
+        "No gradient flows through mean and variance of a norm: they are detached.",
+        CUT,
+    ).simulated_by(*block.for_both_or_one(block.cut_statistics)),
+)
 
 GRADIENTS: Sequence[Mistake] = (
     define_rare_mistake(
         "output_detached",
         "No gradient leaves the output: the result is detached, or computed without gradients.",
         CUT,
+        unless=Capability.BLOCK,
     ).simulated_by(change_returned(0, gradients.cut), change_after("finish", gradients.cut)),
     define_rare_mistake(
         "returned_weights_detached",
@@ -66,6 +101,7 @@ GRADIENTS: Sequence[Mistake] = (
         CUT,
         needs=Capability.DIFFERENTIAL,
     ).simulated_by(subtract=differential.cut),
+    *require(Capability.BLOCK, OF_A_BLOCK),
     define_rare_mistake(
         "latents_detached",
         "No gradient flows to the layer that makes the latents: they are detached.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import layers, output, scores
 
@@ -101,6 +102,7 @@ LAYERS: Sequence[Mistake] = (
         "input_normalised",
         "The input goes through a layer norm first, which belongs to the block around attention.",
         "norm | mean",
+        unless=Capability.BLOCK,
     ).simulated_by(see=layers.normalised_tokens),
     define_rare_mistake(
         "input_centred",

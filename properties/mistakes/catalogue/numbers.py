@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
+from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
 from properties.mistakes.steps import numbers
 from properties.mistakes.steps.numbers import change_after_each, change_returned
@@ -99,7 +100,10 @@ NUMBERS: Sequence[Mistake] = (
         *change_after_each("project", changes=[numbers.through(torch.float32)]),
     ),
     define_rare_mistake(
-        "output_rounded", "The output is rounded before it is returned.", "round | cast | return"
+        "output_rounded",
+        "The output is rounded before it is returned.",
+        "round | cast | return",
+        unless=Capability.BLOCK,
     ).simulated_by(
         *change_after_each("mix", "finish", changes=[numbers.rounded_to(n) for n in DECIMALS]),
         *change_after_each("mix", "finish", changes=[numbers.through(t) for t in HALVES]),
@@ -125,6 +129,7 @@ NUMBERS: Sequence[Mistake] = (
         "output_clamped",
         "The output is cut off at a largest and a smallest number.",
         "last clamp | return",
+        unless=Capability.BLOCK,
     ).simulated_by(
         *change_after_each("mix", "finish", changes=[numbers.clamped_to(c) for c in LIMITS])
     ),
@@ -149,5 +154,6 @@ NUMBERS: Sequence[Mistake] = (
         "tokens_reversed",
         "The rows of the output are in reverse order.",
         "flip | stack | return",
+        unless=Capability.BLOCK,
     ).simulated_by(*change_after_each("mix", changes=[numbers.reverse_tokens])),
 )

@@ -18,14 +18,15 @@ TRIVIAL: Sequence[Mistake] = (
     define_rare_mistake(
         "input_returned", "The input comes back as it is.", "last return"
     ).simulated_by(
-        {"finish": output.input_itself},
-        {"finish": output.input_itself, "use": scores.identity_weights},
-        {"finish": output.cut_or_padded},
+        {"close": output.input_itself},
+        {"close": output.input_itself, "use": scores.identity_weights},
+        {"close": output.cut_or_padded},
     ),
     define_rare_mistake(
         "values_returned",
         "The values come back as they are: no token attends to another.",
         "last return",
+        unless=Capability.BLOCK,
     ).simulated_by(
         {"finish": output.values_projected},
         {"mix": values_alone},
@@ -34,7 +35,7 @@ TRIVIAL: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "zeros_returned", "Zeros come back: nothing has been computed.", "last return"
-    ).simulated_by(use=scores.zero_weights, finish=output.output_followed_by(torch.zeros_like)),
+    ).simulated_by(use=scores.zero_weights, close=output.result_followed_by(torch.zeros_like)),
 )
 
 OUTPUT: Sequence[Mistake] = (
@@ -82,15 +83,17 @@ OUTPUT: Sequence[Mistake] = (
         "residual_added",
         "The input is added to the output, which belongs to the block around attention.",
         "last return",
+        unless=Capability.BLOCK,
     ).simulated_by({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
     define_rare_mistake(
         "output_normalised",
         "The output goes through a layer norm, which belongs to the block around attention.",
         "norm | return",
+        unless=Capability.BLOCK,
     ).simulated_by(finish=output.output_followed_by(output.layer_norm)),
     define_rare_mistake(
         "softmax_on_output", "A softmax goes over the output.", "softmax | return"
-    ).simulated_by(finish=output.output_followed_by(lambda t: torch.softmax(t, dim=-1))),
+    ).simulated_by(close=output.result_followed_by(lambda t: torch.softmax(t, dim=-1))),
     define_rare_mistake(
         "activation_on_output",
         "An activation function follows the average of the values; attention has none there.",
@@ -103,16 +106,19 @@ OUTPUT: Sequence[Mistake] = (
     define_rare_mistake(
         "averaged_over_tokens", "The output is averaged over the tokens.", "mean | return"
     ).simulated_by(
-        {"finish": output.output_followed_by(lambda t: t.mean(1, keepdim=True).expand_as(t))},
-        {"finish": output.output_followed_by(lambda t: t.mean(1))},
+        {"close": output.result_followed_by(lambda t: t.mean(1, keepdim=True).expand_as(t))},
+        {"close": output.result_followed_by(lambda t: t.mean(1))},
     ),
     define_rare_mistake(
         "output_transposed",
         "The output has its columns before its tokens: (batch, columns, tokens).",
         "last return",
-    ).simulated_by(finish=output.output_followed_by(lambda t: t.mT)),
+    ).simulated_by(close=output.result_followed_by(lambda t: t.mT)),
     define_rare_mistake(
-        "heads_not_merged", "The output still has a dimension of heads.", "last return"
+        "heads_not_merged",
+        "The output still has a dimension of heads.",
+        "last return",
+        unless=Capability.BLOCK,
     ).simulated_by(
         {"finish": output.unmerged_last},
         {"merge": output.unmerged, "finish": output.context_itself},

@@ -31,7 +31,7 @@ def cut_input_of(number: int) -> StepOverrides:
     def project(s: PipelineState) -> object:
         own = CORRECT.project(s)
         cut_off = s.copy()
-        cut_off.seen = map_qkv(Tensor.detach, s.seen)
+        cut_off.entered = map_qkv(Tensor.detach, s.entered)
         return tuple(t if i != number else CORRECT.project(cut_off)[i] for i, t in enumerate(own))
 
     return {"project": project}

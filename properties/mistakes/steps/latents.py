@@ -18,7 +18,7 @@ def get_latents(s: PipelineState) -> tuple[Tensor, Tensor]:
     """Return what keys and values are made of."""
     if s.p.W_down is None:
         raise ValueError("there are no latents")
-    return linear(s.seen[1], s.p.W_down), linear(s.seen[2], s.p.W_down)
+    return linear(s.entered[1], s.p.W_down), linear(s.entered[2], s.p.W_down)
 
 
 def with_latents(key: Change, value: Change) -> Callable[[PipelineState], QKVTensors]:
@@ -110,7 +110,7 @@ def turned_as_one(s: PipelineState) -> QKVTensors:
 
 def get_beside(s: PipelineState) -> tuple[Tensor, Tensor]:
     """Return what is to be turned of the queries of all heads, side by side, and of keys."""
-    found = project_beside(s.seen[0], s.p, s.seen[1])
+    found = project_beside(s.entered[0], s.p, s.entered[1])
     if found is None:
         raise ValueError("nothing stands beside heads")
     return found

@@ -54,7 +54,7 @@ def biases_times(q: float, k: float, v: float) -> Callable[[PipelineState], QKVT
     """Multiply the biases of W_q, W_k and W_v by these factors."""
 
     def project(s: PipelineState) -> QKVTensors:
-        p, (x, y, z) = s.p, s.seen
+        p, (x, y, z) = s.p, s.entered
         b_q, b_k, b_v = (
             None if b is None else times * b for b, times in ((p.b_q, q), (p.b_k, k), (p.b_v, v))
         )
@@ -66,7 +66,7 @@ def biases_times(q: float, k: float, v: float) -> Callable[[PipelineState], QKVT
 def biases_along_tokens(s: PipelineState) -> QKVTensors:
     p = s.p
     q, k, _ = projections(s)
-    v = linear(s.seen[2], p.W_v)
+    v = linear(s.entered[2], p.W_v)
     return q, k, v if p.b_v is None else v + p.b_v.unsqueeze(-1)
 
 
@@ -74,7 +74,7 @@ def with_weights(change: Callable[[Tensor], Tensor]) -> Callable[[PipelineState]
     """Project by W_q, W_k and W_v with `change` applied to each."""
 
     def project(s: PipelineState) -> QKVTensors:
-        p, (x, y, z) = s.p, s.seen
+        p, (x, y, z) = s.p, s.entered
         w_q, w_k, w_v = map_qkv(change, (p.W_q, p.W_k, p.W_v))
         return linear(x, w_q, p.b_q), linear(y, w_k, p.b_k), linear(z, w_v, p.b_v)
 
@@ -88,20 +88,20 @@ weights_reshaped = with_weights(lambda weight: weight.reshape(weight.shape[::-1]
 
 def raw_values(s: PipelineState) -> QKVTensors:
     q, k, _ = projections(s)
-    return q, k, s.seen[2]
+    return q, k, s.entered[2]
 
 
 def raw_values_where_they_fit(s: PipelineState) -> QKVTensors:
     q, k, v = projections(s)
-    return q, k, s.seen[2] if s.seen[2].shape == v.shape else v
+    return q, k, s.entered[2] if s.entered[2].shape == v.shape else v
 
 
 def raw_queries_and_keys(s: PipelineState) -> QKVTensors:
-    return s.seen[0], s.seen[1], projections(s)[2]
+    return s.entered[0], s.entered[1], projections(s)[2]
 
 
 def nothing_projected(s: PipelineState) -> QKVTensors:
-    return s.seen
+    return s.entered
 
 
 def relu_on(*which: int) -> Callable[[PipelineState], QKVTensors]:

@@ -12,6 +12,7 @@ from properties.mistakes.pipeline import (
     merge_heads,
     output_layer,
     select_result,
+    sum_with_sums,
 )
 
 # ------------------------------------------------------------------------------------------ mix
@@ -160,6 +161,11 @@ def with_input_where_it_fits(s: PipelineState) -> Tensor:
 def output_followed_by(function: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
     """Apply a function to the output."""
     return lambda s: function(output_layer(s))
+
+
+def result_followed_by(function: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
+    """Apply a function to what is returned as the output."""
+    return lambda s: function(sum_with_sums(s))
 
 
 def layer_norm(t: Tensor) -> Tensor:

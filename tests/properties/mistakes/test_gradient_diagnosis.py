@@ -30,7 +30,9 @@ GATED = restate(BY_SLUG["gated_attention"].contract)
 HALVED = restate(BY_SLUG["differential_attention"].contract)
 SHARED_OUT = restate(BY_SLUG["linear_attention"].contract)
 LATENT = restate(BY_SLUG["latent_attention"].contract)
+BLOCK = restate(BY_SLUG["gpt_block"].contract)
 NEEDED = {
+    Capability.BLOCK: BLOCK,
     Capability.LATENT: LATENT,
     Capability.SINKS: SINKS,
     Capability.GATED: GATED,

@@ -1,0 +1,39 @@
+"""Arguments of a constructor that are not those of a case."""
+
+from collections.abc import Mapping
+
+from properties.contract import Argument, Contract
+from properties.subject import Value
+
+USUAL_WIDTH = "n_embd"
+"""what a config without fields of its own calls the width"""
+
+
+def set_width(
+    contract: Contract, arguments: Mapping[str, Value], width: int
+) -> dict[str, Value] | None:
+    """Return arguments with another width, whatever it is called, in a config, too.
+
+    None where it is no argument: then it follows from others, and the heads always divide it.
+    """
+    changed = {
+        argument.name: width
+        if is_width(argument, contract)
+        else _set_field(argument, contract, arguments[argument.name], width)
+        for argument in contract.arguments
+        if argument.name in arguments
+    }
+    return None if changed == dict(arguments) else changed
+
+
+def is_width(argument: Argument, contract: Contract) -> bool:
+    """Return whether an argument takes the width of all heads."""
+    return argument.quantity in (("d_out", "d_in") if contract.square else ("d_out",))
+
+
+def _set_field(argument: Argument, contract: Contract, given: Value, width: int) -> Value:
+    if argument.quantity != "config" or not isinstance(given, Mapping):
+        return given
+    names = [each.name for each in argument.fields if is_width(each, contract)]
+    names += [USUAL_WIDTH] * (not argument.fields)
+    return {**given, **dict.fromkeys(names, width)}

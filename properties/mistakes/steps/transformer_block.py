@@ -1,0 +1,362 @@
+"""Faulty steps around attention: norms of tokens, residuals, and the feed-forward of a block."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from properties.mistakes.pipeline import (
+    CORRECT,
+    PipelineState,
+    QKVTensors,
+    StepOverrides,
+    first_layer,
+    get_block,
+    linear,
+    map_qkv,
+    norm_tokens,
+    second_layer,
+)
+from reference import activate, gelu, gelu_by_tanh
+
+Function = Callable[[Tensor], Tensor]
+OneStep = Callable[[PipelineState], Tensor]
+Norm = Callable[[PipelineState, Tensor, Tensor | None, Tensor | None], Tensor]
+"""of tokens, given a gain and a shift"""
+
+
+# --------------------------------------------------------------------------------------- norms
+
+
+def with_norm(
+    norm: Norm, *, first: bool = True, second: bool = True, exchanged: bool = False
+) -> StepOverrides:
+    """Return the overrides by which one of the norms, or both, are computed by another function."""
+
+    def enter(s: PipelineState) -> QKVTensors:
+        get_block(s)
+        gain, shift = (s.p.gain_ff, s.p.shift_ff) if exchanged else (s.p.gain_in, s.p.shift_in)
+        return map_qkv(lambda t: norm(s, t, gain, shift), s.seen)
+
+    def renorm(s: PipelineState) -> Tensor:
+        get_block(s)
+        gain, shift = (s.p.gain_in, s.p.shift_in) if exchanged else (s.p.gain_ff, s.p.shift_ff)
+        return norm(s, s.added, gain, shift)
+
+    steps: dict[str, Callable[[PipelineState], object]] = {"enter": enter, "renorm": renorm}
+    return {name: steps[name] for name, asked in zip(steps, (first, second), strict=True) if asked}
+
+
+def for_both_or_one(norm: Norm) -> tuple[StepOverrides, ...]:
+    """Return the variants in which both norms are wrong, or one of them."""
+    return with_norm(norm), with_norm(norm, second=False), with_norm(norm, first=False)
+
+
+def left_out(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    return t
+
+
+def scale_and_shift(t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    t = t if gain is None else t * gain
+    return t if shift is None else t + shift
+
+
+def without_gain(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    return norm_tokens(s, t, None, shift)
+
+
+def without_shift(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    return norm_tokens(s, t, gain, None)
+
+
+def without_both(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    return norm_tokens(s, t, None, None)
+
+
+def shifted_first(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    """Add the shift before the gain multiplies."""
+    t = norm_tokens(s, t, None, None)
+    t = t if shift is None else t + shift
+    return t if gain is None else t * gain
+
+
+def applied_twice(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    return norm_tokens(s, norm_tokens(s, t, gain, shift), gain, shift)
+
+
+def with_epsilon(epsilon: float) -> Norm:
+    """Add another number to the variance."""
+
+    def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        if epsilon == get_block(s).epsilon:
+            raise ValueError("this is what is asked for")
+        return replace(get_block(s), epsilon=epsilon).norms.normalise(t, gain, shift)
+
+    return norm
+
+
+def of_kind(kind: str) -> Norm:
+    """Normalise by the other kind of norm."""
+
+    def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        if kind == get_block(s).norm:
+            raise ValueError("this is what is asked for")
+        return replace(get_block(s), norm=kind).norms.normalise(t, gain, shift)
+
+    return norm
+
+
+def _require_layer_norm(s: PipelineState) -> float:
+    """Return the epsilon of a layer norm. Raises ValueError where the norm is another one."""
+    if get_block(s).norm != "layer":
+        raise ValueError("there is no variance")
+    return get_block(s).epsilon
+
+
+def over(*dims: int) -> Norm:
+    """Take mean and variance over other axes than the last one."""
+
+    def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        epsilon = _require_layer_norm(s)
+        centred = t - t.mean(dims, keepdim=True)
+        normed = centred * torch.rsqrt(centred.square().mean(dims, keepdim=True) + epsilon)
+        return scale_and_shift(normed, gain, shift)
+
+    return norm
+
+
+def with_unbiased_variance(
+    s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None
+) -> Tensor:
+    epsilon = _require_layer_norm(s)
+    width = t.shape[-1]
+    if width == 1:
+        return torch.full_like(t, torch.nan)
+    centred = t - t.mean(-1, keepdim=True)
+    variance = centred.square().sum(-1, keepdim=True) / (width - 1)
+    return scale_and_shift(centred * torch.rsqrt(variance + epsilon), gain, shift)
+
+
+def with_epsilon_outside(correction: int) -> Norm:
+    """Add epsilon to the standard deviation, and not to the variance."""
+
+    def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        epsilon = _require_layer_norm(s)
+        left = t.shape[-1] - correction
+        if not left:
+            return torch.full_like(t, torch.nan)
+        centred = t - t.mean(-1, keepdim=True)
+        deviation = (centred.square().sum(-1, keepdim=True) / left).sqrt()
+        return scale_and_shift(centred / (deviation + epsilon), gain, shift)
+
+    return norm
+
+
+def without_root(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    norms = get_block(s).norms
+    centred = t - t.mean(-1, keepdim=True) if norms.norm == "layer" else t
+    return scale_and_shift(centred * norms.measure(centred).square(), gain, shift)
+
+
+def uncentred(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    """Divide by the root of the variance what no mean is subtracted from."""
+    _require_layer_norm(s)
+    size = get_block(s).norms.measure(t - t.mean(-1, keepdim=True))
+    return scale_and_shift(t * size, gain, shift)
+
+
+def undivided(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    """Subtract the mean, and divide by nothing."""
+    _require_layer_norm(s)
+    return scale_and_shift(t - t.mean(-1, keepdim=True), gain, shift)
+
+
+def first_norm_again(s: PipelineState) -> Tensor:
+    return norm_tokens(s, s.added, s.p.gain_in, s.p.shift_in)
+
+
+def second_norm_first(s: PipelineState) -> QKVTensors:
+    return map_qkv(lambda t: norm_tokens(s, t, s.p.gain_ff, s.p.shift_ff), s.seen)
+
+
+def normed_for(*which: int) -> Callable[[PipelineState], QKVTensors]:
+    """Make only some of queries, keys and values of normed tokens."""
+
+    def enter(s: PipelineState) -> QKVTensors:
+        normed = CORRECT.enter(s)
+        q, k, v = (normed[i] if i in which else s.seen[i] for i in range(3))
+        return q, k, v
+
+    return enter
+
+
+def _tokens_as_seen(s: PipelineState) -> QKVTensors:
+    get_block(s)
+    return s.seen
+
+
+def _sums_as_they_are(s: PipelineState) -> Tensor:
+    get_block(s)
+    return s.added
+
+
+def _norm_sums_with(s: PipelineState, t: Tensor) -> Tensor:
+    return norm_tokens(s, t, s.p.gain_ff, s.p.shift_ff)
+
+
+AFTER_RESIDUALS: StepOverrides = {
+    "enter": _tokens_as_seen,
+    "add": lambda s: norm_tokens(s, s.seen[0] + s.attended, s.p.gain_in, s.p.shift_in),
+    "renorm": _sums_as_they_are,
+    "close": lambda s: _norm_sums_with(s, s.added + s.forwarded),
+}
+AFTER_PARTS: StepOverrides = {
+    "enter": _tokens_as_seen,
+    "add": lambda s: s.seen[0] + norm_tokens(s, s.attended, s.p.gain_in, s.p.shift_in),
+    "renorm": _sums_as_they_are,
+    "close": lambda s: s.added + _norm_sums_with(s, s.forwarded),
+}
+
+
+def normed_at_the_end(s: PipelineState) -> Tensor:
+    return _norm_sums_with(s, CORRECT.close(s))
+
+
+# ----------------------------------------------------------------------------------- residuals
+
+
+def in_block(take: OneStep) -> OneStep:
+    """Take this where there is a block; elsewhere there is no such step."""
+
+    def step(s: PipelineState) -> Tensor:
+        get_block(s)
+        return take(s)
+
+    return step
+
+
+attended_alone = in_block(lambda s: s.attended)
+forwarded_alone = in_block(lambda s: s.forwarded)
+added_to_normed_tokens = in_block(lambda s: s.entered[0] + s.attended)
+added_to_normed_sums = in_block(lambda s: s.renormed + s.forwarded)
+added_to_tokens = in_block(lambda s: s.seen[0] + s.forwarded)
+tokens_added_again = in_block(lambda s: s.seen[0] + s.added + s.forwarded)
+tokens_alone = in_block(lambda s: s.seen[0])
+sums_alone = in_block(lambda s: s.added)
+reads_attended = in_block(lambda s: _norm_sums_with(s, s.attended))
+reads_tokens = in_block(lambda s: _norm_sums_with(s, s.seen[0]))
+reads_normed_tokens = in_block(lambda s: s.entered[0])
+
+
+def halved(step: str, factor: float) -> StepOverrides:
+    """Multiply a sum with a residual by a number."""
+    compute = getattr(CORRECT, step)
+    return {step: in_block(lambda s: factor * compute(s))}
+
+
+# -------------------------------------------------------------------------------- feed-forward
+
+
+def forward_first(*, exchanged: bool) -> StepOverrides:
+    """Let the feed-forward come before attention: with its own norm, or with the first one."""
+
+    def see(s: PipelineState) -> QKVTensors:
+        get_block(s)
+        x, own = s.inputs.x, s.copy()
+        gains = (s.p.gain_in, s.p.shift_in) if exchanged else (s.p.gain_ff, s.p.shift_ff)
+        own.renormed = norm_tokens(s, x, *gains)
+        own.hidden = first_layer(own)
+        own.active = CORRECT.activate(own)
+        return (x + second_layer(own),) * 3
+
+    overrides: dict[str, Callable[[PipelineState], object]] = {"see": see, "close": sums_alone}
+    return {**overrides, "enter": second_norm_first} if exchanged else overrides
+
+
+def with_activation(function: Function) -> OneStep:
+    """Activate by another function."""
+    return in_block(lambda s: function(s.hidden))
+
+
+def by_tanh(s: PipelineState) -> Tensor:
+    if get_block(s).activation == "gelu_tanh":
+        raise ValueError("this is what is asked for")
+    return gelu_by_tanh(s.hidden)
+
+
+def by_error_function(s: PipelineState) -> Tensor:
+    if get_block(s).activation == "gelu":
+        raise ValueError("this is what is asked for")
+    return gelu(s.hidden)
+
+
+not_activated = in_block(lambda s: s.hidden)
+activated_twice = in_block(lambda s: activate(CORRECT.activate(s), get_block(s)))
+
+
+def activated_last(s: PipelineState) -> Tensor:
+    return activate(second_layer(s), get_block(s))
+
+
+def activated_first(s: PipelineState) -> Tensor:
+    activated = s.copy()
+    activated.renormed = activate(s.renormed, get_block(s))
+    return first_layer(activated)
+
+
+def first_layer_without_bias(s: PipelineState) -> Tensor:
+    return linear(s.renormed, _get(s.p.W_1, s.p.b_1))
+
+
+def second_layer_without_bias(s: PipelineState) -> Tensor:
+    return linear(s.active, _get(s.p.W_2, s.p.b_2))
+
+
+def _get(weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    if weight is None or bias is None:
+        raise ValueError("there is no such layer, or it has no bias")
+    return weight
+
+
+# ----------------------------------------------------------------------------------- gradients
+
+
+def cut_residual(s: PipelineState) -> Tensor:
+    return in_block(lambda s: s.seen[0].detach() + s.attended)(s)
+
+
+def cut_second_residual(s: PipelineState) -> Tensor:
+    return in_block(lambda s: s.added.detach() + s.forwarded)(s)
+
+
+def cut_attention(s: PipelineState) -> Tensor:
+    return in_block(lambda s: s.seen[0] + s.attended.detach())(s)
+
+
+def cut_feed_forward(s: PipelineState) -> Tensor:
+    return in_block(lambda s: s.added + s.forwarded.detach())(s)
+
+
+def cut_output(s: PipelineState) -> Tensor:
+    return in_block(lambda s: CORRECT.close(s).detach())(s)
+
+
+def cut_statistics(
+    s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None
+) -> Tensor:
+    """Let no gradient through mean and variance."""
+    norms = get_block(s).norms
+    still = t.detach()
+    centred = t - still.mean(-1, keepdim=True) if norms.norm == "layer" else t
+    size = norms.measure(still - still.mean(-1, keepdim=True) if norms.norm == "layer" else still)
+    return scale_and_shift(centred * size, gain, shift)
+
+
+def quick_gelu(t: Tensor) -> Tensor:
+    return t * torch.sigmoid(1.702 * t)
+
+
+def squared_relu(t: Tensor) -> Tensor:
+    return F.relu(t).square()
