@@ -23,14 +23,17 @@ from properties.families import (
     dropout,
     dropped_pairs,
     gates,
+    given_scores,
     gradients,
     heads,
+    hidden,
     history,
     initialisation,
     latents,
     linear,
     masking,
     online,
+    padded_decoding,
     padding,
     precision,
     purity,
@@ -46,9 +49,10 @@ from properties.families import (
 from properties.property import Property
 
 FAMILIES = (
-    contract, transfer, purity, history, batch, cross, values, sizes, masking, padding, decoding,
-    latents, variants, weights, sinks, differential, linear, scale, heads, gradients, alignment,
-    online, backward, gates, dropout, dropped_pairs, training, precision, device, initialisation,
+    contract, transfer, purity, history, batch, cross, values, sizes, masking, padding,
+    given_scores, decoding, padded_decoding, latents, variants, weights, sinks, differential,
+    linear, scale, heads, gradients, alignment, online, backward, hidden, gates, dropout,
+    dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ class Adapter:
 ADAPTERS = (
     Adapter("multihead_attention", "MultiheadAttention", "torch.nn"),
     Adapter("nanogpt_like", "CausalSelfAttention", "torch.nn"),
+    Adapter("padded_decoder", "PaddedDecoder", "torch.nn"),
+    Adapter("biased_encoder", "BiasedEncoder", "torch.nn"),
     Adapter("timm_attention", "Attention", "timm.layers"),
     Adapter(
         "x_transformers_attention",
@@ -88,7 +90,7 @@ ADAPTERS = (
     Adapter("transformers_neox", "NeoX", "transformers.models.gpt_neox.modeling_gpt_neox"),
     Adapter("transformers_gemma2", "Gemma2", "transformers.models.gemma2.modeling_gemma2"),
 )
-SAMPLE = tuple(a for a in ADAPTERS if a.contract not in ("multihead_attention", "nanogpt_like"))
+SAMPLE = tuple(each for each in ADAPTERS if each.library != "torch.nn")
 """torch's own attention is judged by tests/library in every run, and no library is in another"""
 
 
