@@ -168,6 +168,10 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
     if C.SEALED in listed and not IMPLIED[C.TAKES_MASK](contract):
         text = "`sealed` is said of what a mask hides: add a mask to `call`"
         yield ("capabilities",), "sealed", text
+    cached = IMPLIED[C.HANDED_CACHE](contract) and takes("window")(contract)
+    if C.FORGETFUL in listed and not cached:
+        text = "`forgetful` is said of a cache that is handed over, and of a window"
+        yield ("capabilities",), "forgetful", text
     if C.BIAS in listed and not holds("b_q")(contract) and not holds("b_v")(contract):
         yield ("capabilities",), "bias", "`bias` needs parameters that hold b_q, b_k and b_v"
 

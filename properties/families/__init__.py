@@ -22,6 +22,7 @@ from properties.families import (
     differential,
     dropout,
     dropped_pairs,
+    forgetting,
     gates,
     given_scores,
     gradients,
@@ -50,9 +51,9 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding,
-    given_scores, decoding, padded_decoding, latents, variants, weights, sinks, differential,
-    linear, scale, heads, gradients, alignment, online, backward, hidden, gates, dropout,
-    dropped_pairs, training, precision, device, initialisation,
+    given_scores, decoding, padded_decoding, forgetting, latents, variants, weights, sinks,
+    differential, linear, scale, heads, gradients, alignment, online, backward, hidden, gates,
+    dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

@@ -125,6 +125,7 @@ def test_the_contract_of_an_exercise_may_be_named_by_its_folder() -> None:
         ("places = [0]", 'inputs = ["x"]', "line 19: there is no key `inputs`"),
         ('"block"', '"blocks"', "knows no 'blocks'; did you mean 'block'?"),
         ('"full", ', '"full", "bias_mask", ', "`bias_mask` is said of a mask that is added"),
+        ('"full", ', '"full", "forgetful", ', "`forgetful` is said of a cache that is handed over"),
         ('"full", ', '"full", "weights_option", ', "write [call_form.without_weights]"),
         ('"full", ', '"full", "empty_rows", ', 'write empty_row = "finite" or "zeros"'),
         ("keys_only = true", 'empty_row = "zero"', "knows no 'zero'; did you mean 'zeros'?"),

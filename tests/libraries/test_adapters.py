@@ -4,6 +4,7 @@ A library that is not here is skipped; `tox run -e libraries` installs them all.
 """
 
 import importlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ ADAPTERS = (
     Adapter("nanogpt_like", "CausalSelfAttention", "torch.nn"),
     Adapter("padded_decoder", "PaddedDecoder", "torch.nn"),
     Adapter("biased_encoder", "BiasedEncoder", "torch.nn"),
+    Adapter("windowed_decoder", "WindowedDecoder", "torch.nn"),
+    Adapter("sdpa_shared_heads", "SharedHeads", "torch.nn"),
     Adapter("timm_attention", "Attention", "timm.layers"),
     Adapter(
         "x_transformers_attention",
@@ -49,6 +52,12 @@ ADAPTERS = (
         "x_transformers",
         "heads>=2",
         frozenset({"loading_and_moving_keep_the_parameters"}),
+    ),
+    Adapter(
+        "x_transformers_decoder",
+        "XTransformersDecoder",
+        "x_transformers",
+        findings=frozenset({"loading_and_moving_keep_the_parameters"}),
     ),
     Adapter("torchtune_attention", "TorchtuneAttention", "torchtune.modules"),
     Adapter("diffusers_attention", "Attention", "diffusers.models.attention_processor"),
@@ -94,8 +103,11 @@ SAMPLE = tuple(each for each in ADAPTERS if each.library != "torch.nn")
 """torch's own attention is judged by tests/library in every run, and no library is in another"""
 
 
-def load(adapter: Adapter) -> PropertySuite:
-    """Return the suite of an adapter, or skip where its library cannot be imported."""
+def load(adapter: Adapter, module: Path | None = None) -> PropertySuite:
+    """Return the suite of an adapter, or of another module that has its class.
+
+    Skip where its library cannot be imported.
+    """
     try:
         importlib.import_module(adapter.library)
     except Exception as error:
@@ -103,11 +115,21 @@ def load(adapter: Adapter) -> PropertySuite:
     contract = FOLDER / f"{adapter.contract}.toml"
     return load_suite(
         TargetSettings(
-            Setting(adapter.target, "name"),
+            Setting(f"{module}:{adapter.name}" if module else adapter.target, "name"),
             contract=Setting(str(contract), "contract"),
             sizes=Setting(adapter.sizes, "sizes"),
         )
     )
+
+
+OTHER = {"eager": "sdpa", "sdpa": "eager"}
+
+
+def list_both_ways() -> list[Adapter]:
+    """The adapters of transformers, whose attention is computed in two ways."""
+    alone = ("transformers_gemma2", "transformers_gpt_oss")  # limits and sinks are eager only
+    named = (each for each in ADAPTERS if each.contract.startswith("transformers_"))
+    return [each for each in named if each.contract not in alone]
 
 
 def find_failures(suite: PropertySuite) -> Iterator[str]:
@@ -119,6 +141,24 @@ def find_failures(suite: PropertySuite) -> Iterator[str]:
 @pytest.mark.sampled("adapter", ADAPTERS, SAMPLE, ids=lambda adapter: adapter.contract)
 def test_a_library_keeps_its_contract_but_for_what_is_known(adapter: Adapter) -> None:
     assert set(find_failures(load(adapter))) == adapter.findings
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("adapter", list_both_ways(), ids=lambda adapter: adapter.contract)
+def test_the_other_way_to_compute_it_keeps_the_contract_too(
+    adapter: Adapter, tmp_path: Path
+) -> None:
+    """What is said to be computed eagerly is computed by torch's kernels, and the other way."""
+    source = (FOLDER / f"{adapter.contract}.py").read_text(encoding="utf-8")
+    found = re.findall(r'"?attn_implementation"?[:=] ?"(\w+)"', source)
+    assert len(found) == 1, "it says once how it is computed"
+    other = tmp_path / f"{adapter.contract}.py"
+    other.write_text(source.replace(f'"{found[0]}"', f'"{OTHER[found[0]]}"'), encoding="utf-8")
+    contract = (FOLDER / f"{adapter.contract}.toml").read_text(encoding="utf-8")
+    weights = found[0] == "eager" and "output_and_weights" in contract
+    if weights:
+        pytest.skip("torch's kernels return no weights")
+    assert set(find_failures(load(adapter, other))) == adapter.findings
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.contract)

@@ -120,7 +120,9 @@ def _iter_lines(bugs: Iterable[Bug]) -> Iterator[str]:
     yield "| promised | not kept in | answer | property | road |"
     yield "|---|---|---|---|---|"
     for bug in bugs:
-        issues = ", ".join(map(_link, bug.issues))
+        issues = (
+            ", ".join(map(_link, bug.issues)) or "[what was found](libraries.md#what-was-found)"
+        )
         yield f"| {bug.promise} | {issues} | `{bug.answer}` | `{bug.property}` | {bug.road} |"
     yield ""
 

@@ -143,6 +143,7 @@ PROMISED = {
     "a_query_that_sees_nothing_spoils_no_gradient": "blind_queries_overwritten",
     "numbers_in_an_added_mask_are_added_to_the_scores": "bias_read_as_boolean_in_evaluation",
     "the_output_is_the_same_without_weights": "nan_with_weights_alone",
+    "a_cache_holds_no_more_than_its_window": "window_never_forgotten",
     "padded_prompts_are_continued_as_each_alone": "padding_of_earlier_calls_forgotten",
     "bfloat16_hides_padding_and_later_tokens_together": "hidden_by_the_smallest_float32",
     "float16_hides_padding_and_later_tokens_together": "hidden_by_the_smallest_float32",
@@ -162,7 +163,7 @@ CONTRACTS = (
     *(exercise.contract for exercise in EXERCISES),
     *(real_bugs.find_edited(name).contract for name in dict.fromkeys(PROMISED.values())),
 )
-"""what exercises ask for, and what two modules of ours promise besides"""
+"""what exercises ask for, and what modules of ours promise besides"""
 
 ECHOES = {prop.name for prop in ALL if prop.redundant_because}
 
