@@ -18,7 +18,6 @@ from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what libraries say when they are imported
 FOLDER = Path(__file__).parents[2] / "examples" / "adapters"
 PAGE = (FOLDER.parents[1] / "docs" / "libraries.md").read_text(encoding="utf-8")
-WEIGHTS = "the_returned_weights_are_trained_through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +72,9 @@ ADAPTERS = (
             }
         ),
     ),
-    Adapter(
-        "transformers_bert",
-        "Bert",
-        "transformers.models.bert.modeling_bert",
-        findings=frozenset({WEIGHTS}),
-    ),
+    Adapter("transformers_bert", "Bert", "transformers.models.bert.modeling_bert"),
     Adapter("transformers_vit", "ViT", "transformers.models.vit.modeling_vit"),
-    Adapter(
-        "transformers_bart",
-        "Bart",
-        "transformers.models.bart.modeling_bart",
-        findings=frozenset({WEIGHTS}),
-    ),
+    Adapter("transformers_bart", "Bart", "transformers.models.bart.modeling_bart"),
     Adapter("transformers_llama", "Llama", "transformers.models.llama.modeling_llama"),
     Adapter("transformers_qwen3", "Qwen3", "transformers.models.qwen3.modeling_qwen3"),
     Adapter("transformers_gpt_oss", "GptOss", "transformers.models.gpt_oss.modeling_gpt_oss"),
