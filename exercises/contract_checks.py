@@ -17,7 +17,7 @@ from exercises.implied_capabilities import (
 )
 from exercises.variant_checks import Problem as Problem
 from exercises.variant_checks import check_variant
-from properties.call_form import USUAL, CacheConvention
+from properties.call_form import USUAL, CacheConvention, Polarity
 from properties.contract import (
     CONSTANT,
     Argument,
@@ -91,6 +91,8 @@ NEEDED: Mapping[Capability, str] = {
     C.LOGSUMEXP: 'write returns = "output_and_logsumexp"',
     C.FEATURES: 'write feature_map = "elu"',
     C.POSITIONS: 'write positions = "rotary" or "alibi"',
+    C.EMPTY_ROWS: 'write empty_row = "finite" or "zeros" in [call_form.mask]',
+    C.WEIGHTS_OPTION: "write [call_form.without_weights]",
     C.WEIGHTS: 'write returns = "output_and_weights"',
     C.OUTPUT_PROJECTION: "a parameter must hold W_o",
     C.OUTPUT_BIAS: "a parameter must hold b_o",
@@ -168,6 +170,17 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
             "`recomputed` is said of a `cross` function of query, key and value that takes `block`"
         )
         yield ("capabilities",), "recomputed", text
+    added = contract.call_form.mask.polarity is Polarity.ADDED
+    if C.BIAS_MASK in listed and not (added and IMPLIED[C.TAKES_MASK](contract)):
+        text = '`bias_mask` is said of a mask that is added: write polarity = "added"'
+        yield ("capabilities",), "bias_mask", text
+    if C.SEALED in listed and not IMPLIED[C.TAKES_MASK](contract):
+        text = "`sealed` is said of what a mask hides: add a mask to `call`"
+        yield ("capabilities",), "sealed", text
+    cached = IMPLIED[C.HANDED_CACHE](contract) and takes("window")(contract)
+    if C.FORGETFUL in listed and not cached:
+        text = "`forgetful` is said of a cache that is handed over, and of a window"
+        yield ("capabilities",), "forgetful", text
     if C.BIAS in listed and not holds("b_q")(contract) and not holds("b_v")(contract):
         yield ("capabilities",), "bias", "`bias` needs parameters that hold b_q, b_k and b_v"
 
@@ -292,6 +305,13 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
     if places is not None and (not places or min(places) < 0):
         text = "are counted from 0, first the output and then the weights"
         yield ("call_form", "places"), None, text
+    for name in contract.call_form.without_weights or ():
+        if not _is_name(name):
+            text = f"{name!r} can be no name of an argument"
+            yield ("call_form", "without_weights", name), None, text
+    if contract.call_form.cache is not None and mask.required:
+        text = "what continues a sequence may be called without a mask: leave it out"
+        yield ("call_form", "mask", "required"), None, text
     if contract.call_form.cache is not None:
         yield from _check_cache(contract, contract.call_form.cache)
 

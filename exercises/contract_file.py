@@ -322,7 +322,7 @@ def load_contract(path: Path) -> Contract:
     """Return the contract in a file, or in the folder that has it, without an exercise around it.
 
     There is no statement then, which would say what else it takes and refuses: claims about that
-    are made where `stated` is listed. Raises BadContract.
+    are made where `stated` is listed, and those about 16 bits where `half` is. Raises BadContract.
     """
     path = path.expanduser()
     path = path / CONTRACT_FILE if path.is_dir() else path
@@ -332,9 +332,11 @@ def load_contract(path: Path) -> Contract:
     table = parse(place)
     contract = _read_contract(table, place, list_fields(Exercise))
     refuse(find_wrongly_waived(contract), place)
-    stated = Capability.STATED.name.lower() in table.get("capabilities", ())
-    kept = contract.capabilities - (set() if stated else {Capability.STATED})
-    return replace(contract, capabilities=kept)
+    listed = table.get("capabilities", ())
+    stated, half = (each.name.lower() in listed for each in (Capability.STATED, Capability.HALF))
+    unsaid = {Capability.STATED: not stated, Capability.HALF: not (stated or half)}
+    lost = {each for each, is_unsaid in unsaid.items() if is_unsaid}
+    return replace(contract, capabilities=contract.capabilities - lost)
 
 
 @functools.cache

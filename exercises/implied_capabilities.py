@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from properties.call_form import USUAL
+from properties.call_form import USUAL, EmptyRow
 from properties.contract import (
     ROTARY,
     Argument,
@@ -75,7 +75,9 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.ANY_MASK: lambda c: _takes_mask(c) and c.call_form == USUAL,
     C.PADDING: lambda c: _takes_mask(c) and c.call_form.mask.keys_only,
     C.TAKES_MASK: _takes_mask,
+    C.EMPTY_ROWS: lambda c: _takes_mask(c) and c.call_form.mask.empty_row is not EmptyRow.ANYTHING,
     C.STATED: lambda c: True,
+    C.HALF: lambda c: True,
     C.STRIDED: lambda c: True,
     C.STEADY: lambda c: c.entry is not Entry.FUNCTION,
     C.CONTEXT: lambda c: takes("context_length", "config")(c) or _fixes(c, "context_length"),
@@ -92,6 +94,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.OUTPUT_BIAS: holds("b_o"),
     C.DROPOUT: takes("dropout"),
     C.WEIGHTS: lambda c: c.returns in (Returns.OUTPUT_AND_WEIGHTS, Returns.WEIGHTS_TWICE),
+    C.WEIGHTS_OPTION: lambda c: bool(c.call_form.without_weights),
     C.LOGSUMEXP: lambda c: c.returns is Returns.OUTPUT_AND_LOGSUMEXP,
     C.BLOCKED: takes("block"),
     C.CAUSAL_OPTION: takes("causal"),

@@ -40,6 +40,14 @@ class Polarity(StrEnum):
     ADDED = "added"  # zero where it may attend, and a large negative number elsewhere
 
 
+class EmptyRow(StrEnum):
+    """What a query gets that may attend to nothing."""
+
+    ANYTHING = "anything"  # NaN, too: nothing is promised
+    FINITE = "finite numbers"
+    ZEROS = "zeros"  # from every head: the output is the output layer's bias
+
+
 @dataclass(frozen=True, slots=True)
 class MaskConvention:
     """How a mask is passed. All masks are made in the usual convention first."""
@@ -55,6 +63,8 @@ class MaskConvention:
     """of a mask that is added: what hides a key"""
     required: bool = False
     """whether there is no call without a mask"""
+    empty_row: EmptyRow = EmptyRow.ANYTHING
+    """what is promised to a query that may attend to nothing"""
 
     @property
     def forms(self) -> tuple[MaskForm, ...]:
@@ -102,6 +112,8 @@ class CallForm:
     """whether the weights, if they are a result, have no axis for heads"""
     cache: CacheConvention | None = None
     """how a sequence is continued, if it can be"""
+    without_weights: Mapping[str, int | float | bool | str] | None = None
+    """what is passed, by name, where the attention weights are not wanted"""
 
     def to_meta(
         self, heads: int, numbers: Mapping[str, object] = MappingProxyType({})

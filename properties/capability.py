@@ -13,9 +13,12 @@ class Capability(Enum):
     CAUSAL = auto()  # later tokens are hidden
     FULL = auto()  # every token sees every other
     MASK = auto()  # takes a mask of queries and keys
+    BIAS_MASK = auto()  # ... whose numbers, whatever they are, are added to the scores
     ANY_MASK = auto()  # ... of any type, and of any shape that broadcasts
     PADDING = auto()  # takes a mask of keys only
     TAKES_MASK = auto()  # takes a mask of either kind
+    EMPTY_ROWS = auto()  # promises something to a query that may attend to nothing
+    SEALED = auto()  # not even NaN or infinity counts in what the mask hides
     CONTEXT = auto()  # has a longest length
     BATCH = auto()  # has a batch axis
     HEADS = auto()  # several heads are possible
@@ -30,6 +33,7 @@ class Capability(Enum):
     OUTPUT_BIAS = auto()
     DROPOUT = auto()
     WEIGHTS = auto()  # returns the attention weights
+    WEIGHTS_OPTION = auto()  # ... or does not, as the call says
     DIVISIBLE = auto()  # refuses heads that do not divide the width
     CONFIG = auto()  # takes its sizes from a config object
     FUSED = auto()  # must go through torch's fused attention
@@ -62,6 +66,7 @@ class Capability(Enum):
     DOT_PRODUCT = auto()  # queries and keys count by their products, whatever their size
     CACHE = auto()  # a sequence may come in several calls
     HANDED_CACHE = auto()  # ... each of which is handed what an earlier one gave
+    FORGETFUL = auto()  # ... and hold no more than a window needs
     CROSS = auto()  # keys and values may come from other tokens than queries
     ALIGNED = auto()  # ... which are the last of those tokens, and see none that is later
     BLOCKED = auto()  # keys are computed in blocks
@@ -69,4 +74,5 @@ class Capability(Enum):
     RECOMPUTED = auto()  # its backward computes the weights once more, block by block
     CAUSAL_OPTION = auto()  # whether later tokens are hidden is said in each call
     ROLES = auto()  # it is a function that takes queries, keys and values apart
+    HALF = auto()  # works in 16 bits, as exactly as plain torch
     STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from properties.capability import Capability
 from properties.case import Case
-from properties.size_rules import SizeRules
+from properties.size_rules import SizeRules, list_divisors
 
 USUAL_SOFTCAP = 2.0
 """of a case that says none: small enough for usual scores to come near it"""
@@ -17,15 +17,16 @@ def choose_open_sizes(
 ) -> dict[str, object]:
     """Return the sizes and limits that a contract with these capabilities gives a case."""
     changes: dict[str, object] = {}
+    rules = rules or SizeRules()
     half = (min(case.tokens, case.context_length) + 1) // 2
     if Capability.GROUPED in capabilities:
-        changes["group"] = _choose_group(case.heads, case.group)
+        changes["group"] = _choose_group(rules, case.heads, case.group)
     if Capability.WINDOW in capabilities:
-        changes["window"] = case.window or half
+        changes["window"] = rules.fit_size("window", case.window or half)
     if Capability.SOFTCAP in capabilities:
         changes["softcap"] = case.softcap or USUAL_SOFTCAP
     if Capability.LATENT in capabilities:
-        changes |= _choose_latents(rules or SizeRules(), case)
+        changes |= _choose_latents(rules, case)
     if Capability.BLOCKED in capabilities:
         changes["block"] = case.block or half
     return changes
@@ -38,9 +39,10 @@ def _choose_latents(rules: SizeRules, case: Case) -> dict[str, int]:
     return {"d_latent": latent, "rope_dim": turned}
 
 
-def _choose_group(heads: int, asked: int) -> int:
+def _choose_group(rules: SizeRules, heads: int, asked: int) -> int:
     """Return the nearest size of a group that divides the heads; a small one if none is asked."""
-    divisors = [size for size in range(1, heads + 1) if heads % size == 0]
+    allows = rules.get_test("kv_heads")
+    sizes = [size for size in list_divisors(heads) if allows(heads // size)]
     if not asked:
-        return divisors[min(1, len(divisors) - 1)]
-    return max(size for size in divisors if size <= asked)
+        return sizes[min(1, len(sizes) - 1)]
+    return max((size for size in sizes if size <= asked), default=sizes[0])

@@ -71,10 +71,12 @@ def compute_expected(
     parameters: Parameters,
     may_attend: Tensor | None,
     others: Sequence[Tensor] = (),
+    added: Tensor | None = None,
 ) -> Expected:
     """Return the oracle's answer in float64. Cached: all submissions get the same queries.
 
-    `others` are the tokens of keys and values, or those of each, where they are not x.
+    `others` are the tokens of keys and values, or those of each, where they are not x; what is
+    `added` is added to the scores.
     """
     family = (
         contract.returns,
@@ -83,9 +85,10 @@ def compute_expected(
         get_variant(contract, case),
     )
     names, tensors = zip(*parameters.items(), strict=True)
-    key = (*family, names, case.heads, case.dtype, hash_tensors(x, may_attend, *tensors, *others))
+    content = hash_tensors(x, may_attend, added, *tensors, *others)
+    key = (*family, names, case.heads, case.dtype, content)
     if key not in _CACHE:
-        expected = _compute_expected(contract, case, x, parameters, may_attend, others)
+        expected = _compute_expected(contract, case, x, parameters, may_attend, others, added)
         if expected.exact.scores.numel() > MAX_CACHED_SCORES:
             return expected
         if len(_CACHE) == MAX_CACHED:
@@ -111,6 +114,7 @@ def _compute_expected(
     parameters: Parameters,
     may_attend: Tensor | None,
     others: Sequence[Tensor],
+    added: Tensor | None,
 ) -> Expected:
     scale, variant = get_scale(contract, case), get_variant(contract, case)
     if variant.block is not None:
@@ -126,6 +130,7 @@ def _compute_expected(
         keys_from=keys_from,
         values_from=values_from,
         variant=variant,
+        added=added,
     )
     if not contract.has(Capability.ATTENTION):
         return _compute_expected_linear(exact, case, x, parameters)

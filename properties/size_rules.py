@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from properties.case import Case
 
 SIZE_NAMES = (
-    "batch", "tokens", "context_length", "d_in", "d_out", "heads", "head_dim", "d_latent",
+    "batch", "tokens", "context_length", "d_in", "d_out", "heads", "head_dim", "d_latent", "window",
+    "kv_heads",
 )  # fmt: skip
 RULE = re.compile(r"(?P<name>[a-z_]+)(?P<relation><=|>=|=|%)(?P<value>even|\d+(?:,\d+)*)")
 MAX_SIZE = 1 << 16
@@ -60,8 +61,17 @@ class SizeRules:
 
     def allow(self, case: Case) -> bool:
         """Whether a case has these sizes."""
-        asked = ((rule, getattr(case, rule.name)) for rule in self.rules)
-        return all(rule.allows(size) for rule, size in asked if size)  # what is open keeps all
+        rules = (rule for rule in self.rules if rule.name != "kv_heads")
+        asked = ((rule, getattr(case, rule.name)) for rule in rules)
+        fits = all(rule.allows(size) for rule, size in asked if size)  # what is open keeps all
+        return fits and self.can_share(case.heads, case.group)
+
+    def can_share(self, heads: int, group: int = 0) -> bool:
+        """Whether so many heads may share keys, in groups of this size or of any."""
+        if all(rule.name != "kv_heads" for rule in self.rules):
+            return True
+        allows = self.get_test("kv_heads")
+        return any(allows(heads // size) for size in ([group] if group else list_divisors(heads)))
 
     def fit(self, case: Case) -> Case:
         """Return the nearest case with these sizes. Raises BadSizes if there is none."""
@@ -131,16 +141,21 @@ def _choose_heads(rules: SizeRules, heads: int, head_dim: int) -> tuple[int, int
     widths = rules.get_test("d_out")
     names = "heads", "head_dim", "d_out"
     pairs = itertools.product(
-        filter(rules.get_test("heads"), range(1, rules.get_top(heads, *names) + 1)),
+        filter(rules.get_test("heads"), range(1, rules.get_top(heads, *names, "kv_heads") + 1)),
         filter(rules.get_test("head_dim"), range(1, rules.get_top(head_dim, *names) + 1)),
     )
-    fitting = (pair for pair in pairs if widths(pair[0] * pair[1]))
+    fitting = (pair for pair in pairs if widths(pair[0] * pair[1]) and rules.can_share(pair[0]))
 
     def distance(pair: tuple[int, int]) -> tuple[int, int, int]:
         moved = abs(pair[0] - heads), abs(pair[1] - head_dim)
         return sum(moved), moved[0], -pair[1]
 
     return min(fitting, key=distance, default=None)
+
+
+def list_divisors(number: int) -> list[int]:
+    """Return the numbers that divide a number, in order."""
+    return [each for each in range(1, number + 1) if number % each == 0]
 
 
 def _list_by_distance(value: int, top: int) -> list[int]:

@@ -33,7 +33,8 @@ class CallOptions:
     With `training` None the module stays in its mode. `seed` seeds the random number generators
     before the call. `watched` records which attention functions of torch the call goes through,
     and `counted` how many numbers it holds. `times` repeats the call; the last one is answered.
-    The first `apart` inputs are tokens: see `properties.call_form`.
+    The first `apart` inputs are tokens: see `properties.call_form`. In the `manner` "added" the
+    numbers of the mask are added to the scores, and "without weights" these are not wanted.
     """
 
     training: bool | None = False
@@ -44,6 +45,7 @@ class CallOptions:
     counted: bool = False
     times: int = 1
     apart: int = 1
+    manner: str = "usual"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Chunk:
     """the number of the chunk whose cache the call gets; None for an empty one"""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     """written before the call, by attribute path"""
+    mask: Tensor | None = None
+    """of all keys so far, those of earlier chunks first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +183,13 @@ class Module(Protocol):
         apart: int = 1,
         times: int = 1,
         counted: bool = False,
+        memory: str = "contiguous",
     ) -> Gradients:
         """Return the gradients of sum(output * cotangent), in evaluation mode.
 
         With `only`, no other input than that of this number requires a gradient. `apart` and
-        `counted` are as in `CallOptions`. The graph is gone through so many `times`, each time
-        anew; the gradients are those of the last one.
+        `counted` are as in `CallOptions`, and `memory` is the layout of the cotangent, too. The
+        graph is gone through so many `times`, each time anew; the gradients are those of the last.
         """
 
     def run_series(

@@ -15,6 +15,7 @@ from properties.violation import Status, SubmissionFailed
 USUAL_DTYPES = ("float64", "float32")
 UNSUPPORTED_KERNEL = re.compile(
     r"No available kernel|No viable backend for scaled_dot_product_attention"
+    r"|FlexAttention does not support|no rule registered for HigherOrderOperator flex_attention"
     r"|derivative for '?aten::\S+ is not implemented|the MPS framework doesn't support float64"
 )
 """what torch raises where a kernel does not support something, on any device"""

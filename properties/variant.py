@@ -22,15 +22,18 @@ def find_visible(
     device: torch.device | None = None,
     keys: int | None = None,
 ) -> Tensor | None:
-    """Return who may attend to whom: by the causal mask, within a window, or by what is given.
+    """Return who may attend to whom: by the causal mask, within a window, and by what is given.
 
     Where there are other keys than the tokens' own, `keys` in number, these tokens are the last.
     """
+    given = None if mask is None else to_bool_mask(mask)
     if contract.has(Capability.WINDOW):
-        return sliding_window_mask(tokens, case.window, device=device)
-    if hides_later_tokens(contract, case):
-        return causal_lower_right_mask(tokens, keys or tokens, device=device)
-    return None if mask is None else to_bool_mask(mask)
+        own = sliding_window_mask(tokens, case.window, device=device)
+    elif hides_later_tokens(contract, case):
+        own = causal_lower_right_mask(tokens, keys or tokens, device=device)
+    else:
+        return given
+    return own if given is None else own & given
 
 
 def hides_later_tokens(contract: Contract, case: Case) -> bool:

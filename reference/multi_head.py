@@ -158,12 +158,14 @@ def multi_head_attention(
     keys_from: Float[Tensor, "*batch others d_in"] | None = None,
     values_from: Float[Tensor, "*batch others d_in"] | None = None,
     variant: Variant = PLAIN,
+    added: Float[Tensor, "*#lead #tokens #keys"] | None = None,
 ) -> MultiHeadResult:
     """Let every head attend on its own part of the projected tokens, then mix their outputs.
 
     The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim. In training,
     `kept` is what dropout has drawn: each weight counts so many times, 0 or 1/(1 - rate).
     Keys and values are projected from other tokens where these are given: cross-attention.
+    What is `added` is added to the scores, behind all else that is done to them.
     A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies the merged heads, number by number
     or head by head (Qiu et al. 2025, "Gated attention for large language models",
     arXiv:2505.06708, section 3). Norms come before positions.
@@ -190,6 +192,7 @@ def multi_head_attention(
         query, key = split_maps(query), split_maps(key)
     query, key = variant.find_features(query), variant.find_features(key)
     scores = variant.adjust(scaled_scores(query, key, scale))
+    scores = scores if added is None else scores + added
     weights, lost = _compute_weights(scores, may_attend, p.sinks, variant)
     maps = None
     if p.lambdas is not None:

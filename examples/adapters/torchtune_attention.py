@@ -1,7 +1,10 @@
-"""MultiHeadAttention of torchtune 0.6 as Llama has it there: rotary positions, shared keys."""
+"""MultiHeadAttention of torchtune 0.6: rotary positions, shared keys, and its KVCache."""
 
+import torch
 from torch import nn
 from torchtune.modules import MultiHeadAttention, RotaryPositionalEmbeddings
+
+LONGEST = 640
 
 
 class TorchtuneAttention(MultiHeadAttention):
@@ -11,7 +14,7 @@ class TorchtuneAttention(MultiHeadAttention):
         widths |= {"v_proj": num_kv_heads * head_dim, "output_proj": embed_dim}
         layers = {name: nn.Linear(embed_dim, width, bias=False) for name, width in widths.items()}
         sizes = {"num_heads": num_heads, "num_kv_heads": num_kv_heads, "head_dim": head_dim}
-        turning = RotaryPositionalEmbeddings(head_dim, max_seq_len=2048)
+        turning = RotaryPositionalEmbeddings(head_dim, max_seq_len=8192)
         super().__init__(
             embed_dim=embed_dim,
             attn_dropout=attn_dropout,
@@ -20,5 +23,22 @@ class TorchtuneAttention(MultiHeadAttention):
             **layers,
         )
 
-    def forward(self, x):
-        return super().forward(x, x)
+    def forward(self, x, use_cache=False):
+        if use_cache:
+            return self.go_on(x)
+        kept, self.kv_cache = self.kv_cache, None  # with one there, even unused, it is not causal
+        output = super().forward(x, x)
+        self.kv_cache = kept
+        return output
+
+    def go_on(self, x):
+        """Attend to what came before as well; a mask says that later tokens are hidden."""
+        if self.kv_cache is None:
+            self.setup_cache(len(x), x.dtype, LONGEST)
+        past, places = self.kv_cache.size, torch.arange(LONGEST, device=x.device)
+        own = places[past : past + x.shape[1]]
+        mask = (places <= own[:, None]).expand(len(x), -1, -1)
+        return super().forward(x, x, mask=mask, input_pos=own[None])
+
+    def forget(self):
+        self.kv_cache = None

@@ -1,7 +1,9 @@
-"""Gemma2Attention of transformers 5.23: positions, shared keys, a window and limited scores."""
+"""Gemma2Attention of transformers 5.23: positions, a window, its cache, and limited scores."""
+
+import copy
 
 import torch
-from transformers import Gemma2Config
+from transformers import DynamicCache, Gemma2Config
 from transformers.masking_utils import create_sliding_window_causal_mask
 from transformers.models.gemma2.modeling_gemma2 import Gemma2Attention, Gemma2RotaryEmbedding
 
@@ -18,8 +20,10 @@ class Gemma2(Gemma2Attention):
         super().__init__(config, layer_idx=0)
         self.rotary = Gemma2RotaryEmbedding(config)
 
-    def forward(self, x):
-        positions = torch.arange(x.shape[1], device=x.device)[None]
-        given = {"attention_mask": None, "past_key_values": None, "position_ids": positions}
+    def forward(self, x, cache=None):
+        cache = DynamicCache(config=self.config) if cache is None else copy.deepcopy(cache)
+        past = cache.get_seq_length()
+        places = torch.arange(past, past + x.shape[1], device=x.device)[None]
+        given = {"attention_mask": None, "past_key_values": cache, "position_ids": places}
         mask = create_sliding_window_causal_mask(self.config, x, **given)
-        return super().forward(x, self.rotary(x, positions), mask)
+        return super().forward(x, self.rotary(x, places), mask, cache)[0], cache

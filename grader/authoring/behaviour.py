@@ -11,7 +11,8 @@ from exercises import Exercise
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.cases.case_set import generate_case_set
-from properties.cases.case_tensors import draw_normal, make_mask, make_parameters, make_tokens
+from properties.cases.case_tensors import draw_normal, make_parameters, make_tokens
+from properties.cases.fitting_mask import make_fitting_mask
 from properties.contract import Capability, Contract
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.subject import CallOptions, Subject
@@ -64,7 +65,7 @@ def _iter_outcomes(subject: Subject, contract: Contract, case: Case) -> Iterator
 
 
 def _call(adapter: ModuleAdapter, contract: Contract, case: Case, options: CallOptions) -> Outcome:
-    x, mask = make_tokens(case, contract), make_mask(case)
+    x, mask = make_tokens(case, contract), make_fitting_mask(contract, case)
     others = [
         draw_normal(replace(case, seed=case.seed + n), "x", *x.shape)
         for n in range(1, options.apart)
@@ -82,7 +83,7 @@ def _differentiate(adapter: ModuleAdapter, contract: Contract, case: Case) -> Ou
     x = make_tokens(case, contract)
     cotangent = draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out)
     try:
-        found = adapter.vjp(x, cotangent, make_mask(case))
+        found = adapter.vjp(x, cotangent, make_fitting_mask(contract, case))
     except (SubmissionFailed, Violation):
         return None
     return tuple(found[name] for name in sorted(found) if found[name] is not None)  # type: ignore[misc]

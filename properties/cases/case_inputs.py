@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from properties.case import Case
-from properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
+from properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from properties.cases.case_text import format_case
+from properties.cases.fitting_mask import make_fitting_mask
 from properties.cases.memory_layouts import apply_memory_layout
 from properties.contract import Capability, Contract
 from properties.counting import count
@@ -41,13 +42,14 @@ class CaseInputs:
     @cached_property
     def mask(self) -> Tensor | None:
         """The mask as `forward` takes it: zero or False hides. None where the case has none."""
-        mask = make_mask(self.case)
+        mask = make_fitting_mask(self.contract, self.case)
         return None if mask is None else mask.to(self.case.device)
 
     @cached_property
     def may_attend(self) -> Tensor | None:
         """Who may attend to whom: the mask as booleans, or the causal one where there is one."""
-        return find_visible(self.contract, self.case, self.case.tokens, make_mask(self.case))
+        mask = make_fitting_mask(self.contract, self.case)
+        return find_visible(self.contract, self.case, self.case.tokens, mask)
 
     @cached_property
     def expected(self) -> Expected:

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.cases.case_set import PUBLIC_SEED
-from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from properties.cases.case_tensors import make_parameters, make_tokens
+from properties.cases.fitting_mask import make_fitting_mask
 from properties.contract import Capability, Contract
 from properties.oracle import get_scale
 from properties.variant import get_variant
@@ -61,7 +62,7 @@ def _find_alike(contract: Contract, case: Case, candidates: Iterator[Case]) -> C
 
 def _classify_numbers(contract: Contract, case: Case) -> tuple[object, ...]:
     """Return the facts about the numbers of a case that a verdict may depend on."""
-    mask = make_mask(case)
+    mask = make_fitting_mask(contract, case)
     rows = () if mask is None else _classify_mask(mask, case.tokens)
     if not contract.has(Capability.ATTENTION):
         return rows

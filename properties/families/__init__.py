@@ -22,15 +22,19 @@ from properties.families import (
     differential,
     dropout,
     dropped_pairs,
+    forgetting,
     gates,
+    given_scores,
     gradients,
     heads,
+    hidden,
     history,
     initialisation,
     latents,
     linear,
     masking,
     online,
+    padded_decoding,
     padding,
     precision,
     purity,
@@ -47,10 +51,10 @@ from properties.families import (
 from properties.property import Property
 
 FAMILIES = (
-    contract, transfer, purity, history, batch, cross, values, sizes, masking, padding, decoding,
-    latents, variants, weights, sinks, differential, linear, scale, heads, gradients, alignment,
-    online, backward, gates, transformer_block, dropout, dropped_pairs, training, precision, device,
-    initialisation,
+    contract, transfer, purity, history, batch, cross, values, sizes, masking, padding,
+    given_scores, decoding, padded_decoding, forgetting, latents, variants, weights, sinks,
+    differential, linear, scale, heads, gradients, alignment, online, backward, hidden, gates,
+    transformer_block, dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

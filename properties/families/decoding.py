@@ -14,8 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from properties.case import MaskForm
 from properties.cases.case_tensors import DTYPES, make_tokens
-from properties.cases.case_transforms import at_least
+from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
@@ -31,7 +32,7 @@ from reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
-SOME_TOKENS = at_least(tokens=5)
+SOME_TOKENS = compose(at_least(tokens=5), with_values(mask_form=MaskForm.NONE))
 LARGE = (
     {"batch": 1, "tokens": 520, "d_in": 3, "heads": 2, "head_dim": 2},
     {"batch": 9, "tokens": 7, "d_in": 3, "heads": 12, "head_dim": 2},

@@ -378,6 +378,8 @@ def _attend(
     query, key = (variant.find_features(t) for t in (at_query.place(query), at_key.place(key)))
     scores = scaled_scores(query, key, get_scale(contract, case))
     visible = way.sees(call, own[:, None], places)
+    if contract.has(Capability.WINDOW):
+        visible = visible & (own[:, None] - places < case.window)
     share = linear_shares if variant.features else masked_softmax
     weights = share(variant.adjust(scores), visible.expand(len(own), len(places)))
     context_vectors = merge_heads(weights @ value)

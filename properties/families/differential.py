@@ -10,8 +10,9 @@ Source: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258).
 import torch
 from torch import Tensor
 
+from properties.case import MaskForm
 from properties.cases.case_tensors import round_to_dtype
-from properties.cases.case_transforms import at_least
+from properties.cases.case_transforms import at_least, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.initialisation import read_first_initial_weights
@@ -76,7 +77,13 @@ def the_weights_sum_to_one_minus_lambda(context: CaseContext) -> None:
     context.assert_close(context.run(x, parameters)[0], wanted, expected.tolerances[0])
 
 
-@weights(*NEEDS, C.CAUSAL, limit=3, hint="of one visible token each of the two weights is 1")
+@weights(
+    *NEEDS,
+    C.CAUSAL,
+    on=with_values(mask_form=MaskForm.NONE),
+    limit=3,
+    hint="of one visible token each of the two weights is 1",
+)
 def the_first_token_keeps_one_minus_lambda(context: CaseContext) -> None:
     """The first output is the first token's own value times 1 - lambda, whatever follows."""
     first = context.compute_expected(context.x[:, :1])

@@ -48,6 +48,7 @@ MASK_FORMS = tuple(
     )
 )
 """masks with an axis for sequences or heads"""
+UNMASKED = with_values(mask_form=MaskForm.NONE)
 MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is MaskForm.NONE else case)
 
 
@@ -63,7 +64,9 @@ def the_future_is_invisible(context: CaseContext) -> None:
         context.assert_unchanged(output[:, :start], context.output[:, :start], tolerance, what)
 
 
-@family_property(C.CAUSAL, C.TOKENS, on=at_least(tokens=2), limit=3, hint=CAUSAL_HINT)
+@family_property(
+    C.CAUSAL, C.TOKENS, on=compose(at_least(tokens=2), UNMASKED), limit=3, hint=CAUSAL_HINT
+)
 def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
     """The first tokens alone give the same outputs as they give in the whole sequence."""
     for length in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
@@ -97,6 +100,7 @@ def derivatives_reach_only_the_past(context: CaseContext) -> None:
     C.TOKENS,
     C.NORMALISED,
     C.UNGATED,
+    on=UNMASKED,
     hint="of a single visible token the weight is 1",
 )
 def the_first_token_sees_only_itself(context: CaseContext) -> None:
@@ -110,7 +114,7 @@ def the_first_token_sees_only_itself(context: CaseContext) -> None:
     C.TOKENS,
     C.ANY_DISTANCE,
     C.PLACELESS,
-    on=at_least(tokens=3),
+    on=compose(at_least(tokens=3), UNMASKED),
     hint="without positions nothing may depend on the order of the past",
 )
 def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:

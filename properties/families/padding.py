@@ -1,4 +1,7 @@
-"""Padding: tokens that only fill up a batch, on either side, are as if they were not there."""
+"""Padding: tokens that only fill up a batch, on either side, are as if they were not there.
+
+Also where positions count: those that a contract may have depend on distances alone.
+"""
 
 from dataclasses import replace
 
@@ -41,7 +44,6 @@ def padding_is_invisible(context: CaseContext) -> None:
 @family_property(
     C.PADDING,
     C.TOKENS,
-    C.PLACELESS,
     on=_leave_room,
     limit=3,
     hint="padding may come first, and what comes first may be padding",

@@ -99,7 +99,7 @@ def it_takes_float32_as_built(context: LiveContext) -> None:
 
 
 @family_property(
-    C.STATED,
+    C.HALF,
     on=compose(at_least(tokens=2), with_values(dtype="bfloat16", sharpness=1)),
     limit=1,
     dtypes=("bfloat16",),
@@ -118,7 +118,7 @@ HALF_HINT = "some step loses more digits than plain torch does, or overflows"
 
 
 @family_property(
-    C.STATED,
+    C.HALF,
     C.ATTENTION,
     C.TOKENS,
     sizes=HALF_SIZES,
@@ -141,7 +141,7 @@ def bfloat16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
 
 
 @family_property(
-    C.STATED,
+    C.HALF,
     C.CAUSAL,
     C.TOKENS,
     C.WIDTHS,
@@ -165,7 +165,7 @@ def bfloat16_hides_the_future_of_long_sequences(context: CaseContext) -> None:
 
 
 @family_property(
-    C.STATED,
+    C.HALF,
     C.ATTENTION,
     C.TOKENS,
     sizes=HALF_SIZES,

@@ -8,7 +8,7 @@ heads, of a constant added to scores and sinks, and of gradients.
 import torch
 from torch import Tensor
 
-from properties.case import InputContent
+from properties.case import InputContent, MaskForm
 from properties.cases.case_tensors import round_to_dtype
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
@@ -73,7 +73,13 @@ def _compute_left(context: CaseContext, scores: Tensor) -> Tensor:
     return torch.sigmoid(lse - _get_sinks(context)[:, None, None])
 
 
-@weights(*NEEDS, C.CAUSAL, limit=3, hint="the mask is of keys: it never hides the sink")
+@weights(
+    *NEEDS,
+    C.CAUSAL,
+    on=with_values(mask_form=MaskForm.NONE),
+    limit=3,
+    hint="the mask is of keys: it never hides the sink",
+)
 def the_first_token_shares_with_the_sink(context: CaseContext) -> None:
     """The first output is a share of the first token's own value: the sink takes the rest."""
     first = context.compute_expected(context.x[:, :1])

@@ -4,6 +4,7 @@ Most of these are checked by the output alone, with parameters under which it sh
 (`properties.harness.tomography`): a module need not return its weights.
 """
 
+import itertools
 from dataclasses import replace
 
 import torch
@@ -15,6 +16,7 @@ from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
 from properties.families.contract import FORM
+from properties.families.empty_rows import hide_everything_from_some
 from properties.families.parameter_transforms import (
     ASKING,
     make_identity_projection,
@@ -26,14 +28,19 @@ from properties.families.parameter_transforms import (
 from properties.families.values import it_equals_the_equation
 from properties.harness import tomography
 from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import CallOptions
 from properties.tolerance import Tolerance
+from properties.violation import Violation, ViolationKind
 from reference import merge_heads
 
 family_property = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 C = Capability
 UNMASKED = with_values(mask_form=MaskForm.NONE)
 VALUE_FACTORS = (2.0**24, 2.0**-24)
+GRAD_MODES = ("no_grad", "grad")
+MODES = ((False, "evaluation"), (True, "training"))
 SUM_HINT = "the weights of a query are a softmax over its keys: their sum is 1"
 
 
@@ -331,3 +338,32 @@ def the_rows_of_the_returned_weights_sum_to_one(context: CaseContext) -> None:
         if name != "output":
             _assert_sum_to_one(context, weights, tolerance, name)
             context.assert_close(weights, weights.clamp_min(0), tolerance, name)
+
+
+@family_property(
+    C.WEIGHTS_OPTION,
+    C.TOKENS,
+    on=with_values(dropout=0.0),
+    limit=6,
+    hint="both paths, with weights and without, come to one output",
+)
+def the_output_is_the_same_without_weights(context: LiveContext) -> None:
+    """Where the weights are not asked for, the output is the same, in every mode."""
+    _assert_same_without_weights(context, context.mask)
+    if context.mask is not None and context.contract.has(C.EMPTY_ROWS):
+        _assert_same_without_weights(context, hide_everything_from_some(context))
+
+
+def _assert_same_without_weights(context: LiveContext, mask: Tensor | None) -> None:
+    """Raise Violation unless all ways to call it with this mask give one output."""
+    expected, ways = context.compute_expected(mask=mask), itertools.product(GRAD_MODES, MODES)
+    output = context.run_module(mask=mask)[0]
+    for grad, (training, mode) in ways:
+        options = CallOptions(manner="without weights", grad=grad, training=training)
+        result = context.adapter.forward(context.x, mask, options)
+        what = f"output without weights, in {mode}{', with gradients' * (grad == 'grad')}"
+        if not result.outputs:
+            raise Violation(ViolationKind.TYPE, "an output", result.form, what)
+        other = result.outputs[0].double()
+        context.assert_unchanged(other, output, expected.tolerances[0], what)
+        comparison.assert_finite(output, "output with weights")

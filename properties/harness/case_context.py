@@ -20,6 +20,7 @@ from torch import Tensor
 from properties import comparison
 from properties.case import Case
 from properties.cases import case_tensors
+from properties.cases.fitting_mask import make_fitting_mask
 from properties.contract import Capability, Contract, Returns
 from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
 from properties.oracle import Expected, compute_expected
@@ -124,7 +125,7 @@ class CaseContext(AnswerSource):
 
     @cached_property
     def mask(self) -> Tensor | None:
-        return case_tensors.make_mask(self.case)
+        return make_fitting_mask(self.contract, self.case)
 
     @cached_property
     def cotangent(self) -> Tensor:

@@ -277,24 +277,26 @@ class ModuleAdapter:
         mask: Tensor | None,
         output: int = 0,
         only: str | None = None,
+        memory: str = "contiguous",
     ) -> dict[str, Tensor | None]:
         """Return the gradients of sum(output * cotangent) by canonical name; None for none.
 
-        Of a function, with `only`, no other argument than that of this name requires one.
+        Of a function, with `only`, no other argument than that of this name requires one. `memory`
+        is the layout of x and of the cotangent.
         """
         inputs, cotangent = self.build_inputs(x, None), self._convert_cotangent(cotangent)
         if self.contract.is_handed_parameters:
             contract = self.contract
             number = None if only is None else contract.call.index(only)
             with self._add_sizes(x):
-                gradients = self.module.vjp(inputs, cotangent, (), None, 0, number)
+                gradients = self.module.vjp(inputs, cotangent, (), None, 0, number, memory=memory)
             stored = dict(zip(contract.call, gradients.inputs, strict=True))
             own = stored.pop("x")
         else:
             contract = self.contract.callee
             paths = list(contract.get_parameter_shapes(self.case))
             with self._add_sizes(x):
-                gradients = self.module.vjp(inputs, cotangent, paths, mask, output)
+                gradients = self.module.vjp(inputs, cotangent, paths, mask, output, memory=memory)
             own, stored = gradients.inputs[0], dict(gradients.parameters)
         if own is not None and not self.has_batch_axis:
             own = own.unsqueeze(0)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from properties.case import Case, InputContent, MaskForm, MemoryLayout
-from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from properties.cases.case_tensors import make_parameters, make_tokens
+from properties.cases.fitting_mask import make_fitting_mask
 from properties.contract import Capability, Contract
 from properties.counting import count
 from properties.harness.harness import LiveContext
@@ -158,7 +159,8 @@ class Build:
         other = construct(context.harness.subject, context.contract, self.case)
         state.others.append(other)
         other.set(make_parameters(self.case, context.contract))
-        _call_both_ways(other, make_tokens(self.case, context.contract), make_mask(self.case))
+        mask = make_fitting_mask(context.contract, self.case)
+        _call_both_ways(other, make_tokens(self.case, context.contract), mask)
 
     def __str__(self) -> str:
         return f"another module, with {self.differences}, is built and called"
@@ -338,7 +340,7 @@ def _make_other_tokens(
 ) -> tuple[Tensor, Tensor | None]:
     """Return this many other tokens, and a mask that fits them."""
     case = replace(context.case, tokens=tokens, batch=batch)
-    return make_tokens(case, context.contract, "x2"), make_mask(case)
+    return make_tokens(case, context.contract, "x2"), make_fitting_mask(context.contract, case)
 
 
 def _make_other_parameters(context: LiveContext) -> Parameters:

@@ -18,7 +18,8 @@ from properties import comparison
 from properties.absolute_block import make_absolute_block
 from properties.absolute_roles import bound_roles
 from properties.case import Case
-from properties.cases.case_tensors import draw_normal, make_mask, make_tokens
+from properties.cases.case_tensors import draw_normal, make_tokens
+from properties.cases.fitting_mask import make_fitting_mask
 from properties.gradient_oracle import (
     ExactGradients,
     Loss,
@@ -143,7 +144,8 @@ def train(context: LiveContext, adapter: ModuleAdapter, steps: Sequence[Pass]) -
 def make_input(context: LiveContext, case: Case) -> TrainingInput:
     """Make an input of the sizes of a case, in the context's contract."""
     cotangent = draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out)
-    return TrainingInput(make_tokens(case, context.contract), make_mask(case), cotangent)
+    mask = make_fitting_mask(context.contract, case)
+    return TrainingInput(make_tokens(case, context.contract), mask, cotangent)
 
 
 def is_usable(parameters: Parameters) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from exercises import BY_SLUG
 from exercises.contract_file import load_contract
 from exercises.exercise import BadContract
-from properties.call_form import CallForm, MaskConvention, Polarity
+from properties.call_form import CallForm, EmptyRow, MaskConvention, Polarity
 from properties.case import Case
 from properties.contract import Capability
 
@@ -84,6 +84,26 @@ def test_a_config_holds_the_fields_that_are_written(tmp_path: Path) -> None:
     }
 
 
+def test_sixteen_bits_are_promised_alone_or_by_a_statement(tmp_path: Path) -> None:
+    assert not load_contract(write(tmp_path, CONTRACT)).has(Capability.HALF)
+    for word, stated in (("half", False), ("stated", True)):
+        listed = CONTRACT.replace('"full", ', f'"full", "{word}", ')
+        contract = load_contract(write(tmp_path, listed))
+        assert contract.has(Capability.HALF)
+        assert contract.has(Capability.STATED) is stated
+
+
+def test_what_is_promised_besides_is_read(tmp_path: Path) -> None:
+    text = CONTRACT.replace("keys_only = true", 'keys_only = true\nempty_row = "zeros"')
+    text += "\n[call_form.without_weights]\nneed_weights = false\n"
+    contract = load_contract(write(tmp_path, text))
+    assert contract.call_form.mask.empty_row is EmptyRow.ZEROS
+    assert contract.call_form.without_weights == {"need_weights": False}
+    assert contract.has(Capability.EMPTY_ROWS, Capability.WEIGHTS_OPTION)
+    plain = load_contract(write(tmp_path, CONTRACT))
+    assert not plain.capabilities & {Capability.EMPTY_ROWS, Capability.WEIGHTS_OPTION}
+
+
 def test_claims_about_a_statement_are_made_where_they_are_asked_for(tmp_path: Path) -> None:
     assert not load_contract(write(tmp_path, CONTRACT)).has(Capability.STATED)
     listed = CONTRACT.replace('"full", ', '"full", "stated", ')
@@ -92,7 +112,7 @@ def test_claims_about_a_statement_are_made_where_they_are_asked_for(tmp_path: Pa
 
 def test_the_contract_of_an_exercise_may_be_named_by_its_folder() -> None:
     exercise = BY_SLUG["multi_head_attention"]
-    stated = exercise.contract.capabilities - {Capability.STATED}
+    stated = exercise.contract.capabilities - {Capability.STATED, Capability.HALF}
     assert load_contract(exercise.folder) == replace(exercise.contract, capabilities=stated)
 
 
@@ -104,6 +124,11 @@ def test_the_contract_of_an_exercise_may_be_named_by_its_folder() -> None:
         ('rate = "dropout"', 'rate = "drop"', "line 12: there is no quantity 'drop'; did you"),
         ("places = [0]", 'inputs = ["x"]', "line 19: there is no key `inputs`"),
         ('"block"', '"blocks"', "knows no 'blocks'; did you mean 'block'?"),
+        ('"full", ', '"full", "bias_mask", ', "`bias_mask` is said of a mask that is added"),
+        ('"full", ', '"full", "forgetful", ', "`forgetful` is said of a cache that is handed over"),
+        ('"full", ', '"full", "weights_option", ', "write [call_form.without_weights]"),
+        ('"full", ', '"full", "empty_rows", ', 'write empty_row = "finite" or "zeros"'),
+        ("keys_only = true", 'empty_row = "zero"', "knows no 'zero'; did you mean 'zeros'?"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -4,6 +4,7 @@ A library that is not here is skipped; `tox run -e libraries` installs them all.
 """
 
 import importlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,6 @@ from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what libraries say when they are imported
 FOLDER = Path(__file__).parents[2] / "examples" / "adapters"
 PAGE = (FOLDER.parents[1] / "docs" / "libraries.md").read_text(encoding="utf-8")
-WEIGHTS = "the_returned_weights_are_trained_through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,10 @@ class Adapter:
 ADAPTERS = (
     Adapter("multihead_attention", "MultiheadAttention", "torch.nn"),
     Adapter("nanogpt_like", "CausalSelfAttention", "torch.nn"),
+    Adapter("padded_decoder", "PaddedDecoder", "torch.nn"),
+    Adapter("biased_encoder", "BiasedEncoder", "torch.nn"),
+    Adapter("windowed_decoder", "WindowedDecoder", "torch.nn"),
+    Adapter("sdpa_shared_heads", "SharedHeads", "torch.nn"),
     Adapter("timm_attention", "Attention", "timm.layers"),
     Adapter(
         "x_transformers_attention",
@@ -47,6 +51,12 @@ ADAPTERS = (
         "x_transformers",
         "heads>=2",
         frozenset({"loading_and_moving_keep_the_parameters"}),
+    ),
+    Adapter(
+        "x_transformers_decoder",
+        "XTransformersDecoder",
+        "x_transformers",
+        findings=frozenset({"loading_and_moving_keep_the_parameters"}),
     ),
     Adapter("torchtune_attention", "TorchtuneAttention", "torchtune.modules"),
     Adapter("diffusers_attention", "Attention", "diffusers.models.attention_processor"),
@@ -62,19 +72,9 @@ ADAPTERS = (
             }
         ),
     ),
-    Adapter(
-        "transformers_bert",
-        "Bert",
-        "transformers.models.bert.modeling_bert",
-        findings=frozenset({WEIGHTS}),
-    ),
+    Adapter("transformers_bert", "Bert", "transformers.models.bert.modeling_bert"),
     Adapter("transformers_vit", "ViT", "transformers.models.vit.modeling_vit"),
-    Adapter(
-        "transformers_bart",
-        "Bart",
-        "transformers.models.bart.modeling_bart",
-        findings=frozenset({WEIGHTS}),
-    ),
+    Adapter("transformers_bart", "Bart", "transformers.models.bart.modeling_bart"),
     Adapter("transformers_llama", "Llama", "transformers.models.llama.modeling_llama"),
     Adapter("transformers_qwen3", "Qwen3", "transformers.models.qwen3.modeling_qwen3"),
     Adapter("transformers_gpt_oss", "GptOss", "transformers.models.gpt_oss.modeling_gpt_oss"),
@@ -88,12 +88,15 @@ ADAPTERS = (
     Adapter("transformers_neox", "NeoX", "transformers.models.gpt_neox.modeling_gpt_neox"),
     Adapter("transformers_gemma2", "Gemma2", "transformers.models.gemma2.modeling_gemma2"),
 )
-SAMPLE = tuple(a for a in ADAPTERS if a.contract not in ("multihead_attention", "nanogpt_like"))
+SAMPLE = tuple(each for each in ADAPTERS if each.library != "torch.nn")
 """torch's own attention is judged by tests/library in every run, and no library is in another"""
 
 
-def load(adapter: Adapter) -> PropertySuite:
-    """Return the suite of an adapter, or skip where its library cannot be imported."""
+def load(adapter: Adapter, module: Path | None = None) -> PropertySuite:
+    """Return the suite of an adapter, or of another module that has its class.
+
+    Skip where its library cannot be imported.
+    """
     try:
         importlib.import_module(adapter.library)
     except Exception as error:
@@ -101,11 +104,21 @@ def load(adapter: Adapter) -> PropertySuite:
     contract = FOLDER / f"{adapter.contract}.toml"
     return load_suite(
         TargetSettings(
-            Setting(adapter.target, "name"),
+            Setting(f"{module}:{adapter.name}" if module else adapter.target, "name"),
             contract=Setting(str(contract), "contract"),
             sizes=Setting(adapter.sizes, "sizes"),
         )
     )
+
+
+OTHER = {"eager": "sdpa", "sdpa": "eager"}
+
+
+def list_both_ways() -> list[Adapter]:
+    """The adapters of transformers, whose attention is computed in two ways."""
+    alone = ("transformers_gemma2", "transformers_gpt_oss")  # limits and sinks are eager only
+    named = (each for each in ADAPTERS if each.contract.startswith("transformers_"))
+    return [each for each in named if each.contract not in alone]
 
 
 def find_failures(suite: PropertySuite) -> Iterator[str]:
@@ -117,6 +130,24 @@ def find_failures(suite: PropertySuite) -> Iterator[str]:
 @pytest.mark.sampled("adapter", ADAPTERS, SAMPLE, ids=lambda adapter: adapter.contract)
 def test_a_library_keeps_its_contract_but_for_what_is_known(adapter: Adapter) -> None:
     assert set(find_failures(load(adapter))) == adapter.findings
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("adapter", list_both_ways(), ids=lambda adapter: adapter.contract)
+def test_the_other_way_to_compute_it_keeps_the_contract_too(
+    adapter: Adapter, tmp_path: Path
+) -> None:
+    """What is said to be computed eagerly is computed by torch's kernels, and the other way."""
+    source = (FOLDER / f"{adapter.contract}.py").read_text(encoding="utf-8")
+    found = re.findall(r'"?attn_implementation"?[:=] ?"(\w+)"', source)
+    assert len(found) == 1, "it says once how it is computed"
+    other = tmp_path / f"{adapter.contract}.py"
+    other.write_text(source.replace(f'"{found[0]}"', f'"{OTHER[found[0]]}"'), encoding="utf-8")
+    contract = (FOLDER / f"{adapter.contract}.toml").read_text(encoding="utf-8")
+    weights = found[0] == "eager" and "output_and_weights" in contract
+    if weights:
+        pytest.skip("torch's kernels return no weights")
+    assert set(find_failures(load(adapter, other))) == adapter.findings
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.contract)

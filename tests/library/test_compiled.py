@@ -21,6 +21,7 @@ from properties.families.gradients import (
 from properties.families.masking import the_future_is_invisible
 from properties.families.training import training_gives_the_equation_of_what_it_kept
 from properties.families.values import it_equals_the_equation
+from tests.library.real_bugs import Bug, find_edited, list_bugs
 
 pytestmark = [
     pytest.mark.deep,  # it compiles for a minute
@@ -35,6 +36,7 @@ COMPILED = (
     the_future_is_invisible,
     training_gives_the_equation_of_what_it_kept,
 )
+BUGS = tuple(bug for bug in list_bugs() if bug.road == "compiled")
 
 
 def load_class(exercise: Exercise, source: str) -> type[nn.Module]:
@@ -66,16 +68,15 @@ def test_compiled_attention_is_the_same(slug: str) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="torch.compile needs a C++ compiler")
-def test_a_fault_of_compiled_code_alone_is_found() -> None:
-    """Where the compiler runs, this module forgets its scale; eagerly it is right."""
-    exercise = BY_SLUG["multi_head_attention"]
-    scale = "self.head_dim**0.5"
-    wrong = exercise.solution.replace(
-        scale, f"({scale} if not torch.compiler.is_compiling() else 1.0)"
-    )
-    assert wrong != exercise.solution
-    plain = load_class(exercise, wrong)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.answer)
+def test_a_fault_of_compiled_code_alone_is_found(bug: Bug) -> None:
+    """Where the compiler runs, these modules are wrong; eagerly they are right."""
+    edited = find_edited(bug.answer)
+    namespace: dict[str, Any] = {"__name__": "answer"}
+    exec(edited.wrong, namespace)
+    plain = namespace[edited.contract.name]
+    prop = next(each for each in COMPILED if each.name == bug.property)
     for made, fails in ((plain, False), (compile_class(plain), True)):
-        suite = PropertySuite({exercise.contract.name: made}, exercise.contract, CASES)
-        outcome = suite.get_outcome(PropertyVariant(it_equals_the_equation, "cpu", "float64"))
+        suite = PropertySuite({edited.contract.name: made}, edited.contract, CASES)
+        outcome = suite.get_outcome(PropertyVariant(prop, "cpu", "float64"))
         assert bool(outcome.failure) is fails

@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 
 from exercises import ALL as EXERCISES
-from exercises import BY_SLUG, Exercise
+from exercises import BY_SLUG
 from exercises.answers import list_answers
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.cases.case_set import generate_case_set
 from properties.cases.case_tensors import DTYPES
-from properties.contract import Capability
+from properties.contract import Capability, Contract
 from properties.families import ALL, select_for_contract
 from properties.harness.harness import Harness
 from properties.property import Property, PropertyGroup
 from properties.violation import SubmissionFailed, Violation
 from tests.golden import texts
+from tests.library import real_bugs
 
 # What wrong answers do may make torch warn; that is not what they are accused of.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -139,14 +140,33 @@ def broken_first() -> Iterator[tuple[str, str]]:
                 yield named[claim], f"{slug}/{kind.names[0]}"
 
 
+PROMISED = {
+    "not_even_nan_counts_where_it_is_hidden": "nan_times_zero",
+    "a_query_that_sees_nothing_gets_what_is_promised": "blind_queries_average_all",
+    "a_query_that_sees_nothing_spoils_no_gradient": "blind_queries_overwritten",
+    "numbers_in_an_added_mask_are_added_to_the_scores": "bias_read_as_boolean_in_evaluation",
+    "the_output_is_the_same_without_weights": "nan_with_weights_alone",
+    "a_cache_holds_no_more_than_its_window": "window_never_forgotten",
+    "padded_prompts_are_continued_as_each_alone": "padding_of_earlier_calls_forgotten",
+    "bfloat16_hides_padding_and_later_tokens_together": "hidden_by_the_smallest_float32",
+    "float16_hides_padding_and_later_tokens_together": "hidden_by_the_smallest_float32",
+}
+"""For what libraries promise, and no exercise asks for, an answer of `real_bugs.toml`."""
+
 INSTEAD = {
     "arguments_left_out_have_their_defaults": "masked_multi_head/default_of_sixteen_heads",
     "the_biases_follow_the_option": "causal_attention/bias_always_on",
 }
 """Where the answer that breaks it first does so by what was before, or in its own terms."""
 
-WITNESSES = {**dict(broken_first()), **LATER, **INSTEAD}
-"""For every property an answer of a bank that it accuses."""
+WITNESSES = {**dict(broken_first()), **LATER, **INSTEAD, **PROMISED}
+"""For every property an answer that it accuses, of a bank or of `real_bugs.toml`."""
+
+CONTRACTS = (
+    *(exercise.contract for exercise in EXERCISES),
+    *(real_bugs.find_edited(name).contract for name in dict.fromkeys(PROMISED.values())),
+)
+"""what exercises ask for, and what modules of ours promise besides"""
 
 ECHOES = {prop.name for prop in ALL if prop.redundant_because}
 
@@ -169,10 +189,16 @@ def from_bank(slug: str, name: str) -> dict[str, Any]:
     return vars(module)
 
 
-def witness(label: str) -> tuple[Exercise, Harness]:
-    """A wrong answer and the exercise that it answers."""
-    slug, name = label.split("/")
-    return BY_SLUG[slug], bench_of(slug, from_bank(slug, name))
+def witness(label: str) -> tuple[Harness, Harness]:
+    """A wrong answer, and a right one to what it answers."""
+    if "/" in label:
+        slug, name = label.split("/")
+        return bench_of(slug, from_bank(slug, name)), solved(slug)
+    edited = real_bugs.find_edited(label)
+    wrong, right = ({"__name__": "answer"} for _ in range(2))
+    exec(compile(edited.wrong, label, "exec"), wrong)
+    exec(compile(edited.right, label, "exec"), right)
+    return tuple(Harness(make_subject(each), edited.contract) for each in (wrong, right))  # type: ignore[return-value]
 
 
 def bench_of(slug: str, namespace: dict[str, Any]) -> Harness:
@@ -189,9 +215,15 @@ def cases(slug: str) -> tuple[Case, ...]:
     return generate_case_set(BY_SLUG[slug].contract, BY_SLUG[slug].cases)
 
 
-def accusation(prop: Property, harness: Harness, slug: str) -> str:
+def find_cases(contract: Contract) -> tuple[Case, ...]:
+    """The cases of a contract: those of its exercise, if it is one's."""
+    slug = next((each.slug for each in EXERCISES if each.contract == contract), None)
+    return cases(slug) if slug else generate_case_set(contract)
+
+
+def accusation(prop: Property, harness: Harness) -> str:
     """What the property says against an answer; nothing if it holds."""
-    for case in prop.select_cases(harness.contract, cases(slug)):
+    for case in prop.select_cases(harness.contract, find_cases(harness.requested_contract)):
         try:
             prop.check(harness.get_context(case))
         except (Violation, SubmissionFailed) as reason:
@@ -205,23 +237,21 @@ def required(prop: Property) -> Iterator[Property]:
         yield one
 
 
-def heard(prop: Property, harness: Harness, exercise: Exercise) -> bool:
+def heard(prop: Property, harness: Harness) -> bool:
     """Whether it accuses an answer, and is tried at all: what it requires holds."""
-    before = set(required(prop)) & set(exercise.properties)
-    return not any(accusation(one, harness, exercise.slug) for one in before) and bool(
-        accusation(prop, harness, exercise.slug)
-    )
+    before = set(required(prop)) & set(select_for_contract(harness.requested_contract))
+    return not any(accusation(one, harness) for one in before) and bool(accusation(prop, harness))
 
 
 @pytest.mark.sampled("name", WITNESSES, list(WITNESSES)[::3])
 def test_no_property_is_idle(name: str) -> None:
-    exercise, harness = witness(WITNESSES[name])
+    wrong, right = witness(WITNESSES[name])
     prop = BY_NAME[name]
-    assert prop in exercise.properties
-    assert accusation(prop, harness, exercise.slug), "it accuses nobody"
-    assert accusation(prop, solved(exercise.slug), exercise.slug) == ""
-    harness.forget()  # what remembers earlier calls would be accused by whoever comes second
-    assert heard(prop, harness, exercise) is (name not in ECHOES)
+    assert prop.applies_to(wrong.requested_contract)
+    assert accusation(prop, wrong), "it accuses nobody"
+    assert accusation(prop, right) == ""
+    wrong.forget()  # what remembers earlier calls would be accused by whoever comes second
+    assert heard(prop, wrong) is (name not in ECHOES)
 
 
 def test_every_property_has_a_witness() -> None:
@@ -258,10 +288,10 @@ def test_property_is_complete(prop: Property) -> None:
 
 @pytest.mark.parametrize("prop", ALL, ids=[prop.name for prop in ALL])
 def test_property_applies_somewhere_and_has_cases_there(prop: Property) -> None:
-    asked = [e for e in EXERCISES if prop.applies_to(e.contract)]
+    asked = [each for each in CONTRACTS if prop.applies_to(each)]
     assert asked
-    for exercise in asked:
-        assert prop.select_cases(exercise.contract, cases(exercise.slug)), exercise.slug
+    for contract in asked:
+        assert prop.select_cases(contract, find_cases(contract)), contract.name
 
 
 @pytest.mark.parametrize("prop", ALL, ids=[prop.name for prop in ALL])
@@ -281,7 +311,7 @@ def test_prerequisites_come_before_a_property() -> None:
 
 def test_every_group_and_every_capability_is_used() -> None:
     assert {prop.group for prop in ALL} == set(PropertyGroup)
-    had = set(itertools.chain(*(exercise.contract.capabilities for exercise in EXERCISES)))
+    had = set(itertools.chain(*(contract.capabilities for contract in CONTRACTS)))
     assert had == set(Capability)
 
 

@@ -111,3 +111,17 @@ def test_a_width_of_latents_is_fitted_where_there_are_any() -> None:
     assert asked.fit(Case(d_latent=5, rope_dim=3)).rope_dim == 4
     plain = BY_SLUG["rope"].contract.with_sizes(parse_sizes("d_latent=even"))
     assert plain.fit(Case(d_latent=5)).d_latent == 0
+
+
+def test_windows_and_shared_heads_are_fitted_where_there_are_any() -> None:
+    windowed = BY_SLUG["sliding_window"].contract.with_sizes(parse_sizes("window>=2"))
+    assert [windowed.fit(Case(tokens=9, context_length=9, window=n)).window for n in (1, 3)] == [
+        2,
+        3,
+    ]
+    assert windowed.fit(Case(tokens=1, context_length=1)).window == 2
+    shared = BY_SLUG["grouped_query"].contract.with_sizes(parse_sizes("kv_heads=1"))
+    fitted = [shared.fit(Case(heads=heads, group=2)) for heads in (1, 4, 6)]
+    assert [case.kv_heads for case in fitted] == [1, 1, 1]
+    two = BY_SLUG["grouped_query"].contract.with_sizes(parse_sizes("kv_heads=2"))
+    assert [two.fit(Case(heads=heads)).kv_heads for heads in (1, 3, 4)] == [2, 2, 2]

@@ -34,6 +34,7 @@ def crashed(message: str) -> SubmissionFailed:
     "message",
     [
         "RuntimeError: No available kernel. Aborting execution.",
+        "NotImplementedError: FlexAttention does not support backward on CPU.",
         "RuntimeError: No viable backend for scaled_dot_product_attention was found.",
         "TypeError: Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't "
         "support float64",

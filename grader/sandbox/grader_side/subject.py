@@ -187,6 +187,7 @@ class ChannelModule:
         sent = {str(number): chunk.tokens for number, chunk in enumerate(chunks)}
         for number, chunk in enumerate(chunks):
             sent |= {f"{number} {path}": tensor for path, tensor in chunk.weights.items()}
+            sent |= {} if chunk.mask is None else {f"mask {number}": chunk.mask}
         after = [chunk.after for chunk in chunks]
         asked = {"device": self.device, "after": after, "counted": counted}
         reply = self._ask("decode", label_by_name(sent), **asked)
@@ -226,10 +227,11 @@ class ChannelModule:
         apart: int = 1,
         times: int = 1,
         counted: bool = False,
+        memory: str = "contiguous",
     ) -> Gradients:
         sent = label_by_name(_add_cotangent(inputs, cotangent, mask))
         how = {"device": self.device, "output": output, "only": only, "apart": apart}
-        how |= {"times": times, "counted": counted}
+        how |= {"times": times, "counted": counted, "memory": memory}
         reply = self._ask("vjp", sent, paths=list(paths), **how)
         found = dict(reply.tensors)
         arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))

@@ -40,6 +40,7 @@ class CallHooks:
     cache: Mapping[str, Any] | None = None
     numbers: Sequence[float] = ()
     """what a function takes besides, behind the tensors"""
+    without_weights: Mapping[str, Any] | None = None
 
     def attach(self, module: nn.Module) -> None:
         """Let a module be called in the usual form."""
@@ -63,18 +64,23 @@ class CallHooks:
         Of the tensors given the first `apart` are tokens. With one, a sequence attends to itself,
         and all inputs but the mask are this one. With two the second is what is attended to; with
         three they are queries, keys and values. A `cache` among the options continues a sequence;
-        None begins one.
+        None begins one. `manner` is as in `properties.subject.CallOptions`.
         """
+        manner = options.get("manner")
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
         own = [self._order_axes(each) for each in tokens]
         roles = {"x": own[0], "query": own[0], "context": own[-1]}
         roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
         if masks or self.mask["required"]:
-            roles["mask"] = self._convert_mask(masks[0] if masks else None, *tokens)
+            as_numbers = masks and manner == "added"
+            convert = self._convert_numbers if as_numbers else self._convert_mask
+            roles["mask"] = convert(masks[0] if masks else None, *tokens)
         passed = (roles[name] for name in self.inputs if name in roles)
-        own_inputs = (*passed, *self.numbers)
-        return own_inputs, self._pass_cache(called, options["cache"]) if "cache" in options else {}
+        named = self._pass_cache(called, options["cache"]) if "cache" in options else {}
+        if manner == "without weights":
+            named |= self.without_weights or {}
+        return (*passed, *self.numbers), named
 
     def _pass_cache(self, called: Callable[..., Any], cache: Any) -> dict[str, Any]:
         assert self.cache is not None, "only a module with a cache is called with one"
@@ -108,6 +114,11 @@ class CallHooks:
             own = own.to(dtype)  # the caller's itself, if it needs no change: writing into it shows
         return self._fit_axes(own, x.shape[0])
 
+    def _convert_numbers(self, mask: Any, x: Tensor, *others: Tensor) -> Tensor:
+        """Return a mask of numbers that are added to scores, which stay as they are."""
+        dtype = x.dtype if self.mask["dtype"] is None else getattr(torch, self.mask["dtype"])
+        return self._fit_axes(mask.to(dtype), x.shape[0])
+
     def _fit_axes(self, mask: Tensor, batch: int) -> Tensor:
         """Return the mask with as many axes as the module takes, the first for the whole batch."""
         axes = self.mask["axes"] or mask.dim()
@@ -136,6 +147,9 @@ class CallHooks:
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
         cache = self._take_cache(parts)
+        if self._lacks_weights(named):
+            first = self.places[0] if self.places else 0
+            return restore_axes(parts[first], self.axes) if len(parts) > first else result
         outputs = self._arrange(parts, given, result)
         if self.cache is None or self.cache["argument"] not in named:
             return outputs
@@ -146,6 +160,11 @@ class CallHooks:
         if self.cache is None or self.cache["reset"] is not None:
             return True
         return parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else NO_CACHE
+
+    def _lacks_weights(self, named: Mapping[str, Any]) -> bool:
+        """Return whether the call that these named arguments belong to asked for no weights."""
+        asked = self.without_weights or {}
+        return bool(asked) and all(name in named and named[name] == asked[name] for name in asked)
 
     def _arrange(self, parts: list[Any], given: tuple[Tensor, ...], result: Any) -> Any:
         if self.places is not None and not self.places:

@@ -39,8 +39,8 @@ def decode(
 ) -> list[DecodedChunk]:
     """Call a module for each chunk.
 
-    Chunk `n` is the tensor named by its number. A tensor named by a number and a path is written
-    there before the call.
+    Chunk `n` is the tensor named by its number, and "mask n" its mask, if it has one. A tensor
+    named by a number and a path is written there before the call.
     """
     set_training(target, False)
     caches: list[Any] = []
@@ -48,9 +48,9 @@ def decode(
     for number, earlier in enumerate(after):
         _write_weights(target, f"{number} ", given)
         cache = None if earlier is None else caches[earlier]
-        tokens = given[str(number)]
-        with torch.no_grad(), count_held(counted, [tokens, *find_tensors(cache)]) as held:
-            result = target(tokens, cache=cache)
+        inputs = [given[name] for name in (str(number), f"mask {number}") if name in given]
+        with torch.no_grad(), count_held(counted, [*inputs, *find_tensors(cache)]) as held:
+            result = target(*inputs, cache=cache)
         output = _extract_output(result)
         caches.append(result.cache)
         kept = count_kept(result.cache) if counted else 0

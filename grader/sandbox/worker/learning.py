@@ -11,6 +11,7 @@ from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.call_environment import GRADIENT_MODES, get_random_state
 from grader.sandbox.worker.calling import (
     Refused,
+    apply_memory_layout,
     extract_tensors,
     make_sendable,
     set_training,
@@ -30,6 +31,10 @@ def compute_vjp(
     given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
     cotangent, mask = given.pop("cotangent"), given.pop("mask", None)
     inputs, paths = list(given.values()), meta["paths"]
+    layout = meta.get("memory", "contiguous")
+    cotangent = apply_memory_layout(cotangent, layout)
+    if layout != "expanded":  # gradients of what shares its memory would not tell its parts apart
+        inputs[0] = apply_memory_layout(inputs[0], layout)
     is_counted = meta.get("counted", False)
     learn = [meta.get("only") in (None, number) for number in range(len(inputs))]
     for tensor, learns in zip(inputs, learn, strict=True):

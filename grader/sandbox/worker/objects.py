@@ -60,6 +60,12 @@ def _split_inputs(meta: Meta) -> dict[str, int]:
     return {"apart": meta["apart"]} if meta.get("apart", 1) > 1 else {}
 
 
+def _list_call_options(meta: Meta) -> dict[str, Any]:
+    """Return what a call form is told besides the inputs; nothing where it is a usual call."""
+    manner = meta.get("manner", "usual")
+    return {**_split_inputs(meta), **({} if manner == "usual" else {"manner": manner})}
+
+
 class Parent(nn.Module):
     """A module of which a submission's is a part."""
 
@@ -213,7 +219,7 @@ class ObjectHost:
             watch_settings(self.disturbed),
         ):
             for _ in range(meta["times"]):
-                result = target(*inputs, **_split_inputs(meta))
+                result = target(*inputs, **_list_call_options(meta))
         outputs = extract_tensors(result)
         earlier_result_changed = any(has_changed(*each) for each in earlier)
         if outputs:

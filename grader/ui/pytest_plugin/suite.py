@@ -27,13 +27,16 @@ from properties.case import Case
 from properties.cases.case_set import DEFAULT_COUNT, generate_case_set
 from properties.check import check_property
 from properties.contract import Contract
-from properties.families import library_use
+from properties.families import far_positions, layouts, library_use
 from properties.families.contract import FORM
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import Harness
 from properties.property import Property, PropertyFamily, PropertyGroup, Verdict
 from properties.size_rules import SizeRules
 from properties.violation import Note, Status, SubmissionFailed, Violation
+
+LIBRARY = (library_use, layouts, far_positions)
+"""families that no exercise asks for"""
 
 
 @PropertyFamily(PropertyGroup.CONTRACT, FORM)(
@@ -330,7 +333,7 @@ def _call_once(harness: Harness, case: Case) -> SubmissionFailed | None:
 
 def list_properties(contract: Contract) -> tuple[Property, ...]:
     """Return what is tried of whoever has a contract, always in the same order."""
-    used = families.list_properties(library_use)
+    used = (each for family in LIBRARY for each in families.list_properties(family))
     library = (prop for prop in used if prop.applies_to(contract))
     return (*families.select_for_contract(contract), *library, no_case_is_refused)
 

@@ -1,0 +1,25 @@
+"""The mask that a case passes, drawn so that it leaves every query something to attend to."""
+
+import torch
+from torch import Tensor
+
+from properties.case import Case
+from properties.cases.case_tensors import make_mask
+from properties.contract import Contract
+from properties.variant import find_visible
+
+
+def make_fitting_mask(contract: Contract, case: Case) -> Tensor | None:
+    """Draw the mask that a case passes; with what is hidden besides, it leaves every query a key.
+
+    A query that would see none sees its own key: of what is given to one that sees nothing, few
+    contracts say anything.
+    """
+    mask = make_mask(case)
+    if mask is None or find_visible(contract, case, case.tokens) is None:
+        return mask
+    visible = find_visible(contract, case, case.tokens, mask)
+    assert visible is not None, "a mask says what is visible"
+    own = torch.diag_embed(~visible.any(-1))
+    shown = own.any(-2, keepdim=True) if mask.shape[-2] == 1 else own
+    return mask.where(~shown, torch.ones_like(mask))

@@ -1,0 +1,21 @@
+"""Masks that leave some queries nothing to attend to."""
+
+from torch import Tensor
+
+from properties.harness.case_context import CaseContext
+
+PADDED = 2
+"""so many tokens of padding a sequence has in front, where it has some"""
+
+
+def hide_everything_from_some(context: CaseContext) -> Tensor:
+    """Return the case's mask, changed so that some queries see nothing."""
+    assert context.mask is not None
+    mask = context.mask.clone()
+    if mask.shape[-2] > 1:
+        mask[..., 0, :] = 0
+        mask[..., -1, :] = 0
+        return mask
+    mask[0] = 0
+    mask[-1, ..., :PADDED] = 0  # where later tokens are hidden, too, the first ones see nothing
+    return mask

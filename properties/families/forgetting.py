@@ -1,0 +1,58 @@
+"""A cache of attention within a window may forget what no later token sees.
+
+Of w tokens a window has w - 1 before the next token, so that as many are all that has to be kept
+(Jiang et al. 2023, "Mistral 7B", section 2, rolling buffer cache). Whether something is forgotten
+is the contract's to promise; what is needed is kept if the outputs are right.
+"""
+
+from dataclasses import replace
+
+from properties.case import Case, MaskForm
+from properties.cases.case_transforms import at_least, compose
+from properties.contract import Capability
+from properties.families.contract import FORM
+from properties.families.decoding import several_tokens_at_a_time_give_the_same_output
+from properties.harness.harness import LiveContext
+from properties.harness.steps import build_fresh_module
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import Chunk
+from properties.violation import Violation, ViolationKind
+
+family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
+C = Capability
+TOKENS = 60
+"""so many that all of them outnumber what a short window needs, twice"""
+LONGEST_WINDOW = 7
+MOST = 2
+"""so many times what is needed may be kept: buffers have sizes of their own"""
+
+
+def _lengthen(case: Case) -> Case | None:
+    """Return a case of many tokens and a short window."""
+    window = min(case.window or LONGEST_WINDOW, LONGEST_WINDOW)
+    longest = max(case.context_length, TOKENS)
+    sizes = {"tokens": TOKENS, "context_length": longest, "window": window}
+    return replace(case, mask_form=MaskForm.NONE, **sizes)  # type: ignore[arg-type]  # sizes
+
+
+@family_property(
+    C.FORGETFUL,
+    C.HANDED_CACHE,
+    C.WINDOW,
+    on=compose(at_least(heads=2), _lengthen),
+    after=(several_tokens_at_a_time_give_the_same_output,),
+    limit=2,
+    dtypes=("float64",),
+    hint="which of the tokens that are kept will a later one still see?",
+)
+def a_cache_holds_no_more_than_its_window(context: LiveContext) -> None:
+    """After many tokens a cache holds those of a window, or twice as many, and not all of them."""
+    case, x = context.case, context.x
+    parts = x[:, :-2], x[:, -2:-1], x[:, -1:]
+    chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]
+    kept = build_fresh_module(context).decode(chunks, counted=True)[-1].kept
+    token = 2 * case.batch * case.kv_heads * case.head_dim
+    if kept > (allowed := MOST * case.window * token):
+        what = f"the cache after {TOKENS} tokens, with a window of {case.window}"
+        expected = f"at most {allowed} numbers, those of {MOST * case.window} tokens"
+        raise Violation(ViolationKind.VALUE, expected, f"{kept}", what)

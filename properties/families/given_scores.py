@@ -1,0 +1,61 @@
+"""A mask that is added to the scores may hold any numbers: then it is a bias.
+
+Libraries have taken such a mask for a boolean one in evaluation, where a faster path was chosen,
+and for a bias in training (pytorch/pytorch#107084, #118628).
+"""
+
+import torch
+from torch import Tensor
+
+from properties.case import MaskForm
+from properties.cases.case_tensors import draw_normal, round_to_dtype
+from properties.cases.case_transforms import at_least, compose, with_values
+from properties.contract import Capability
+from properties.families.contract import FORM
+from properties.families.values import it_equals_the_equation
+from properties.harness.harness import LiveContext
+from properties.oracle import compute_expected
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import CallOptions
+
+family_property = PropertyFamily(PropertyGroup.MASK, FORM)
+C = Capability
+SPREAD = 2
+"""the standard deviation of what is added"""
+WAYS = (
+    (CallOptions(manner="added"), "in evaluation"),
+    (CallOptions(manner="added", training=True), "in training"),
+    (CallOptions(manner="added", grad="grad"), "where gradients are recorded"),
+)
+
+
+@family_property(
+    C.BIAS_MASK,
+    C.TOKENS,
+    after=(it_equals_the_equation,),
+    on=compose(at_least(tokens=3), with_values(mask_form=MaskForm.QUERY_KEY, dropout=0.0)),
+    limit=4,
+    hint="is the mask read as true and false in some of the modes?",
+)
+def numbers_in_an_added_mask_are_added_to_the_scores(context: LiveContext) -> None:
+    """Numbers in the mask are added to the scores, in evaluation as in training."""
+    assert context.mask is not None
+    drawn = SPREAD * draw_normal(context.case, "x2", *context.mask.shape)
+    bias = round_to_dtype(drawn, context.case)
+    nothing_hidden = torch.ones_like(context.mask)
+    for mask, which in ((nothing_hidden, "added numbers"), (context.mask, "some keys hidden")):
+        _assert_added(context, bias, mask, which)
+
+
+def _assert_added(context: LiveContext, bias: Tensor, mask: Tensor, which: str) -> None:
+    """Raise Violation unless numbers are added in all modes, and what they hide is hidden."""
+    asked = context.contract, context.case, context.x, context.parameters
+    visible = context.may_attend(context.case.tokens, mask)
+    expected = compute_expected(*asked, visible, added=bias)
+    fill = context.contract.call_form.mask.fill
+    given = bias.masked_fill(mask == 0, fill)
+    for options, when in WAYS:
+        got = context.run_module(mask=given, options=options)
+        columns = got, expected.outputs, expected.tolerances, context.output_names
+        for output, exact, limit, name in zip(*columns, strict=True):
+            context.assert_close(output, exact, limit, f"{name} with {which}, {when}")

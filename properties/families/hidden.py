@@ -1,0 +1,166 @@
+"""What a contract may promise of what is hidden, and of queries that see nothing.
+
+Plain attention promises neither. It multiplies a hidden value by a weight of zero, and 0 · NaN is
+NaN; and the softmax of a row that is hidden whole is 0 / 0. Libraries that are given padding as it
+comes, from tensors that were never filled, promise both (pytorch/pytorch#101967, #103749). So these
+claims are made of contracts that list `sealed`, or say what an `empty_row` gets.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from properties import comparison
+from properties.call_form import EmptyRow
+from properties.case import Case, MaskForm
+from properties.cases.case_transforms import CaseTransform, at_least, compose, with_values
+from properties.contract import Capability
+from properties.families.contract import FORM
+from properties.families.empty_rows import PADDED, hide_everything_from_some
+from properties.families.gradients import assert_close_to_exact, the_gradient_of_the_input_is_right
+from properties.gradient_oracle import Loss, compute_gradients
+from properties.harness.case_context import CaseContext, Query
+from properties.harness.harness import LiveContext
+from properties.property import PropertyFamily, PropertyGroup
+
+mask_property = PropertyFamily(PropertyGroup.MASK, FORM)
+gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
+precision_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
+C = Capability
+NUMBERS = (math.nan, math.inf, -math.inf)
+MASKED = compose(at_least(tokens=4, batch=2), with_values(mask_form=MaskForm.BATCH_ONE_ONE_KEY))
+EMPTY_HINT = "a row of the scores that is hidden whole needs a rule of its own"
+
+
+@mask_property(
+    C.SEALED,
+    C.TOKENS,
+    on=MASKED,
+    limit=4,
+    hint="0 · NaN is NaN: a weight of zero does not keep a value out",
+)
+def not_even_nan_counts_where_it_is_hidden(context: LiveContext) -> None:
+    """NaN or infinity in a token that the mask hides changes no output that it is hidden from."""
+    assert context.mask is not None
+    visible = _broadcast(context, context.mask != 0)
+    for token in sorted({0, context.case.tokens // 2, context.case.tokens - 1}):
+        blind = ~visible[:, :, token] & (torch.arange(context.case.tokens) != token)
+        for number in NUMBERS if bool(blind.any()) else ():
+            changed = context.x.clone()
+            changed[blind.any(1), token] = number
+            output = context.run(changed)[0]
+            tolerance = context.tolerance[blind]
+            what = f"output after token {token}, which is hidden from it, became {number}"
+            context.assert_unchanged(output[blind], context.output[blind], tolerance, what)
+
+
+@mask_property(C.EMPTY_ROWS, on=MASKED, limit=4, hint=EMPTY_HINT)
+def a_query_that_sees_nothing_gets_what_is_promised(context: CaseContext) -> None:
+    """A query that may attend to nothing gets finite numbers, or zeros, as the contract says."""
+    mask = hide_everything_from_some(context)
+    rows = _list_promised(context, mask)
+    got, expected = context.run(mask=mask), context.compute_expected(mask=mask)
+    columns = got, expected.outputs, expected.tolerances, context.output_names
+    for output, exact, limit, name in zip(*columns, strict=True):
+        comparison.assert_finite(output, name)
+        each = rows if output.dim() == 3 else rows[:, None].expand(output.shape[:-1])
+        context.assert_close(output[each], exact[each], limit[each], name)
+
+
+@gradient_property(
+    C.EMPTY_ROWS,
+    C.TOKENS,
+    C.MODULE,
+    on=MASKED,
+    after=(the_gradient_of_the_input_is_right, a_query_that_sees_nothing_gets_what_is_promised),
+    limit=2,
+    hint="a NaN that is overwritten still comes back in the gradient",
+)
+def a_query_that_sees_nothing_spoils_no_gradient(context: CaseContext) -> None:
+    """A query that may attend to nothing leaves the gradients of all others as they are."""
+    mask = hide_everything_from_some(context)
+    cotangent = context.cotangent * _list_promised(context, mask)[..., None]
+    given = context.case, context.x, context.parameters, mask
+    own = context.answer_gradients(Query(*given, cotangent=cotangent))
+    visible = context.may_attend(context.case.tokens, mask)
+    asked = context.contract, context.case, context.x, context.parameters
+    exact = compute_gradients(*asked, visible, Loss(cotangent))
+    assert_close_to_exact(context, own, exact, exact.values)
+
+
+def _list_seen(context: CaseContext, mask: Tensor) -> Bool[Tensor, "batch tokens tokens"]:
+    """Say of each query and key whether any head lets the one attend to the other."""
+    visible = context.may_attend(context.case.tokens, mask)
+    assert visible is not None, "a mask says what is visible"
+    return _broadcast(context, visible)
+
+
+def _broadcast(context: CaseContext, visible: Tensor) -> Bool[Tensor, "batch tokens tokens"]:
+    b, h, t = context.case.batch, context.case.heads, context.case.tokens
+    return visible.expand(b, h, t, t).any(1)
+
+
+def _list_promised(context: CaseContext, mask: Tensor) -> Bool[Tensor, "batch tokens"]:
+    """Say of which queries the outputs are known: of all, or of those that see something."""
+    seen = _list_seen(context, mask).any(-1)
+    zeros = context.contract.call_form.mask.empty_row is EmptyRow.ZEROS
+    return torch.ones_like(seen) if zeros else seen
+
+
+def _pad(case: Case) -> Case | None:
+    """Return a case of the mildest numbers, with room for padding."""
+    return compose(at_least(tokens=6, batch=2, head_dim=2), with_values(sharpness=1))(case)
+
+
+def _in_dtype(dtype: str) -> CaseTransform:
+    return compose(_pad, with_values(dtype=dtype, mask_form=MaskForm.BATCH_ONE_ONE_KEY))
+
+
+@precision_property(
+    C.HALF,
+    C.CAUSAL,
+    C.PADDING,
+    C.TOKENS,
+    on=_in_dtype("bfloat16"),
+    limit=3,
+    dtypes=("bfloat16",),
+    hint="two large negative numbers, one added to the other, are infinite",
+)
+def bfloat16_hides_padding_and_later_tokens_together(context: CaseContext) -> None:
+    """Given bfloat16, padding and later tokens are hidden together, and nothing becomes NaN."""
+    _assert_hidden_together(context)
+
+
+@precision_property(
+    C.HALF,
+    C.CAUSAL,
+    C.PADDING,
+    C.TOKENS,
+    on=_in_dtype("float16"),
+    limit=3,
+    dtypes=("float16",),
+    hint="the largest number of float16 is 65504",
+)
+def float16_hides_padding_and_later_tokens_together(context: CaseContext) -> None:
+    """Given float16, padding and later tokens are hidden together, and nothing becomes NaN."""
+    _assert_hidden_together(context)
+
+
+def _assert_hidden_together(context: CaseContext) -> None:
+    """Raise Violation unless padded sequences are right in the dtype of the case.
+
+    One has padding in front, whose queries see nothing: where the contract says what these get,
+    they are compared, too.
+    """
+    t = context.case.tokens
+    mask = torch.ones(context.case.batch, 1, 1, t, dtype=torch.bool)
+    mask[0, ..., :PADDED] = False
+    mask[1, ..., t - PADDED :] = False
+    got, expected = context.run(mask=mask)[0], context.compute_expected(mask=mask)
+    rows = _list_promised(context, mask)
+    if context.contract.has(C.EMPTY_ROWS):
+        comparison.assert_finite(got, f"{context.case.dtype} output")
+    what = f"{context.case.dtype} output of tokens beside padding"
+    context.assert_close(got[rows], expected.outputs[0][rows], context.tolerance[rows], what)

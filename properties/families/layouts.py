@@ -1,0 +1,41 @@
+"""Gradients that come back may lie in memory in any way, as the input may.
+
+A loss that is a sum gives back one number, expanded; a layer that transposes gives back a
+transposed tensor. Kernels have read both as if they were contiguous, some for wide heads and many
+sequences only (Dao-AILab/flash-attention#355, #2541). No exercise asks for this: the pytest plugin
+tries it.
+"""
+
+from properties.contract import Capability
+from properties.families.batch import the_memory_layout_does_not_matter
+from properties.families.contract import FORM
+from properties.families.gradients import assert_close_to_exact, gradients_are_right_at_every_size
+from properties.harness.harness import LiveContext
+from properties.property import PropertyFamily, PropertyGroup
+
+family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
+C = Capability
+SIZES = (
+    {"batch": 2, "tokens": 5, "d_in": 3, "heads": 2, "head_dim": 2, "sharpness": 2},
+    {"batch": 9, "tokens": 5, "d_in": 6, "heads": 2, "head_dim": 64, "sharpness": 2},
+)
+LAYOUTS = ("transposed", "sliced", "expanded")
+
+
+@family_property(
+    C.PROJECTED,
+    C.TOKENS,
+    C.MODULE,
+    C.STRIDED,
+    after=(gradients_are_right_at_every_size, the_memory_layout_does_not_matter),
+    sizes=SIZES,
+    hint="are numbers read in another order than that in which they lie?",
+)
+def gradients_are_right_in_every_layout(context: LiveContext) -> None:
+    """Input, and gradients that come back, may lie in memory in any way; heads may be wide."""
+    cotangent = context.cotangent[:1].expand_as(context.cotangent).clone()
+    exact = context.compute_exact_gradients(cotangent)
+    context.adapter.set(context.parameters)
+    for memory in LAYOUTS:
+        own = context.adapter.vjp(context.x, cotangent, context.mask, memory=memory)
+        assert_close_to_exact(context, own, exact, exact.values)

@@ -1,0 +1,73 @@
+"""Sequences of several lengths are continued together: the shorter ones have padding in front.
+
+So prompts of several lengths end where the tokens that follow begin. The mask of each call says of
+all keys so far which are padding (huggingface/transformers#22161).
+"""
+
+import torch
+from torch import Tensor
+
+from properties.case import MaskForm
+from properties.cases.case_tensors import draw_normal, round_to_dtype
+from properties.cases.case_transforms import at_least, compose, with_values
+from properties.contract import Capability
+from properties.families.contract import FORM
+from properties.families.decoding import one_token_at_a_time_gives_the_same_output
+from properties.families.decoding_ways import Lengths
+from properties.families.padding import padding_is_invisible
+from properties.harness.harness import LiveContext
+from properties.harness.steps import build_fresh_module
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import Chunk
+
+family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
+C = Capability
+LONGEST = 3
+"""so many tokens of padding the sequence with the most has"""
+
+
+@family_property(
+    C.CACHE,
+    C.PADDING,
+    C.TOKENS,
+    on=compose(at_least(tokens=6, batch=2), with_values(mask_form=MaskForm.NONE)),
+    after=(one_token_at_a_time_gives_the_same_output, padding_is_invisible),
+    limit=3,
+    hint="the mask is of all keys so far: which of them are padding?",
+)
+def padded_prompts_are_continued_as_each_alone(context: LiveContext) -> None:
+    """With padding in front, and a cache, each sequence gets the outputs that it gets alone."""
+    tokens = context.case.tokens
+    padding = [number * LONGEST // (context.case.batch - 1) for number in range(context.case.batch)]
+    x, mask = _shift(context, padding)
+    for lengths in ((tokens - 2, 1, 1), (tokens - 3, 3), (4, *(1,) * (tokens - 4))):
+        output = _decode(context, x, mask, lengths)
+        for number, count in enumerate(padding):
+            got, alone = output[number, count:], context.output[number, : tokens - count]
+            limit = context.tolerance[number, : tokens - count]
+            calls = ", ".join(map(str, lengths))
+            what = f"output of a sequence behind {count} of padding, in calls with {calls} tokens"
+            context.assert_unchanged(got, alone, limit + limit, what)
+
+
+def _shift(context: LiveContext, padding: list[int]) -> tuple[Tensor, Tensor]:
+    """Return the sequences, each behind so much padding and cut to the same length, and a mask."""
+    drawn = draw_normal(context.case, "x2", *context.x.shape)
+    x = round_to_dtype(drawn, context.case)
+    mask = torch.ones(context.case.batch, 1, 1, context.case.tokens, dtype=torch.bool)
+    for number, count in enumerate(padding):
+        x[number, count:] = context.x[number, : context.case.tokens - count]
+        mask[number, ..., :count] = False
+    return x, mask
+
+
+def _decode(context: LiveContext, x: Tensor, mask: Tensor, lengths: Lengths) -> Tensor:
+    """Return the outputs for padded sequences that come in chunks of these lengths."""
+    chunks, end = list[Chunk](), 0
+    for number, part in enumerate(x.split(list(lengths), dim=1)):
+        end += part.shape[1]
+        chunks.append(Chunk(part, number - 1 if number else None, mask=mask[..., :end]))
+    results = build_fresh_module(context).decode(chunks)
+    for result, chunk in zip(results, chunks, strict=True):
+        context.check_form(result, chunk.tokens)
+    return torch.cat([result.outputs[0].double() for result in results], dim=1)
