@@ -116,7 +116,8 @@ OTHER = {"eager": "sdpa", "sdpa": "eager"}
 
 def list_both_ways() -> list[Adapter]:
     """The adapters of transformers, whose attention is computed in two ways."""
-    alone = ("transformers_gemma2", "transformers_gpt_oss")  # limits and sinks are eager only
+    # Limits and sinks are eager only, and eagerly the others want other masks: see the page.
+    alone = tuple(f"transformers_{name}" for name in ("gemma2", "gpt_oss", "gpt2", "neox", "vit"))
     named = (each for each in ADAPTERS if each.contract.startswith("transformers_"))
     return [each for each in named if each.contract not in alone]
 
