@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Grade = Callable[..., dict[str | None, SubmissionRecord]]
 
+RETURNED = "it_returns_what_the_statement_asks_for"
 HEAD = "import torch\nfrom torch import nn\n\n\n"
 # Its heads follow one another in a fused layer, each with its query, key and value.
 STRANGE = """
@@ -265,3 +266,42 @@ def test_a_search_does_without_what_a_claim_of_its_own_denied(grade: Grade) -> N
     settings = Settings(exercise=BY_SLUG["multi_head_attention"], search=SearchLimit(cases=6))
     record = grade(answer.source, slug="multi_head_attention", settings=settings)
     assert broken(record["MultiHeadAttention"]) == ["the_biases_follow_the_option"]
+
+
+def make_multi_head(old: str, new: str) -> str:
+    text = (BY_SLUG["multi_head_attention"].folder / "solution.py").read_text(encoding="utf-8")
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("slug", "old", "new"),
+    [
+        ("multi_head_attention", "nn.Linear(d_out, d_out)", "nn.Linear(d_out, d_in)"),
+        ("multi_head_attention", "(d_in, d_out, bias", "(d_in, d_out * num_heads, bias"),
+    ],
+)
+def test_an_output_of_another_width_is_no_matter_of_form(
+    grade: Grade, slug: str, old: str, new: str
+) -> None:
+    record = grade(make_multi_head(old, new), slug=slug)["MultiHeadAttention"]
+    assert (record.status, record.score) == ("failed", 0)
+    assert not any("judged as it is" in each for each in told(record))
+
+
+def test_other_results_cost_the_claim_about_them(grade: Grade) -> None:
+    wrong = make_multi_head("return output\n", "return output, weights\n")
+    record = grade(wrong, slug="multi_head_attention")["MultiHeadAttention"]
+    assert broken(record) == [RETURNED]
+    assert 0 < record.score < record.max_score
+
+
+def test_a_call_that_is_known_to_be_too_much_breaks_no_other_claim(grade: Grade) -> None:
+    squeezed = make_multi_head("return output\n", "return output[0] if batch == 1 else output\n")
+    record = grade(squeezed, slug="multi_head_attention")["MultiHeadAttention"]
+    assert broken(record)[0] == "a_batch_of_one_stays_a_batch"
+    by_name = {each.name: each for each in record.properties}
+    assert by_name["each_sequence_is_attended_alone"].status == "not_tried"
+    assert by_name["each_sequence_is_attended_alone"].points > 0
+    assert by_name["dropout_acts_on_the_attention_weights"].status == "passed"
+    assert record.score > 0.9 * record.max_score
