@@ -292,3 +292,20 @@ def test_a_search_does_without_what_a_claim_of_its_own_denied(grade: Grade) -> N
     settings = Settings(exercise=BY_SLUG["multi_head_attention"], search=SearchLimit(cases=6))
     record = grade(answer.source, slug="multi_head_attention", settings=settings)
     assert broken(record["MultiHeadAttention"]) == ["the_biases_follow_the_option"]
+
+
+def make_multi_head(old: str, new: str) -> str:
+    text = (BY_SLUG["multi_head_attention"].folder / "solution.py").read_text(encoding="utf-8")
+    assert old in text
+    return text.replace(old, new)
+
+
+def test_a_call_that_is_known_to_be_too_much_breaks_no_other_claim(grade: Grade) -> None:
+    squeezed = make_multi_head("return output\n", "return output[0] if batch == 1 else output\n")
+    record = grade(squeezed, slug="multi_head_attention")["MultiHeadAttention"]
+    assert broken(record)[0] == "a_batch_of_one_stays_a_batch"
+    by_name = {each.name: each for each in record.properties}
+    assert by_name["each_sequence_is_attended_alone"].status == "not_tried"
+    assert by_name["each_sequence_is_attended_alone"].points > 0
+    assert by_name["dropout_acts_on_the_attention_weights"].status == "passed"
+    assert record.score > 0.9 * record.max_score

@@ -159,6 +159,61 @@ def test_what_is_essential_and_not_tried_for_another_group_s_sake_decides_nothin
     assert award_for_cache("one_token_at_a_time_gives_the_same_output", kept) == 0
 
 
+def award(failed: set[str], untried: set[str]) -> dict[str, float]:
+    """The points of the groups of an answer that fails these, and was not tried on those."""
+    verdicts = [
+        Verdict(
+            p,
+            Status.FAILED
+            if p.name in failed
+            else Status.NOT_TRIED
+            if p.name in untried
+            else Status.PASSED,
+        )
+        for p in EXERCISE.properties
+    ]
+    groups: dict[str, float] = {}
+    for verdict, got in zip(verdicts, award_points(EXERCISE, verdicts, None), strict=True):
+        groups[verdict.property.group] = groups.get(verdict.property.group, 0) + got
+    return groups
+
+
+def members(group: str) -> list[str]:
+    return [p.name for p in EXERCISE.properties if p.group == group]
+
+
+def test_what_is_not_tried_for_a_peculiarity_s_sake_counts_as_the_rest_of_its_group() -> None:
+    whole = award(set(), set())
+    untried = {"what_was_trained_is_used", "a_copy_is_trained_by_itself"}
+    assert award({"a_batch_of_one_stays_a_batch"}, untried)["gradients"] == whole["gradients"]
+    others = len(members("gradients")) - 2
+    got = award({"a_batch_of_one_stays_a_batch", "every_weight_gets_a_gradient"}, untried)
+    assert got["gradients"] == pytest.approx(whole["gradients"] * (others - 1) / others)
+
+
+def test_what_needs_the_equation_is_lost_with_it() -> None:
+    untried = {"the_gradient_of_the_input_is_right"}
+    got = award({"it_equals_the_equation"}, untried)
+    assert got["values"] == 0
+    assert got["gradients"] == pytest.approx(10 - 10 / len(members("gradients")))
+
+
+def test_a_peculiarity_does_not_hide_that_there_is_no_dropout() -> None:
+    untried = set(members("dropout")) - {"evaluation_ignores_dropout"}
+    got = award({"a_batch_of_one_stays_a_batch"}, untried)
+    assert got["dropout"] == 0  # its essential claim was not tried
+
+
+def test_what_torch_does_not_support_earns_nothing() -> None:
+    got = award(set(), {"float16_is_as_exact_as_plain_torch"})
+    assert got["precision"] < award(set(), set())["precision"]
+
+
+def test_a_claim_about_a_peculiarity_counts_for_two() -> None:
+    worth = {p.name: points for p, points in distribute_points(EXERCISE, None).items()}
+    assert worth["the_biases_follow_the_option"] == 2 * worth["it_equals_the_equation"]
+
+
 def test_what_was_not_judged_is_of_as_many_points_as_an_answer() -> None:
     error = ErrorRecord("not_found", "nothing")
     record = SubmissionRecord("a", "a", EXERCISE.slug, None, 0.0, 1.0, "not_tried", 0, error=error)
