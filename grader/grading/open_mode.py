@@ -21,7 +21,17 @@ C = Capability
 SLUG = "attention"
 """what stands for an exercise where a class is judged as what it is"""
 INTENDED = frozenset(
-    {C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED, C.OUTPUT_PROJECTION, C.STRIDED}
+    {
+        C.CAUSAL,
+        C.FULL,
+        C.STATED,
+        C.STABLE,
+        C.DIVISIBLE,
+        C.FUSED,
+        C.OUTPUT_PROJECTION,
+        C.STRIDED,
+        C.HALF,
+    }
 )
 """what an exercise decides, whatever a class does: one without an output layer is wrong by it"""
 ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})

@@ -8,13 +8,13 @@ as such; anything else that is not in the table fails the test.
 
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from exercises import ALL, BY_SLUG
-from exercises.answers import find_answer, list_answers
+from exercises import BY_SLUG
+from exercises.answers import find_answer
 from grader.report.records import SubmissionRecord, build_report
 from grader.report.render import text
 from grader.sandbox.grader_side.servers import ServerHandle
@@ -31,8 +31,6 @@ PARTS: Mapping[str, list[str]] = TABLE["parts"]
 SAID: Mapping[str, Mapping[str, list[str]]] = TABLE["mistakes"]
 UNTRUE: Mapping[str, list[str]] = TABLE["untrue"]
 WIDTH = 80
-SLOW = "gpt2_size"
-"""half a minute an answer, and none whose mistake another exercise has not"""
 
 
 def list_true(mistakes: Sequence[str]) -> set[str]:
@@ -51,17 +49,7 @@ def list_told(record: SubmissionRecord) -> list[str]:
     return [each.name for each in record.diagnosis] + failed
 
 
-def list_known() -> Iterator[str]:
-    """The wrong answers all of whose mistakes are in the table, as `slug/name`."""
-    for exercise in ALL:
-        for answer in list_answers(exercise, "wrong"):
-            names = list_announced(answer)
-            if names and SAID.keys() >= set(names):
-                yield f"{exercise.slug}/{answer.name}"
-
-
-# One in three was looked up when the table was made; the others have the same mistakes.
-KNOWN = tuple(each for each in tuple(list_known())[::3] if not each.startswith(SLOW))
+KNOWN: Sequence[str] = TABLE["looked_up"]
 SAMPLE = KNOWN[::20]
 
 

@@ -141,7 +141,7 @@ def test_ambiguous_download_asks_for_the_system(headcheck: Command) -> None:
 
 def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     ran = kept("override", WHO, "70", "--store", "c.db", "--reason", "oral exam")
-    assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 31.5 before, 70 now\n")
+    assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 32 before, 70 now\n")
     assert kept("comment", WHO, "a late night?", "--store", "c.db").code == 0
 
     Path("course.toml").write_text(f"[points.{SLUG}]\ncontract = 25\n")
@@ -219,7 +219,7 @@ def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command
     assert [(r["student"], r["name"], r["score"], r["late"]) for r in rows] == [
         ("s1", "Ada Lovelace", "82", "no"),
         ("19", "evil", "0", "no"),
-        ("18", "turingalan", "31.5", "yes"),
+        ("18", "turingalan", "32", "yes"),
     ]
     files = ("export", SLUG, "--store", "c.db", "--format", "gradescope")
     assert "these are 3 files: give a folder by --out" in kept(*files).err
