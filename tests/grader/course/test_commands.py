@@ -150,8 +150,8 @@ def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     assert shown.code == 1
     assert shown.out.splitlines() == [
         f"{SLUG}: 82 points before, 102 now; compared is each score's share of these",
-        "student  exercise              before          after           change",
-        f"18       {SLUG}  31.5 (38.41 %)  51.5 (50.49 %)  +12.08 %  overridden",
+        "student  exercise              before        after         change",
+        f"18       {SLUG}  32 (39.02 %)  52 (50.98 %)  +11.96 %  overridden",
         "0 would gain, 0 would lose, 3 stay",
     ]
     assert kept(*changed, "--diff").out == shown.out, "nothing was changed"
