@@ -305,7 +305,6 @@ def grade_definition(
     """
     began, exercise = time.monotonic(), target.exercise
     contract = replace(exercise.contract, name=target.name)
-    own = target.contract
     session = reading.start_successor(
         settings.get_limits(exercise), by_hand=settings.is_by_hand(exercise)
     )
@@ -313,18 +312,10 @@ def grade_definition(
         try:
             warnings = session.load(target.name, *(other.name for other in contract.transfer or ()))
             harness = Harness(ChannelSubject(session), contract)
-            if own is not None:
-                harness.contract = own
+            if target.contract is not None:
+                harness.contract = target.contract
             live = LiveChecker(session, harness)
-            seed, device = settings.seed.value, settings.device
-            alone = own is not None or open_mode.is_open(exercise)
-            check = check_all_live if alone else check_all
-            verdicts = check(
-                live.harness, exercise, live.check, live.restart, seed, device, on_verdict
-            )
-            if own is not None:
-                plan = exercise.plan_cases(seed, device)
-                verdicts = check_stated_form(live, contract, plan, verdicts)
+            verdicts = check_definition(live, target, settings, on_verdict)
             searched = search_further(live, target, settings, verdicts, on_search)
             if searched is not None:
                 verdicts = [searched.found.get(v.property, v) for v in verdicts]
@@ -342,6 +333,20 @@ def grade_definition(
     ]
     found = verdicts, notes, explanation
     return record_definition(submission, target, began, *found, settings.rounding)
+
+
+def check_definition(
+    live: LiveChecker, target: Target, settings: Settings, on_verdict: VerdictCallback
+) -> list[Verdict]:
+    """Return the verdicts on one definition, in its own terms where it has some."""
+    exercise, seed, device = target.exercise, settings.seed.value, settings.device
+    alone = target.contract is not None or open_mode.is_open(exercise)
+    check = check_all_live if alone else check_all
+    verdicts = check(live.harness, exercise, live.check, live.restart, seed, device, on_verdict)
+    if target.contract is None:
+        return verdicts
+    plan = exercise.plan_cases(seed, device)
+    return check_stated_form(live, live.harness.requested_contract, plan, verdicts)
 
 
 def explain_failures(
