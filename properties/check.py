@@ -56,7 +56,7 @@ def find_first_failure(prop: Property, harness: Harness, cases: Sequence[Case]) 
         try:
             prop.check(context)
         except (Violation, SubmissionFailed) as error:
-            known = None if error.known is None else harness.unsupported.get(error.known)
+            known: Property | None = harness.unsupported.get(error.known) if error.known else None
             if known is not None and prop.about is None:
                 return Verdict(prop, Status.NOT_TRIED, tried, blocked_by=known)
             return _record_failure(prop, context, error, tried)

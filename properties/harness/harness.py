@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,9 +20,6 @@ from properties.peculiarity import Peculiarity
 from properties.subject import CallOptions, CallResult, Subject
 from properties.violation import Note, SubmissionFailed, Violation, ViolationKind
 from reference import Parameters
-
-if TYPE_CHECKING:
-    from properties.property import Property
 
 SWAPPED_NAMES_NOTE = Note(
     "exchanged_names",
@@ -181,8 +178,8 @@ class Harness:
         """small cases on which properties failed"""
         self.search_count = 0
         """cases tried to find these"""
-        self.unsupported: dict[Peculiarity, Property] = {}
-        """what it is asked for no more, because the claim about it does not hold"""
+        self.unsupported: dict[Peculiarity, Any] = {}
+        """what it is asked for no more, and the property about it, which does not hold"""
         self._contexts: dict[Case, LiveContext] = {}
 
     @cached_property
