@@ -29,6 +29,7 @@ from properties import comparison
 from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.contract import Capability, Contract
+from properties.families.transfer import every_weight_arrives
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.diagnosis import DiagnosedMistake
@@ -77,9 +78,10 @@ def attach_evidence(
 ) -> list[PropertyRecord]:
     """Return the same records, some with evidence. The harness needs a process that still answers.
 
-    A submission that exhausted its time or memory is not called again.
+    A submission that exhausted its time or memory is not called again. Of a module that has other
+    weights than it was to be given, nothing can be shown.
     """
-    if any(verdict.status in UNDIAGNOSABLE for verdict in verdicts):
+    if any(verdict.status in UNDIAGNOSABLE or _lacks_weights(verdict) for verdict in verdicts):
         return list(records)
     with harness.suppress_notes(), torch.no_grad():
         evidence = _collect_evidence(verdicts, harness, diagnosed)
@@ -87,6 +89,10 @@ def attach_evidence(
         replace(record, evidence=evidence[i]) if i in evidence else record
         for i, record in enumerate(records)
     ]
+
+
+def _lacks_weights(verdict: Verdict) -> bool:
+    return verdict.property is every_weight_arrives and verdict.violation is not None
 
 
 def _collect_evidence(

@@ -91,8 +91,9 @@ def _find_unknown(
 ) -> set[Property]:
     """Return what was not tried for the sake of something smaller, so that it may well hold.
 
-    What was not tried because of a claim of a group that is worth nothing is lost with it. Of a
-    group of which it is not even known whether what it is about holds, nothing is taken to hold.
+    What was not tried because of a claim of a group that is worth nothing is lost with it, and so
+    is what rests on the form of a module: what needs registered weights has none. Of a group of
+    which it is not even known whether what it is about holds, nothing is taken to hold.
     """
     untried = {v.property for v in verdicts if v.status is Status.NOT_TRIED}
     broken = failed - untried
@@ -101,7 +102,8 @@ def _find_unknown(
 
     def is_unknown(prop: Property) -> bool:
         causes = _list_required(prop) & broken or peculiar
-        grave = (cause.group in worthless for cause in causes if cause.about is None)
+        lost = {*worthless, PropertyGroup.CONTRACT}
+        grave = (cause.group in lost for cause in causes if cause.about is None)
         return bool(causes) and not any(grave)
 
     return {prop for prop in untried if prop.group not in doubtful and is_unknown(prop)}

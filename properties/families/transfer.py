@@ -1,9 +1,10 @@
 """A function moves weights from one module into another, and moves nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 
 import torch
+from torch import Tensor
 
 from properties.cases.case_transforms import at_least
 from properties.contract import Capability
@@ -15,7 +16,59 @@ from properties.subject import CallOptions, TensorInfo
 from properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
+values = PropertyFamily(PropertyGroup.VALUES)
 C = Capability
+
+
+@values(
+    C.TRANSFER,
+    after=FORM,
+    limit=2,
+    on=at_least(tokens=3),
+    hint="read v1's weights before and after the call, and compare them with v2's",
+)
+def every_weight_arrives(context: LiveContext) -> None:
+    """Each weight of v1 has the numbers of the weight of v2 that does the same."""
+    assert context.contract.transfer is not None
+    source, target = context.contract.transfer
+    case, parameters = context.case, context.parameters
+    adapter = construct(context.harness.subject, context.contract, case)
+    wanted = dict(target.to_stored(parameters, case))
+    before = adapter.module.read(list(wanted))
+    adapter.set(parameters)
+    answer = adapter.forward(context.x, None, CallOptions()).outputs[0].double()
+    after = adapter.module.read(list(wanted))
+    wrong = [path for path, numbers in wanted.items() if not _are_same(after.get(path), numbers)]
+    error = (answer - context.expected.outputs[0]).abs()
+    if not wrong or bool((error <= context.tolerance.float32).all()):
+        return  # other weights that compute the same are as good
+    if all(_are_same(after.get(path), before[path]) for path in wanted):
+        got = "v1 is as it was before the call: no number has arrived"
+        raise Violation(ViolationKind.CONSTRUCTION, "v2's numbers in v1", got)
+    path = wrong[0]
+    counterparts = dict(zip(wanted, dict(source.to_stored(parameters, case)).items(), strict=True))
+    name, _ = counterparts[path]
+    got = _recognise(after.get(path), before[path], counterparts.values())
+    expected = f"the numbers of v2's `{name}` in v1's `{path}`"
+    raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+
+
+def _recognise(came: Tensor | None, before: Tensor, sources: Collection[tuple[str, Tensor]]) -> str:
+    """Return whose numbers a weight of the target has."""
+    if _are_same(came, before):
+        return "those that it had before the call"
+    for name, numbers in sources:
+        if _are_same(came, numbers.T):
+            return f"those of v2's `{name}`"
+        if _are_same(came, numbers):
+            return f"those of v2's `{name}`, not transposed"
+    return "other numbers"
+
+
+def _are_same(one: Tensor | None, other: Tensor) -> bool:
+    if one is None or one.shape != other.shape:
+        return False
+    return torch.allclose(one.double(), other.double())
 
 
 @family_property(
@@ -23,11 +76,13 @@ C = Capability
     after=FORM,
     limit=2,
     hint="only numbers move: v1 keeps its own parameters, v2 stays as it is",
+    essential=True,
 )
 def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
     """The target keeps trainable parameters of its own; the source is as it was."""
     adapter = construct(context.harness.subject, context.contract, context.case)
     before = adapter.holder.describe_tensors()
+    own = adapter.module.read(list(adapter.module.describe_tensors()))
     context.run_module(adapter=adapter)
     _assert_target_parameters(adapter, context)
     after = adapter.holder.describe_tensors()
@@ -38,7 +93,10 @@ def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
     numbers = adapter.holder.read(list(before))
     for path, tensor in context.contract.to_stored(context.parameters, context.case):
         if path not in numbers or not torch.equal(numbers[path].double(), tensor.double()):
-            raise Violation(ViolationKind.VALUE, f"v2's `{path}` as it was", "its numbers changed")
+            came = numbers.get(path)
+            turned = any(_are_same(came, each) or _are_same(came, each.T) for each in own.values())
+            got = "it has v1's numbers now" if turned else "its numbers changed"
+            raise Violation(ViolationKind.VALUE, f"v2's `{path}` as it was", got)
     answer = adapter.forward(context.x, None, CallOptions()).outputs[0].double()
     adapter.holder.write({path: torch.zeros_like(t) for path, t in numbers.items()})
     after_zeros = adapter.forward(context.x, None, CallOptions()).outputs[0].double()

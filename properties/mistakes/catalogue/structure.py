@@ -13,13 +13,14 @@ from properties.mistakes.catalogue.protocol import PROTOCOL
 from properties.mistakes.catalogue.registration import REGISTRATION
 from properties.mistakes.catalogue.state import SIDE_EFFECTS, STATE
 from properties.mistakes.catalogue.symptom import StructuralMistake
+from properties.mistakes.catalogue.transfers import TRANSFERS
 
 BESIDE_OTHERS: Sequence[StructuralMistake] = (
-    *SIDE_EFFECTS, *MASK_TYPES, *REGISTRATION, *STARTS,
+    *TRANSFERS, *SIDE_EFFECTS, *MASK_TYPES, *REGISTRATION, *STARTS,
 )  # fmt: skip
 """those whose symptoms say the same whatever is computed, right or wrong"""
 
 STRUCTURAL: Sequence[StructuralMistake] = (
-    *SIDE_EFFECTS, *FORMS, *GIVEN_MASKS, *RESULTS, *REGISTRATION, *STATE,
+    *TRANSFERS, *SIDE_EFFECTS, *FORMS, *GIVEN_MASKS, *RESULTS, *REGISTRATION, *STATE,
     *NUMBERS_AND_SIZES, *STARTS, *PROTOCOL, *CACHES,
 )  # fmt: skip

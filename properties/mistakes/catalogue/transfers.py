@@ -1,0 +1,64 @@
+"""What happens to the weights of two modules, where they are to move from one to the other."""
+
+from properties.families import ALL, contract, history, list_properties, transfer
+from properties.mistakes.catalogue.mistake import define_mistake
+from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+
+ARRIVES = (transfer.every_weight_arrives,)
+INDEPENDENT = (transfer.afterwards_the_two_modules_are_independent,)
+OF_NUMBERS = tuple(p for p in ALL if p not in list_properties(contract) and p not in INDEPENDENT)
+"""what a target fails whose weights are others than the source's"""
+
+TRANSFERS = (
+    StructuralMistake(
+        define_mistake(
+            "transferred_backwards",
+            "The numbers go from v1 to v2; they should go from v2 to v1.",
+            "",
+        ),
+        (Symptom("it has v1's numbers now$", INDEPENDENT),),
+        explains=OF_NUMBERS,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "nothing_transferred",
+            "Nothing arrives: v1 has the weights that it had before the call.",
+            "",
+        ),
+        (Symptom("no number has arrived$", ARRIVES),),
+        explains=OF_NUMBERS,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weight_not_transferred",
+            "A weight of v1 keeps the numbers that it had: nothing is copied into it.",
+            "",
+        ),
+        (Symptom("those that it had before the call$", ARRIVES),),
+        explains=OF_NUMBERS,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weight_of_another_layer",
+            "A weight of v1 gets the numbers of another layer than its own.",
+            "",
+        ),
+        (Symptom(r"those of v2's `[\w.]+`$", ARRIVES),),
+        explains=OF_NUMBERS,
+        said_by=(
+            "queries_and_keys_exchanged",
+            "keys_and_values_exchanged",
+            "queries_and_values_exchanged",
+        ),
+        causes=("queries_with_queries", "keys_with_keys", "keys_averaged", "queries_averaged"),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "memory_shared",
+            "v1 and v2 share memory: what is written into one of them changes the other.",
+            "",
+        ),
+        (Symptom("after v2's weights have been set to zero", INDEPENDENT),),
+        explains=(*list_properties(history), transfer.only_numbers_are_transferred),
+    ),
+)
