@@ -1,4 +1,6 @@
-"""Numbers and what they count, in sentences: `1 token`, `3 tokens`."""
+"""Numbers and what they count, and lists, in sentences: `1 token`, `a, b and c`."""
+
+from collections.abc import Sequence
 
 
 def count(number: int, noun: str) -> str:
@@ -10,3 +12,8 @@ def count_share(part: int, whole: int, noun: str) -> str:
     """Return how a sentence on a part begins: `2 of 3 elements are`, `the only element is`."""
     which = f"the only {noun}" if part == whole == 1 else f"{part} of {count(whole, noun)}"
     return f"{which} {'is' if part == 1 else 'are'}"
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """Return "a", "a and b", or "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))

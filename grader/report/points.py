@@ -66,9 +66,9 @@ def award_points(
     """
     value = distribute_points(exercise, points)
     held = {v.property for v in verdicts if v.status is Status.PASSED or v.property in found}
-    if exercise.prerequisite not in held:
-        return [0.0] * len(verdicts)
     failed = {v.property for v in verdicts} - held
+    if exercise.prerequisite in failed and not _is_known_to_compute(exercise, verdicts):
+        return [0.0] * len(verdicts)
     worthless = {each.group for each in failed if _spoils_group(each, failed)}
     unknown = _find_unknown(verdicts, failed, worthless)
     shares = {group: _share_of_known(verdicts, group) for group in {p.group for p in unknown}}
@@ -82,6 +82,17 @@ def award_points(
         return value[prop] if verdict.status is Status.PASSED else 0.0
 
     return [earn(verdict) for verdict in verdicts]
+
+
+def _is_known_to_compute(exercise: Exercise, verdicts: Sequence[Verdict]) -> bool:
+    """Return whether the prerequisite was not tried, and the right values show that it holds.
+
+    Two calls of what keeps something between them tell nothing; each of them may be right.
+    """
+    statuses = {v.property: v.status for v in verdicts}
+    about_values = [p for p in statuses if p.essential and p.group is PropertyGroup.VALUES]
+    right = all(statuses[prop] is Status.PASSED for prop in about_values)
+    return statuses.get(exercise.prerequisite) is Status.NOT_TRIED and right and bool(about_values)
 
 
 def _find_unknown(

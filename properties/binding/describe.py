@@ -1,11 +1,12 @@
 """Say in words which attention a contract describes, and what was assumed to find it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from properties.binding.signature import Signature
 from properties.binding.vocabulary import guess_quantity
 from properties.call_form import Polarity, TokenAxes
 from properties.contract import CONSTANT, Argument, Capability, Contract, Norm, Positions
+from properties.counting import join_words
 
 C = Capability
 QUANTITY_WORDS = {
@@ -57,7 +58,7 @@ def describe_attention(contract: Contract) -> str:
         "its weights returned" * contract.has(C.WEIGHTS),
     ]
     said = [part for part in parts if part]
-    return f"{kind} with {_join(said)}" if said else kind
+    return f"{kind} with {join_words(said)}" if said else kind
 
 
 def _describe_positions(contract: Contract) -> str:
@@ -66,11 +67,6 @@ def _describe_positions(contract: Contract) -> str:
         return said
     share = SHARE_WORDS.get(contract.rotary_share, f"{contract.rotary_share:g}")
     return f"{said} of {share} of each head"
-
-
-def _join(parts: Sequence[str]) -> str:
-    """Return "a", "a and b", or "a, b and c"."""
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:

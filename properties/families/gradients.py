@@ -35,7 +35,8 @@ GRADIENT_SIZES = (
     {"batch": 9, "tokens": 17, "d_in": 33, "heads": 6, "head_dim": 8, "sharpness": 2},
 )
 LOSS_FACTORS = (2.0**20, 2.0**-20)
-CUT_HINT = "is each weight used, and nothing cut: detach(), a clamp, a hook?"
+CUT_HINT = "what changes them on the way back: detach(), .data, a clamp, a hook, your own backward?"
+UNUSED_HINT = "is it used, and not detached on the way to the output?"
 
 
 def compute_exact_gradients(context: CaseContext) -> ExactGradients:
@@ -68,7 +69,7 @@ def assert_close_to_exact(
         if got is None and not bool(exact.values[name].any()):
             continue  # a single token has a weight of one, for any query and key
         if got is None:
-            raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
+            raise make_cut(where)
         tolerance = exact.compute_tolerance(name)
         context.assert_close(got.double(), exact.values[name], tolerance, f"gradient of {where}")
 
@@ -78,6 +79,11 @@ def describe_learner(context: CaseContext, name: str) -> str:
     if name != "x":
         return context.contract.describe_parameter(name)
     return "query, key and value, which are one tensor" if context.contract.has(C.ROLES) else "x"
+
+
+def make_cut(where: str) -> Violation:
+    """Return the violation where a weight gets no gradient at all."""
+    return Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where, hint=UNUSED_HINT)
 
 
 @family_property(C.TOKENS, after=CORRECT_VALUES, limit=6, hint=CUT_HINT)
@@ -261,7 +267,7 @@ def _assert_gradients_predict_change(
     cut = [name for name in directions if own.get(name) is None]
     if cut and bool((predicted - slope).abs() > tolerance.exact):
         where = describe_learner(context, cut[0])
-        raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
+        raise make_cut(where)
     comparison.check_close(predicted, slope, tolerance, "change predicted by the gradient")
 
 

@@ -149,7 +149,8 @@ def every_form_of_mask_is_understood(context: CaseContext) -> None:
     assert context.mask is not None
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     full = (context.mask != 0).expand(b, h, t, t).contiguous()
-    context.assert_answer_unchanged(context.run(mask=full))
+    which = "given the same mask as (b, h, t, t)"
+    context.assert_answer_unchanged(context.run(mask=full), which)
 
 
 @family_property(
@@ -183,12 +184,15 @@ def each_sequence_has_its_own_mask(context: CaseContext) -> None:
     """Sequences with other masks, one full, one causal, some padded, keep to their own."""
     for kinds in _list_kinds_of_masks(context.case.tokens):
         mask = torch.stack([kinds[i % len(kinds)] for i in range(context.case.batch)])[:, None]
-        context.assert_matches_oracle(context.run(mask=mask), context.compute_expected(mask=mask))
+        answer, expected = context.run(mask=mask), context.compute_expected(mask=mask)
+        which = "given a mask (b, 1, t, t), other rows for each sequence"
+        context.assert_matches_oracle(answer, expected, which)
     # The longest sequence first, as in batches that are sorted.
     padding = torch.ones(context.case.batch, 1, 1, context.case.tokens)
     padding[1:, ..., -2:] = 0
     got, expected = context.run(mask=padding), context.compute_expected(mask=padding)
-    context.assert_matches_oracle(got, expected)
+    which = "given a mask (b, 1, 1, t): the first sequence full, the others padded at the end"
+    context.assert_matches_oracle(got, expected, which)
 
 
 def _list_kinds_of_masks(t: int) -> Iterator[tuple[Tensor, ...]]:
@@ -232,7 +236,10 @@ def a_query_that_sees_nothing_spoils_no_other(context: CaseContext) -> None:
             got, expected.outputs, expected.tolerances, context.output_names, strict=True
         ):
             each = others if output.dim() == 3 else others[:, None].expand(b, h, t)
-            context.assert_close(output[each], exact[each], limit[each], name)
+            where = (
+                f"{name} given a mask (b, h, t, t) that hides all from query {row} of sequence 0"
+            )
+            context.assert_close(output[each], exact[each], limit[each], where)
 
 
 @family_property(
@@ -263,7 +270,7 @@ def a_mask_of_ones_is_no_mask(context: CaseContext) -> None:
     ones = torch.ones(context.mask.shape)
     with_ones, without = context.run(mask=ones), context.run(mask=None)
     expected = context.compute_expected(mask=None)
-    assert_outputs_unchanged(context, with_ones, without, expected)
+    assert_outputs_unchanged(context, with_ones, without, expected, "given a mask of ones")
 
 
 @family_property(
@@ -278,7 +285,8 @@ def the_mask_is_not_remembered(context: LiveContext) -> None:
     without = context.run_module(mask=None, adapter=fresh)
     context.run_module(adapter=fresh)
     again = context.run_module(mask=None, adapter=fresh)
-    assert_outputs_unchanged(context, again, without, context.compute_expected(mask=None))
+    expected = context.compute_expected(mask=None)
+    assert_outputs_unchanged(context, again, without, expected, "without a mask")
 
 
 @family_property(
@@ -291,5 +299,5 @@ def a_causal_mask_hides_the_future(context: CaseContext) -> None:
     changed[:, -1] = 3 - 2 * changed[:, -1]
     before, after = context.run(mask=triangle)[0], context.run(changed, mask=triangle)[0]
     tolerance = context.compute_expected(mask=triangle).tolerances[0][:, :-1]
-    what = "output after a change of the last token"
+    what = "output given the lower triangle as mask, after a change of the last token"
     context.assert_unchanged(after[:, :-1], before[:, :-1], tolerance, what)

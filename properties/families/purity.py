@@ -59,8 +59,8 @@ def evaluation_is_repeatable(context: CaseContext) -> None:
 def evaluation_leaves_the_random_numbers_alone(context: LiveContext) -> None:
     """In evaluation mode it draws no random numbers and sets no seed."""
     if context.call_module().random_state_moved:
-        expected = "torch's random numbers go on as if nothing had happened"
-        raise Violation(ViolationKind.VALUE, expected, "they moved")
+        expected = "the state of torch's random numbers as it was before the call"
+        raise Violation(ViolationKind.VALUE, expected, "it has changed")
 
 
 @family_property(
@@ -104,6 +104,9 @@ def _assert_inputs_unchanged(
     inputs = adapter.build_inputs(x, mask)
     returned = context.call_module(x, mask=mask, options=options, adapter=adapter)
     names = context.contract.call if context.contract.is_handed_parameters else ("x", "mask")
+    if mask is not None and mask is not context.mask:
+        dtype = str(mask.dtype).removeprefix("torch.")
+        names = (*names[:-1], f"{names[-1]}, {tuple(mask.shape)} of {dtype}")
     for before, now, name in zip(inputs, returned.inputs_after, names, strict=False):
         now = now if context.adapter.has_batch_axis or before.dim() == now.dim() else now[0]
         _assert_identical(now.double(), before.double(), name, "it was written over")
@@ -298,6 +301,14 @@ def _assert_copy_agrees(context: LiveContext, way: str) -> None:
     context.assert_unchanged(second, trained, tolerance, "output of a copy made after training")
 
 
+def _describe_change(got: Tensor, before: Tensor) -> str:
+    """Return how far numbers are from what they were, or which of them are no numbers any more."""
+    lost = ~got.isfinite() & before.isfinite()
+    if bool(lost.any()):
+        return f"of which {int(lost.sum())} became {float(got[lost][0]):g}"
+    return f"by up to {float(torch.nan_to_num(got - before).abs().max()):.3g}"
+
+
 def _assert_identical(got: Tensor, before: Tensor, what: str, problem: str) -> None:
     """Raise Violation unless all numbers are the same, NaN included, without any tolerance."""
     if got.shape != before.shape:
@@ -306,7 +317,6 @@ def _assert_identical(got: Tensor, before: Tensor, what: str, problem: str) -> N
     same = (got == before) | (got.isnan() & before.isnan())
     if not bool(same.all()):
         off = int((~same).sum())
-        difference = float(torch.nan_to_num(got - before).abs().max())
         elements = count(same.numel(), "element")
-        got_text = f"{problem}: {off} of {elements}, by up to {difference:.3g}"
+        got_text = f"{problem}: {off} of {elements}, {_describe_change(got, before)}"
         raise Violation(ViolationKind.VALUE, "exactly the same numbers", got_text, what)

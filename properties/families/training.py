@@ -17,7 +17,12 @@ from properties.cases.case_tensors import draw_normal, make_parameters, narrow_m
 from properties.cases.case_transforms import compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.families.gradients import CUT_HINT, the_gradients_of_the_weights_are_right
+from properties.families.dropout import dropout_acts_on_the_attention_weights
+from properties.families.gradients import (
+    CUT_HINT,
+    make_cut,
+    the_gradients_of_the_weights_are_right,
+)
 from properties.families.history import (
     new_weights_are_used_at_once,
     training_drops_again_after_an_evaluation,
@@ -134,7 +139,7 @@ def _assert_weight_gradients(
         exact, tolerance = total.get(name, (zero, Tolerance(zero, zero)))
         where = f"{context.contract.describe_parameter(name)} {when}"
         if got is None and bool(exact.any()):
-            raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
+            raise make_cut(where)
         if got is not None:
             context.assert_close(got.double(), exact, tolerance, f"gradient of {where}")
 
@@ -144,7 +149,11 @@ def _assert_weight_gradients(
     *TRAINED,
     C.DROPOUT,
     on=keep_for_training,
-    after=(it_equals_the_equation, training_drops_again_after_an_evaluation),
+    after=(
+        it_equals_the_equation,
+        training_drops_again_after_an_evaluation,
+        dropout_acts_on_the_attention_weights,  # else what was kept cannot be told
+    ),
     sizes=SIZES,
     dtypes=("float64",),
     hint=TRAINING_HINT,
@@ -163,6 +172,7 @@ def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
         the_weights_are_registered_and_trainable,
         the_gradients_of_the_weights_are_right,
         training_drops_again_after_an_evaluation,
+        dropout_acts_on_the_attention_weights,
     ),
     sizes=SIZES,
     dtypes=("float64",),
@@ -293,7 +303,7 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
     for name in (name for name in ("W_q", "W_k", "b_q") if name in present):
         got, where = result.gradients.get(name), context.contract.describe_parameter(name)
         if got is None:
-            raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
+            raise make_cut(where)
         limit = exact.compute_tolerance(name)
         context.assert_close(got.double(), exact.values[name], limit, f"gradient of {where}")
 

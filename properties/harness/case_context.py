@@ -280,17 +280,23 @@ class CaseContext(AnswerSource):
         slack = Tolerance(2 * tolerance.exact + own, 2 * tolerance.float32 + own)
         self.assert_close(got, before, slack, what)
 
-    def assert_answer_unchanged(self, answer: tuple[Tensor, ...]) -> None:
+    def assert_answer_unchanged(self, answer: tuple[Tensor, ...], which: str = "") -> None:
         """Raise Violation unless every output is the implementation's own answer to the case.
 
         Properties that say that something does not matter are about this, not about being right.
+        `which` says of which call the answer is.
         """
         rows = zip(answer, self.answer, self.expected.tolerances, self.output_names, strict=True)
         for got, before, tolerance, name in rows:
-            self.assert_unchanged(got, before, tolerance, name)
+            self.assert_unchanged(got, before, tolerance, f"{name} {which}".rstrip())
 
-    def assert_matches_oracle(self, answer: tuple[Tensor, ...], expected: Expected) -> None:
-        """Raise Violation unless every output is what the oracle says."""
+    def assert_matches_oracle(
+        self, answer: tuple[Tensor, ...], expected: Expected, which: str = ""
+    ) -> None:
+        """Raise Violation unless every output is what the oracle says.
+
+        `which` says of which call the answer is, where it is not the case's own.
+        """
         rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
         for got, wanted, tolerance, name in rows:
-            self.assert_close(got, wanted, tolerance, name)
+            self.assert_close(got, wanted, tolerance, f"{name} {which}".rstrip())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from grader.report.records import PropertyRecord, SubmissionRecord
 from grader.report.render.sanitise import sanitise
-from properties.counting import count
+from properties.counting import count, join_words
 from properties.violation import Status
 
 BECAUSE = "because this did not hold: "
@@ -29,10 +29,10 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
         return (f"{checks}{_count_generated(record)}.",)
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
         verbs = "pass, but give" if passed > 1 else "passes, but gives"
-        no_points = (
-            f"{count(passed, 'check')} {verbs} no points yet: computing nothing can do that, too."
-        )
-        return (no_points,)
+        why = "computing nothing can do that, too"
+        if any(p.status == Status.PASSED and p.group == "values" for p in properties):
+            why = "what all points rest on fails, or was not tried"
+        return (f"{count(passed, 'check')} {verbs} no points yet: {why}.",)
     return _describe_worthless(properties)
 
 
@@ -41,11 +41,11 @@ def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]
     held = [p for p in properties if p.status == Status.PASSED and p.max_points and not p.points]
     if not held:
         return ()
-    groups = ", ".join(dict.fromkeys(p.group for p in held))
+    groups = tuple(dict.fromkeys(sanitise(p.group) for p in held))
     verb = "give" if len(held) > 1 else "gives"
     return (
         f"{count(len(held), 'passing check')} {verb} no points: what matters most in "
-        f"{sanitise(groups)} fails.",
+        f"{join_words(groups)} fails.",
     )
 
 

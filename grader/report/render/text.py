@@ -167,7 +167,7 @@ def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterato
     groups = list(_render_points(view.groups))
     above = list(_render_above(view, groups, examples=folding.examples))
     notes = view.notes if not view.failures else _fold_notes(view, folding.notes, more)
-    summary = view.short_summary if folding.summary or not view.failures else ()
+    summary = view.short_summary if folding.summary or not view.failures else view.why_nothing
     below = list(_render_below(view, summary, notes))
     room = MAX_LINES - _count_rows(above) - _count_rows(below)
     needed = _count_rows(_render_others(view, 0, more))
@@ -207,8 +207,11 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
     yield from heading
     yield from chain.from_iterable(blocks[:shown])
     if rest := view.others[shown:]:
-        yield _describe_fold(count_failures(rest), more, " more")
-        yield from _list_claims(rest, room - rows[shown - 1] - 1)
+        claims = list(_list_claims(rest, room - rows[shown - 1] - 1))
+        fold = _describe_fold(count_failures(rest), more, " more")
+        among = ":" if len(claims) == len(rest) else ". Among them:"
+        yield StyledLine(f"{fold.text}{among}") if claims else fold
+        yield from claims
 
 
 def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledLine]:

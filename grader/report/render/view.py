@@ -135,6 +135,8 @@ class SubmissionView:
     summary: tuple[str, ...]
     short_summary: tuple[str, ...]
     """the same with one sentence at most on what was not tried"""
+    why_nothing: tuple[str, ...]
+    """why what passes gives no points at all, if that is so"""
     error: MessageView | None
     notes: tuple[MessageView, ...]
     diagnosis: DiagnosisView | None = None
@@ -217,6 +219,7 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         groups=_view_groups(record.properties),
         summary=(*whole, *describe_untried(record.properties), *others),
         short_summary=(*whole, *count_untried(record.properties), *others),
+        why_nothing=() if record.score else whole,
         error=_view_message(record.error) if record.error else None,
         notes=_view_notes(record.notes),
         diagnosis=_view_diagnosis(record.diagnosis),
@@ -264,7 +267,8 @@ def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None
     found, it = "One mistake was found", "it explains"
     if count > 1:
         found, it = f"{'Two' if count == 2 else count} mistakes were found", "they explain"
-    share = f"all {tried}" if matched == tried != 1 else f"{matched} of {tried}"
+    whole = "both" if tried == 2 else f"all {tried}"
+    share = whole if matched == tried != 1 else f"{matched} of {tried}"
     inputs = "input" if tried == 1 else "inputs"
     sentences = tuple(sanitise(m.sentence) + format_location(m.cell, m.line) for m in mistakes)
     # A mistake that is known by the checks that fail was compared with no answers.

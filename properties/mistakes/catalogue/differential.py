@@ -111,7 +111,7 @@ DIFFERENTIAL: Sequence[Mistake] = (
     define_mistake(
         "second_map_not_masked",
         "In the second softmax the future is not hidden.",
-        "last softmax",
+        "",
     ).simulated_by(hide=differential.second_map_seeing_all),
     define_mistake(
         "one_half_for_both_maps",

@@ -92,7 +92,7 @@ LATENTS: Sequence[Mistake] = (
     define_mistake(
         "turned_by_the_number_of_the_head",
         "The number of the head takes the place of the position: an axis is taken for another one.",
-        "range | last sine | last transpose",
+        "",
         needs=Capability.HEADS,
     ).simulated_by(
         {"place": turned_by_heads(True, False)},

@@ -49,7 +49,7 @@ LAYERS: Sequence[Mistake] = (
     define_mistake(
         "values_not_projected",
         "The tokens themselves are averaged instead of their values.",
-        "last mix | projection",
+        r"last mix:\b(x|inputs?|tokens|hidden|embeddings?)\b",
     ).simulated_by({"project": layers.raw_values}, {"project": layers.raw_values_where_they_fit}),
     define_mistake(
         "scores_without_projections",

@@ -18,7 +18,7 @@ RENORMALISED = (
 MASK: Sequence[Mistake] = (
     define_mistake(
         "no_mask",
-        "Nothing is hidden: the mask has no effect on the scores.",
+        "Nothing is hidden: every token sees all the others.",
         "fill:inf|\\d{4} | fill | kernel | triangle | scores",
     ).simulated_by(permit=scores.no_mask),
     define_mistake(
@@ -28,8 +28,8 @@ MASK: Sequence[Mistake] = (
     ).simulated_by(permit=scores.diagonal_shifted(1)),
     define_mistake(
         "own_token_hidden",
-        "The mask hides every token from itself, and all tokens from the first: it begins one "
-        "diagonal too early.",
+        "The mask hides every token from itself, and everything from the first one, which then "
+        "gets NaN or sees all of them: it begins one diagonal too early.",
         "triangle:tril diagonal=-1$|triu diagonal=0?$ | triangle | fill",
     ).simulated_by(
         {"permit": scores.diagonal_shifted(-1)},

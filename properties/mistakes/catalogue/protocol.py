@@ -173,8 +173,8 @@ PROTOCOL = (
     StructuralMistake(
         define_mistake(
             "dropout_missing_on_the_way_back",
-            "In training the gradients are not those of what dropout kept: dropout is left out, or "
-            "is another one, on the way back.",
+            "In training the gradients are not those of what dropout kept: dropout is left out or "
+            "drawn anew on the way back, or something is changed unseen by autograd.",
             "",
         ),
         (Symptom("^value:", (training.the_gradients_in_training_are_right,)),),

@@ -45,8 +45,8 @@ REGISTRATION = (
     StructuralMistake(
         define_mistake(
             "weight_not_registered",
-            "A weight is not a parameter of the module: no optimizer finds it. A plain tensor, a "
-            "buffer, and what a plain list or dict holds are none.",
+            "A weight is not a parameter of the module: no optimizer finds it. Plain tensors, "
+            "buffers, and what a plain list or dict holds are not parameters.",
             "",
         ),
         (Symptom("it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)),),

@@ -32,10 +32,10 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "mask_changed_in_place",
-            "The mask is changed in place: the caller's mask is another one afterwards.",
+            "The mask is changed in place: the caller's mask has other numbers afterwards.",
             "only in_place",
         ),
-        (Symptom(r"at mask -> it was written over", (purity.the_input_is_left_unchanged,)),),
+        (Symptom(r"at mask.* -> it was written over", (purity.the_input_is_left_unchanged,)),),
         wrappers=(calls.invert_mask_first, calls.open_mask_last),
     ),
     StructuralMistake(
@@ -54,7 +54,7 @@ SIDE_EFFECTS = (
             "In evaluation, too, it sets a seed or draws random numbers.",
             "only seed",
         ),
-        (Symptom("they moved", (purity.evaluation_leaves_the_random_numbers_alone,)),),
+        (Symptom("it has changed", (purity.evaluation_leaves_the_random_numbers_alone,)),),
         wrappers=(calls.set_seed, calls.draw_number),
     ),
     StructuralMistake(

@@ -55,7 +55,7 @@ TRANSFERS = (
     StructuralMistake(
         define_mistake(
             "memory_shared",
-            "v1 and v2 share memory: what is written into one of them changes the other.",
+            "Memory is shared by v1 and v2: what is written into one of them changes the other.",
             "",
         ),
         (Symptom("after v2's weights have been set to zero", INDEPENDENT),),

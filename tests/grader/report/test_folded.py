@@ -140,7 +140,7 @@ def test_what_is_not_explained_goes_before_the_example() -> None:
     shown = render(replace(explain(*claims), notes=notes))
     assert "  9 checks fail for this reason; --all shows them\n" in shown
     assert EQUATION in shown and shown.count("expected") == 1
-    assert "  1 more check fails; --all shows it\n" in shown
+    assert "  1 more check fails; --all shows it:\n" in shown
     assert len(shown.splitlines()) <= text.MAX_LINES
 
 
@@ -148,7 +148,7 @@ def test_claims_of_what_is_folded_are_listed_where_there_is_room() -> None:
     notes = (NoteRecord("prints", "a note\n" * lines) for lines in range(1, 5))
     shown = [render(make_submission(*fail_many(9), notes=(note,))) for note in notes]
     assert all(len(each.splitlines()) <= text.MAX_LINES for each in shown)
-    assert any("--all shows them\n    Claim 2 of values.\n" in each for each in shown)
+    assert any("--all shows them. Among them:\n    Claim 2 of values.\n" in each for each in shown)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 40])

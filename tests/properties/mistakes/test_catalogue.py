@@ -55,6 +55,8 @@ ASKED_APART = {
 }
 """mistakes that are the same, and never tried on the same submission"""
 WITHOUT_LINE = {
+    "second_map_not_masked",
+    "turned_by_the_number_of_the_head",
     "one_head_repeated",
     "batch_and_heads_confused",
     "bias_missing",

@@ -23,8 +23,8 @@ def explain_unpacking(scene: Scene, match: re.Match[str]) -> Finding | None:
         return conclude("shape_unpacked", f"{written} is ", tuple(value), f", for {names}")
     if (known := find_operand(scene, around.value)) is not None:
         return conclude("tensor_unpacked", *show(scene, known), f", for {names}")
-    length = f", of {len(value)}" if type(value) in (list, tuple) else ""
-    return conclude("unpacked", f"{written}{length}, into {names}")
+    parts = f" has {count(len(value), 'parts')}" if type(value) in (list, tuple) else ""
+    return conclude("unpacked", f"{written}{parts}, for {names}")
 
 
 def explain_axis(scene: Scene, match: re.Match[str]) -> Finding | None:
