@@ -10,6 +10,7 @@ from properties.families import (
     list_properties,
     purity,
     training,
+    transfer,
     weights,
 )
 from properties.mistakes.catalogue.expected_failures import COPIES, HALVES, HISTORY
@@ -17,6 +18,7 @@ from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from properties.mistakes.steps import calls
 
+TRANSFERRED = (transfer.afterwards_the_two_modules_are_independent,)
 UNSET = (
     calls.add_kept_bias,
     calls.add_kept_bias_to_queries,
@@ -34,6 +36,7 @@ REGISTRATION = (
                 "requires_grad=False: it",
                 (contract.the_weights_are_registered_and_trainable,),
             ),
+            Symptom("a trainable parameter at  -> requires_grad=False$", TRANSFERRED),
         ),
         explains=(
             gradients.the_gradients_of_the_weights_are_right,
@@ -49,7 +52,10 @@ REGISTRATION = (
             "buffers, and what a plain list or dict holds are not parameters.",
             "",
         ),
-        (Symptom("it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)),),
+        (
+            Symptom("it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)),
+            Symptom("a trainable parameter at  -> it is not$", TRANSFERRED),
+        ),
         explains=(
             *COPIES,
             *HISTORY,
