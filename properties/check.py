@@ -1,5 +1,6 @@
 """Check a property on its cases, and find the smallest case on which it fails."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -8,6 +9,7 @@ from properties import support
 from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.cases.small_cases import enumerate_smaller, list_starting_cases
+from properties.contract import Capability, Contract
 from properties.harness.harness import Harness, LiveContext
 from properties.peculiarity import Peculiarity
 from properties.property import Property, Verdict
@@ -21,6 +23,7 @@ OTHER_NUMBERS = 6
 """so many times other random numbers are tried on the smallest case, until one is visible"""
 SEARCH_BUDGET = 100
 """so many cases are tried in all searches on one submission; one example in a hundred needs more"""
+ADDED_AXES = re.compile(r"^([^\[]+)\[(?:0, ){1,2}(\d+, \d+)\]")
 Error = TypeVar("Error", bound=Exception)
 
 
@@ -45,6 +48,7 @@ def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
         search, case, violation
     )
     on = harness.contract.describe(smallest)
+    found = replace(found, where=drop_added_axes(found.where, harness.contract))
     detailed = found.with_details(prop.claim, on, prop.hint)
     return replace(verdict, case=smallest, violation=detailed, case_description=on)
 
@@ -73,8 +77,19 @@ def _record_failure(
         failure = _strip_traceback(support.classify_failure(error, case))
         return Verdict(prop, failure.status, tried, case, failure=failure, case_description=on)
     violation = _strip_traceback(error).with_details(prop.claim, on, prop.hint)
+    violation.where = drop_added_axes(violation.where, harness.contract)
     failed = Verdict(prop, Status.FAILED, tried, case, violation, case_description=on)
     return replace(failed, without=frozenset(harness.unsupported))
+
+
+def drop_added_axes(where: str, contract: Contract) -> str:
+    """Return an index in a result without the axes that the answer's own result has not.
+
+    Answers without a batch are compared as a batch of one, and their weights as those of one head.
+    """
+    if contract.has(Capability.BATCH):
+        return where
+    return ADDED_AXES.sub(r"\1[\2]", where)
 
 
 def _reuse_counterexample(

@@ -8,7 +8,8 @@ from grader.reading.code_patterns import CodePattern
 from grader.report.records import DiagnosisRecord, ExampleRecord
 from grader.sandbox.grader_side.replies import parse_position
 from grader.sandbox.grader_side.session import Session
-from properties.contract import Contract
+from properties.contract import Contract, Entry
+from properties.families.contract import FORM
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue import CodeMatcher, Mistake
 from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines, diagnose
@@ -26,12 +27,18 @@ def diagnose_failures(
     statuses = {verdict.status for verdict in verdicts}
     if statuses <= {Status.PASSED} or statuses.intersection(UNDIAGNOSABLE):
         return ()
+    if harness.contract.entry is Entry.BUILDER and _has_other_form(verdicts):
+        return ()  # what the given class was built with is wrong, and not what it computes
     try:
         if session.revive():
             harness.forget()
         return diagnose(harness, device)
     except SubmissionFailed:
         return ()
+
+
+def _has_other_form(verdicts: Sequence[Verdict]) -> bool:
+    return any(v.property in FORM and v.status is Status.FAILED for v in verdicts)
 
 
 def record_diagnoses(

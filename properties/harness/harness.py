@@ -12,6 +12,7 @@ from torch import Tensor
 from properties import comparison
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
+from properties.counting import count
 from properties.harness import aliases
 from properties.harness.case_context import CaseContext, Mask, NamedGradients, Outputs, Query
 from properties.harness.module_adapter import ModuleAdapter, construct
@@ -123,9 +124,11 @@ class LiveContext(CaseContext):
     def check_form(self, result: CallResult, x: Tensor) -> None:
         """Raise Violation unless as many tensors came back as are asked for, of their shapes."""
         shapes = self.compute_output_shapes(x)
-        asked = f"{self.contract.returns} ({len(shapes)} tensor{'s' * (len(shapes) > 1)}) returned"
+        asked = f"{self.contract.returns} ({count(len(shapes), 'tensor')})"
+        cache = self.contract.call_form.cache
+        kept = f", then the {cache.argument}," if cache and cache.reset is None else ""
         if len(result.outputs) != len(shapes):
-            raise Violation(ViolationKind.TYPE, asked, result.form)
+            raise Violation(ViolationKind.TYPE, f"{asked}{kept} returned", result.form)
         for output, shape, name in zip(result.outputs, shapes, self.output_names, strict=True):
             comparison.assert_shape(output, shape, name)
 

@@ -322,7 +322,7 @@ def _wrap(items: Sequence[str], style: str) -> Iterator[StyledLine]:
 
 
 def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
-    yield StyledLine(f"  {failure.claim}", "bold")
+    yield StyledLine(f"  {failure.heading}", "bold")
     for line in _indent(4, failure.details or failure.status):
         yield replace(line, style=STYLES.get(line.text[4:12], ""))
     if failure.case:

@@ -56,6 +56,12 @@ class FailureView:
     follows: bool = False
     """whether it follows from the diagnosed mistakes"""
 
+    @property
+    def heading(self) -> str:
+        """The claim, which is not broken by a crash: that is what it was checked by."""
+        crashed = self.status == format_status(Status.CRASHED)
+        return f"It crashes where this is checked: {self.claim}" if crashed else self.claim
+
 
 @dataclass(frozen=True, slots=True)
 class RepeatedFailures:

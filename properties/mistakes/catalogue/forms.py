@@ -231,6 +231,7 @@ STARTS = (
             Symptom("-> (the same|all are)", (initialisation.the_projections_start_different,)),
             Symptom("-> the same", (initialisation.the_heads_start_different,)),
         ),
+        said_by=("one_head_repeated",),
     ),
     StructuralMistake(
         define_mistake(

@@ -53,7 +53,9 @@ REGISTRATION = (
             "",
         ),
         (
-            Symptom("it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)),
+            Symptom(
+                "it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)
+            ),
             Symptom("a trainable parameter at  -> it is not$", TRANSFERRED),
         ),
         explains=(
@@ -114,7 +116,16 @@ REGISTRATION = (
             "A weight has another shape than the exercise asks for.",
             "",
         ),
-        (Symptom("^shape:", (contract.the_weights_are_where_the_exercise_says,)),),
+        (Symptom("^shape: .* at (?!output)", (contract.the_weights_are_where_the_exercise_says,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "built_for_another_width",
+            "The output has another width than the exercise asks for: the module is built with "
+            "other arguments.",
+            "",
+        ),
+        (Symptom("^shape: .* at output ", (contract.the_weights_are_where_the_exercise_says,)),),
     ),
     StructuralMistake(
         define_mistake(
