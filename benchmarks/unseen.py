@@ -1,11 +1,14 @@
 """What answers cost that nobody has seen: `python -m benchmarks.unseen [COUNT] [SEED] [PYTHON]`.
 
+`python -m benchmarks.unseen class SIZE [SEED] [PYTHON]` grades a class of that size.
+
 A right answer to `multi_head_attention`, in one of the styles of the bank, gets two changes, each
 drawn from all that `exercises/mutants.py` knows. Those that crash on a first call are drawn again:
 students see that themselves. Few of these answers are right, and no two seeds have many in common:
 development looks at none of them, so nothing can be tuned to them. They are graded in one job, and
-so are as many right answers. Then a class is graded as classes are: half of it right, and answers
-repeated by Zipf's law, the second most frequent half as often as the first.
+so are right answers, no two the same. A class is graded as classes are, in as many jobs as there
+are processors: half of it right, and answers repeated by Zipf's law, the second most frequent half
+as often as the first. Of a class the last column is the wall time of all.
 
 PYTHON is the interpreter of an environment in which another version is installed: it grades the
 same files after this one, and the second row has what it took in times of what this one took.
@@ -35,6 +38,9 @@ COUNT, SEED = 60, 1
 HEADER = """\
 | answers | mean s | median | 95 % | most | CPU s each |
 |---|---|---|---|---|---|"""
+CLASS_HEADER = """\
+| answers | mean s | median | 95 % | most | CPU s each | wall s |
+|---|---|---|---|---|---|---|"""
 
 
 @dataclass(frozen=True)
@@ -43,32 +49,39 @@ class GradingTime:
 
     seconds: Sequence[float]
     usage: Usage
+    as_class: bool
 
     @property
     def figures(self) -> tuple[float, ...]:
-        """Mean, median, the 95th percentile and the most, and the processor time of each answer."""
+        """Mean, median, 95th percentile and most, the processor time of each, wall time of all."""
         ordered = sorted(self.seconds)
         late = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
         middle = statistics.median(ordered)
         each = self.usage.cpu / len(ordered)
-        return statistics.mean(ordered), middle, late, ordered[-1], each
+        whole = (self.usage.wall,) if self.as_class else ()
+        return statistics.mean(ordered), middle, late, ordered[-1], each, *whole
 
 
 def main() -> None:
     """Measure and print."""
-    count, seed = [*map(int, sys.argv[1:3]), *(COUNT, SEED)[len(sys.argv[1:3]) :]]
-    pythons = [sys.executable, *sys.argv[3:4]]
+    is_class, words = sys.argv[1:2] == ["class"], sys.argv[1:]
+    words = words[is_class:]
+    count, seed = [*map(int, words[:2]), *(COUNT, SEED)[len(words[:2]) :]]
+    pythons = [sys.executable, *words[2:3]]
     draw = random.Random(seed)
-    wrong = draw_unseen(count, draw)
-    right = [draw.choice(list_right_sources()) for _ in range(count)]
-    kinds = {
-        "unseen": wrong,
-        "right": right,
-        "a class": [*draw_by_zipf(wrong, count // 2, draw), *draw_by_zipf(right, count // 2, draw)],
-    }
-    print(f"{count} answers, seed {seed}\n\n{HEADER}")
+    known = list_right_sources()
+    right = draw.sample(known, min(len(known), count))
+    wrong = draw_unseen(min(COUNT, count), draw)
+    if is_class:
+        drawn = [draw_by_zipf(each, count // 2, draw) for each in (wrong, right)]
+        kinds = {f"a class of {count}": [*drawn[0], *drawn[1]]}
+        different = len(set(kinds[f"a class of {count}"]))
+        print(f"{different} different answers of {count}, seed {seed}\n\n{CLASS_HEADER}")
+    else:
+        kinds = {"unseen": wrong, "right": right}
+        print(f"{len(wrong)} and {len(right)} answers, seed {seed}\n\n{HEADER}")
     for name, sources in kinds.items():
-        taken = [grade(sources, python) for python in pythons]
+        taken = [grade(sources, python, as_class=is_class) for python in pythons]
         for row in format_rows(name, taken):
             print(row, flush=True)
 
@@ -107,17 +120,18 @@ def draw_by_zipf(sources: Sequence[str], count: int, draw: random.Random) -> lis
     return draw.choices(sources, weights, k=count)
 
 
-def grade(sources: Sequence[str], python: str) -> GradingTime:
-    """Grade them with an installation, in one job, after a first run that nobody measures."""
+def grade(sources: Sequence[str], python: str, *, as_class: bool) -> GradingTime:
+    """Grade them with an installation, after a first run that nobody measures."""
     with tempfile.TemporaryDirectory() as scratch:
         home, one, all_ = (Path(scratch, name) for name in ("home", "one", "all"))
         home.mkdir()
         write(sources[:1], one)
         write(sources, all_)
-        run(one, home, python)
-        usage = run(all_, home, python)
+        jobs = () if as_class else ("--jobs", "1")
+        run(one, home, python, jobs)
+        usage = run(all_, home, python, jobs)
     records = json.loads(usage.stdout)["submissions"]
-    return GradingTime([each["seconds"] for each in records], usage)
+    return GradingTime([each["seconds"] for each in records], usage, as_class)
 
 
 def write(sources: Sequence[str], folder: Path) -> None:
@@ -127,10 +141,10 @@ def write(sources: Sequence[str], folder: Path) -> None:
         Path(folder, f"student{number:04}.py").write_text(f"# student {number}\n{source}\n")
 
 
-def run(folder: Path, home: Path, python: str) -> Usage:
+def run(folder: Path, home: Path, python: str, jobs: Sequence[str]) -> Usage:
     """Grade a folder on the public cases."""
     words = (python, "-m", "grader", "grade", str(folder), "--exercise", EXERCISE.slug)
-    options = ("--format", "json", "--jobs", "1", "--seed", "0")
+    options = ("--format", "json", *jobs, "--seed", "0")
     where = ROOT if python == sys.executable else home
     return spending.run(Command((*words, *options), where), home, ok_statuses=(0, 1))
 

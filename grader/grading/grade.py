@@ -43,6 +43,7 @@ from grader.grading.recording import (
     select_certain_notes,
     summarise_status,
 )
+from grader.grading.same_code import JudgedCode, make_key
 from grader.grading.search import (
     SearchCallback,
     SearchResult,
@@ -89,14 +90,15 @@ def grade_file(
     submission: Submission,
     settings: Settings,
     on_search: SearchCallback = ignore_search,
+    judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
     """Return the records of one file, or one that names an internal error.
 
-    So the rest of a class is still graded. Raises SandboxError, and BadContract: no file of the
-    class could be graded.
+    So the rest of a class is still graded; what is `judged` already is not judged again. Raises
+    SandboxError, and BadContract: no file of the class could be graded.
     """
     try:
-        return grade_file_or_raise(server, submission, settings, on_search)
+        return grade_file_or_raise(server, submission, settings, on_search, judged)
     except (SandboxError, BadContract):
         raise
     except Exception as error:
@@ -109,6 +111,7 @@ def grade_file_or_raise(
     submission: Submission,
     settings: Settings,
     on_search: SearchCallback = ignore_search,
+    judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
     """Return the records of one file: one for every definition in it that answers an exercise.
 
@@ -122,7 +125,13 @@ def grade_file_or_raise(
     siblings = gather_siblings(submission, data, limits.source)
     with contextlib.closing(Session(server, data, submission.kind, limits, siblings)) as session:
         inferred = infer_targets(session, submission, settings)
+        key = make_key(inferred.code, siblings, inferred)
+        known = judged.recall(key, submission, session) if judged is not None else []
+        if known:
+            return known
         records = grade_inferred(session, submission, settings, inferred, on_search=on_search)
+        if judged is not None:
+            judged.keep(key, records)
     gc.collect()  # a harness and its contexts refer to each other, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next file
     return records
@@ -137,6 +146,7 @@ def infer_targets(session: Session, submission: Submission, settings: Settings) 
         return Inferred(problem=error)
     found = infer.parse_outline(outline)
     inferred = infer.infer_all(found, settings.exercise, submission.name)
+    inferred = replace(inferred, code=str(outline.get("code", "")))
     if inferred.problem is None:
         return inferred
     return replace(inferred, problem=explain_not_found(inferred.problem, outline))

@@ -86,6 +86,8 @@ class Inferred:
     """why there are no targets"""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     """of all classes and functions that could be attention"""
+    code: str = ""
+    """a digest of the code of the file; none if it cannot be read"""
 
 
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:

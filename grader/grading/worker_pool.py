@@ -32,6 +32,7 @@ import torch
 
 from grader.grading import devices
 from grader.grading.grade import grade_file
+from grader.grading.same_code import JudgedCode
 from grader.grading.search import SearchCallback, ignore_search
 from grader.grading.settings import Settings
 from grader.reading.submission import Submission
@@ -137,8 +138,9 @@ def grade_all(
     jobs = settings.jobs or choose_worker_count(len(found))
     if jobs == 1:
         gc.freeze()
+        judged = JudgedCode()
         for submission in found:
-            yield submission, grade_file(sandbox, submission, settings, on_search)
+            yield submission, grade_file(sandbox, submission, settings, on_search, judged)
         return
     trusted = isinstance(sandbox, UnconfinedSandbox) or sandbox.trusted
     zygote = None if isinstance(sandbox, UnconfinedSandbox) else sandbox.zygote
@@ -349,10 +351,11 @@ def _serve(connection: Connection, sandbox: Sandbox, settings: Settings) -> None
 
     Raises EOFError, ConnectionError when the connection is closed.
     """
+    judged = JudgedCode()
     while True:
         submission = connection.recv()
         try:
-            records = grade_file(sandbox, submission, settings)
+            records = grade_file(sandbox, submission, settings, judged=judged)
         except Exception as error:
             connection.send(error)
             return

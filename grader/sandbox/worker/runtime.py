@@ -18,6 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from grader.reading.cells import SubmissionSource, read_source
+from grader.reading.code_digest import digest_code
 from grader.reading.code_patterns import find_code_patterns
 from grader.reading.excerpts import extract_excerpts
 from grader.reading.fingerprints import fingerprint_definitions
@@ -192,7 +193,8 @@ class WorkerRuntime(ObjectHost):
         ]
         defined = [asdict(definition) for definition in list_definitions(self.source)]
         variables = [asdict(each) for each in list_variables(build_symbol_table(self.source))]
-        outline = {"definitions": defined, "broken": broken, "variables": variables}
+        code = digest_code(self.source)
+        outline = {"definitions": defined, "broken": broken, "variables": variables, "code": code}
         return {"outline": outline}, ()
 
     def extract_units(self, meta: Meta, tensors: Tensors) -> Reply:

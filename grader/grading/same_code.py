@@ -1,0 +1,77 @@
+"""What has been judged is not judged again: the same code gets the same records.
+
+Theory
+------
+In a class many hand in what a book, a neighbour or an assistant wrote. Two files have the same
+code if their tokens are the same, at the same places of the same cells; comments behind or between
+statements, text cells and outputs may differ (`grader/reading/code_digest.py`). Verdicts, messages
+and lines are then those of the first file. Its excerpts are not: they show comments, so everybody
+gets those of the own file.
+
+Nothing is concluded from like answers: two programs may agree on whatever they are asked, and
+differ elsewhere. Nothing is taken over either where an accident may have played a part (time,
+memory, a process that was ended), where the file was not judged, or where files beside it are
+imported.
+"""
+
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+
+from grader.grading.excerpts import collect_excerpts
+from grader.grading.infer import Inferred
+from grader.reading.submission import Siblings, Submission
+from grader.report.records import SubmissionRecord
+from grader.sandbox.grader_side.session import Session
+from properties.violation import Status
+
+MAX_KNOWN = 256
+"""so many codes are remembered; the oldest is forgotten first"""
+SETTLED = {each.value for each in (Status.PASSED, Status.FAILED, Status.CRASHED, Status.NOT_TRIED)}
+
+
+@dataclass(frozen=True)
+class JudgedCode:
+    """The records of what has been judged in this process, with the settings of one run."""
+
+    records: dict[Hashable, tuple[SubmissionRecord, ...]] = field(default_factory=dict)
+
+    def recall(
+        self, key: Hashable, submission: Submission, session: Session
+    ) -> list[SubmissionRecord]:
+        """Return the records of the same code for another file; none if it was not judged yet."""
+        began = time.monotonic()
+        return [
+            replace(
+                record,
+                file=submission.display_path,
+                student=submission.student,
+                source=collect_excerpts(
+                    session, [(each.cell, line) for each in record.source for line in each.marked]
+                ),
+                seconds=time.monotonic() - began,
+            )
+            for record in self.records.get(key, ())
+        ]
+
+    def keep(self, key: Hashable, records: Sequence[SubmissionRecord]) -> None:
+        """Remember records, unless an accident may have played a part in them."""
+        if key is None or not all(map(_is_settled, records)):
+            return
+        if len(self.records) == MAX_KNOWN:
+            del self.records[next(iter(self.records))]
+        self.records[key] = tuple(records)
+
+
+def make_key(code: str, siblings: Siblings, inferred: Inferred) -> Hashable:
+    """Return what must be the same for the same records; None where nothing is known to be."""
+    if not code or siblings.files or siblings.problems:
+        return None
+    # Which exercise it is may depend on the name of the file.
+    targets = ((t.exercise.slug, t.name, t.by_position) for t in inferred.targets)
+    return code, tuple(targets)
+
+
+def _is_settled(record: SubmissionRecord) -> bool:
+    statuses = {record.status, *(prop.status for prop in record.properties)}
+    return record.error is None and statuses <= SETTLED

@@ -1,0 +1,39 @@
+"""A digest of the code of a submission, with the places of its tokens."""
+
+import hashlib
+import io
+import tokenize
+
+from grader.reading.cells import SubmissionSource
+
+LAYOUT = {tokenize.NL, tokenize.COMMENT}
+OPENING, CLOSING = set("([{"), set(")]}")
+
+
+def digest_code(source: SubmissionSource) -> str:
+    """Return a digest of all tokens and their places; "" if there is a cell that is not Python.
+
+    Comments behind and between statements do not count. Those within brackets do: an expression may
+    be quoted in a message.
+    """
+    digest = hashlib.sha256()
+    for cell in source.cells:
+        if cell.error is not None:
+            return ""
+        digest.update(repr(cell.number).encode())
+        try:
+            _add_tokens(digest, cell.text)
+        except (tokenize.TokenError, SyntaxError):
+            return ""
+    return digest.hexdigest()
+
+
+def _add_tokens(digest: "hashlib._Hash", text: str) -> None:
+    depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.OP:
+            depth += (token.string in OPENING) - (token.string in CLOSING)
+        if depth or token.type not in LAYOUT:
+            # The end of a line stands behind the comment.
+            place = None if token.type == tokenize.NEWLINE else token.start
+            digest.update(repr((token.type, token.string, place)).encode())

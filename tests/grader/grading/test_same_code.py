@@ -1,0 +1,144 @@
+"""The same code gets the same records, and only the same code does."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+import pytest
+
+from exercises import BY_SLUG
+from grader.grading.grade import grade_file
+from grader.grading.same_code import MAX_KNOWN, JudgedCode
+from grader.grading.settings import Settings
+from grader.reading.cells import SourceCell, SubmissionSource, read_source
+from grader.reading.code_digest import digest_code
+from grader.reading.submission import find_submissions
+from grader.report.records import SubmissionRecord
+from grader.sandbox.grader_side.servers import ServerHandle
+from tests.grader.report.records import make_crashed, make_submission, make_unjudged
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import SandboxDriver
+
+SETTINGS = Settings(exercise=BY_SLUG["linear_layer"])
+WRONG = """\
+# {name}
+def linear(x, weight, bias):
+    y = x @ weight  # {comment}
+    return y + bias
+"""
+
+
+def grade(
+    server: ServerHandle, folder: Path, judged: JudgedCode, **files: str
+) -> list[SubmissionRecord]:
+    """Grade files one after the other."""
+    records = []
+    for name, text in files.items():
+        path = folder / f"{name}.py"
+        path.write_text(text, encoding="utf-8")
+        [handed_in] = find_submissions([str(path)])
+        records += grade_file(server, handed_in, SETTINGS, judged=judged)
+    return records
+
+
+def forget_names(record: SubmissionRecord) -> SubmissionRecord:
+    return replace(record, file="", student="", seconds=0, source=())
+
+
+def test_the_same_code_is_judged_once(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    """Comments do not count, and what is shown of the code is everybody's own."""
+    server, judged = sandbox.server, JudgedCode()
+    ada = WRONG.format(name="Ada", comment="a product")
+    [first] = grade(server, tmp_path, judged, ada=ada)
+    [second] = grade(server, tmp_path, judged, bea=WRONG.format(name="Bea", comment="hm"))
+    assert len(judged.records) == 1 and second.seconds < first.seconds / 4
+    assert forget_names(second) == forget_names(first)
+    assert second.file.endswith("bea.py") and first.file.endswith("ada.py")
+    shown = "".join(each.text for each in second.source)
+    assert "# hm" in shown and "Ada" not in shown and "a product" not in shown
+    [alone] = grade(server, tmp_path, JudgedCode(), bea=WRONG.format(name="Bea", comment="hm"))
+    assert forget_names(alone) == forget_names(second) and alone.source == second.source
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("x @ weight", "x @ weight.T"), ("# {name}", "# {name}\n"), ("x @ weight", "x @  weight")],
+    ids=["other code", "another line", "another column"],
+)
+def test_other_code_is_judged(sandbox: "SandboxDriver", tmp_path: Path, old: str, new: str) -> None:
+    judged = JudgedCode()
+    grade(sandbox.server, tmp_path, judged, ada=WRONG, bea=WRONG.replace(old, new))
+    assert len(judged.records) == 2
+
+
+def test_what_files_beside_it_do_is_judged_anew(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    """The same code may import something else."""
+    text = (
+        "import helper\ndef linear(x, weight, bias):\n    return helper.linear(x, weight, bias)\n"
+    )
+    for name, body in (("one", "x @ weight.T + bias"), ("two", "x @ weight.T - bias")):
+        folder = tmp_path / name
+        folder.mkdir()
+        source = f"def linear(x, weight, bias):\n    return {body}\n"
+        (folder / "helper.py").write_text(source, encoding="utf-8")
+    server, judged = sandbox.server, JudgedCode()
+    scores = [
+        record.score
+        for name in ("one", "two")
+        for record in grade(server, tmp_path / name, judged, answer=text)
+    ]
+    assert len(scores) == 2 and scores[0] > scores[1]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        make_submission(make_crashed("slow", status="timed_out")),
+        make_submission(make_crashed("large", status="out_of_memory")),
+        make_unjudged(),
+    ],
+    ids=["time", "memory", "error"],
+)
+def test_accidents_are_not_remembered(record: SubmissionRecord) -> None:
+    judged = JudgedCode()
+    judged.keep("key", [record])
+    assert not judged.records
+
+
+def test_few_codes_are_remembered() -> None:
+    judged = JudgedCode()
+    for number in range(MAX_KNOWN + 2):
+        judged.keep(number, ())
+    assert len(judged.records) == MAX_KNOWN and 0 not in judged.records
+    judged.keep(None, ())
+    assert None not in judged.records
+
+
+def digest(*texts: str) -> str:
+    return digest_code(SubmissionSource(tuple(map(SourceCell, (1, 2, 3), texts))))
+
+
+def test_comments_count_within_brackets_alone() -> None:
+    assert digest("x = 1  # a\n# b\ny = 2") == digest("x = 1\n# c\ny = 2")
+    assert digest("f(1,  # a\n2)") != digest("f(1,  # b\n2)")
+    assert digest("s = '# a'") != digest("s = '# b'")
+    assert digest("x = 1\ny = 2") != digest("x = 1\n\ny = 2")
+    assert digest("x = 1", "y = 2") != digest("x = 1\ny = 2")
+
+
+def test_what_is_not_python_has_no_digest() -> None:
+    assert digest_code(read_source(b"def f(:\n", "py")) == ""
+
+
+def test_text_cells_and_outputs_do_not_count() -> None:
+    def make(title: str, output: str) -> bytes:
+        code = nbformat.v4.new_code_cell(
+            "x = 1", outputs=[nbformat.v4.new_output("stream", text=output)]
+        )
+        cells = [nbformat.v4.new_markdown_cell(title), code]
+        return str(nbformat.writes(nbformat.v4.new_notebook(cells=cells))).encode()
+
+    one, other = (read_source(make(*each), "ipynb") for each in (("Ada", "1"), ("Bea", "2")))
+    assert digest_code(one) == digest_code(other) != ""
