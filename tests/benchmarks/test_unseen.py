@@ -43,9 +43,16 @@ def test_answers_repeat_by_zipf_s_law() -> None:
 
 
 def test_another_version_is_told_in_times_of_this_one() -> None:
-    ours = GradingTime([1.0, 2.0], Usage(wall=3.0, cpu=4.0, largest=0))
-    theirs = GradingTime([2.0, 4.0], Usage(wall=6.0, cpu=12.0, largest=0))
+    ours = GradingTime([1.0, 2.0], Usage(wall=3.0, cpu=4.0, largest=0), as_class=False)
+    theirs = GradingTime([2.0, 4.0], Usage(wall=6.0, cpu=12.0, largest=0), as_class=False)
     assert format_rows("unseen", [ours, theirs]) == [
         "| unseen | 1.50 | 1.50 | 2.00 | 2.00 | 2.00 |",
         "| unseen, by the other version | × 2.00 | × 2.00 | × 2.00 | × 2.00 | × 3.00 |",
+    ]
+
+
+def test_of_a_class_the_time_of_all_is_told() -> None:
+    taken = GradingTime([1.0, 2.0], Usage(wall=3.0, cpu=4.0, largest=0), as_class=True)
+    assert format_rows("a class", [taken]) == [
+        "| a class | 1.50 | 1.50 | 2.00 | 2.00 | 2.00 | 3.00 |"
     ]
