@@ -23,6 +23,7 @@ OTHER_NUMBERS = 6
 """so many times other random numbers are tried on the smallest case, until one is visible"""
 SEARCH_BUDGET = 100
 """so many cases are tried in all searches on one submission; one example in a hundred needs more"""
+ADDED_IN_SHAPE = re.compile(r"^shape \((?:1, ){1,2}(\d+, \d+)\)")
 ADDED_AXES = re.compile(r"^([^\[]+)\[(?:0, ){1,2}(\d+, \d+)\]")
 Error = TypeVar("Error", bound=Exception)
 
@@ -48,7 +49,7 @@ def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
         search, case, violation
     )
     on = harness.contract.describe(smallest)
-    found = replace(found, where=drop_added_axes(found.where, harness.contract))
+    found = drop_added_axes(found, harness.contract)
     detailed = found.with_details(prop.claim, on, prop.hint)
     return replace(verdict, case=smallest, violation=detailed, case_description=on)
 
@@ -76,20 +77,26 @@ def _record_failure(
     if isinstance(error, SubmissionFailed):
         failure = _strip_traceback(support.classify_failure(error, case))
         return Verdict(prop, failure.status, tried, case, failure=failure, case_description=on)
-    violation = _strip_traceback(error).with_details(prop.claim, on, prop.hint)
-    violation.where = drop_added_axes(violation.where, harness.contract)
+    violation = drop_added_axes(_strip_traceback(error), harness.contract)
+    violation = violation.with_details(prop.claim, on, prop.hint)
     failed = Verdict(prop, Status.FAILED, tried, case, violation, case_description=on)
     return replace(failed, without=frozenset(harness.unsupported))
 
 
-def drop_added_axes(where: str, contract: Contract) -> str:
-    """Return an index in a result without the axes that the answer's own result has not.
+def drop_added_axes(violation: Violation, contract: Contract) -> Violation:
+    """Return a violation without the axes that the answer's own results have not.
 
     Answers without a batch are compared as a batch of one, and their weights as those of one head.
     """
     if contract.has(Capability.BATCH):
-        return where
-    return ADDED_AXES.sub(r"\1[\2]", where)
+        return violation
+    changed = replace(violation, where=ADDED_AXES.sub(r"\1[\2]", violation.where))
+    expected, got = violation.expected, violation.got
+    both = ADDED_IN_SHAPE.match(expected) and ADDED_IN_SHAPE.match(got)
+    if violation.kind is not ViolationKind.SHAPE or not both:
+        return changed
+    expected, got = (ADDED_IN_SHAPE.sub(r"shape (\1)", each) for each in (expected, got))
+    return replace(changed, expected=expected, got=got)
 
 
 def _reuse_counterexample(

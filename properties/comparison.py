@@ -78,7 +78,7 @@ def assert_differs(
     largest = float(changed.abs().max()) if changed.numel() else 0.0
     got = f"it changed by at most {largest:.3g}" if largest else "nothing changed"
     got = "it became nan" if math.isnan(largest) else got
-    raise Violation(ViolationKind.VALUE, expected, got, what)
+    raise Violation(ViolationKind.VALUE, expected, got, "" if what == "output" else what)
 
 
 def _unravel_index(flat: int, like: Tensor) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """The module has the form that the exercise demands, on which all other properties rest."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from properties import comparison
@@ -29,7 +29,9 @@ C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
 BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
-WHERE_WEIGHTS_ARE = "the statement lists every weight with its name and shape"
+WHERE_WEIGHTS_ARE = "print its parameters with their shapes, and compare them with the statement"
+MAX_LISTED = 8
+"""so many parameters are listed where one is missing"""
 REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in modules it holds"
 NAN_HINT = "∞ − ∞, 0 · ∞ and 0 / 0 are NaN: find the first step that has one"
 AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"
@@ -71,12 +73,17 @@ def the_weights_are_where_the_exercise_says(context: LiveContext) -> None:
         _assert_given_class_fits(context, {path: tuple(t.shape) for path, t in tensors.items()})
     for path, shape in shapes.items():
         if path not in tensors:
-            listed = ", ".join(f"{n} {i.shape}" for n, i in _list_parameters(context).items())
+            listed = _list_some([f"{n} {i.shape}" for n, i in _list_parameters(context).items()])
             expected = f"a weight `{path}` of shape {shape}"
             got = f"there is none; its parameters: {listed or 'none'}"
             raise Violation(ViolationKind.CONSTRUCTION, expected, got, hint=hint)
         if (came := tuple(tensors[path].shape)) != shape:
             raise Violation(ViolationKind.SHAPE, f"shape {shape}", f"shape {came}", path, hint=hint)
+
+
+def _list_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"{', '.join(names[:MAX_LISTED])}{more}"
 
 
 def _assert_given_class_fits(context: LiveContext, found: Mapping[str, tuple[int, ...]]) -> None:
@@ -340,10 +347,10 @@ def _set_quantity(case: Case, argument: Argument) -> Case:
     C.CONFIG,
     after=(it_can_be_constructed,),
     limit=2,
-    hint="the config has n_embd, n_head and block_size, and nothing else",
+    hint="the config has n_embd, n_head and block_size, as attributes, and nothing else",
 )
 def the_config_holds_all_it_needs(context: LiveContext) -> None:
-    """It can be built from a config that has only what the exercise names, or whose class has."""
+    """It can be built from a config that has what the exercise names, in itself or in its class."""
     case = context.case
     arguments = {
         a.name: a.get_value(case) if a.fields else make_config(case)

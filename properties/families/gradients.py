@@ -35,7 +35,9 @@ GRADIENT_SIZES = (
     {"batch": 9, "tokens": 17, "d_in": 33, "heads": 6, "head_dim": 8, "sharpness": 2},
 )
 LOSS_FACTORS = (2.0**20, 2.0**-20)
-CUT_HINT = "what changes them on the way back: detach(), .data, a clamp, a hook, your own backward?"
+CUT_HINT = (
+    "what changes a gradient on the way back: detach(), .data, a clamp, a hook, your backward?"
+)
 UNUSED_HINT = "is it used, and not detached on the way to the output?"
 
 

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 HEAD = "=" * 8
 HINTS = "hints"
 """what stands in the place of a name above the last part of a file"""
-PLACE = re.compile(r" \((cell \d+, )?line \d+\)$")
+PLACE = re.compile(r" \((?:look at )?(cell \d+, )?line \d+\)$")
 NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+|\d{6})")
 VARIES = re.compile(r"`[^`]*`|[\[(][^\])]*[\])]|-?\b\d+(?:\.\d+)?(?:e[-+]?\d+)?|\bnan\b")
 

@@ -164,7 +164,8 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 
 
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
-    groups = list(_render_points(view.groups))
+    untried = 0 if folding.summary else sum(len(group.untried) for group in view.groups)
+    groups = list(_render_points(view.groups, untried))
     above = list(_render_above(view, groups, examples=folding.examples))
     notes = view.notes if not view.failures else _fold_notes(view, folding.notes, more)
     summary = view.short_summary if folding.summary or not view.failures else view.why_nothing
@@ -305,11 +306,15 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
         )
 
 
-def _render_points(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
-    """Render the points of groups of which not every check passes, then the names of the others."""
+def _render_points(groups: Sequence[GroupView], untried: int) -> Iterator[StyledLine]:
+    """Render the points of groups of which not every check passes, then the names of the others.
+
+    How many were not tried is said here if no sentence says it.
+    """
     whole = [group.name for group in groups if group.status == Status.PASSED]
     broken = [group for group in groups if group.name not in whole]
-    yield from _wrap([f"{group.name} {group.score}" for group in broken], "red")
+    counted = [f"{count(untried, 'check')} not tried"] if untried else []
+    yield from _wrap([*(f"{group.name} {group.score}" for group in broken), *counted], "red")
     if whole:
         yield from _wrap([f"all checks pass: {whole[0]}", *whole[1:]], "green")
 

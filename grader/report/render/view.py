@@ -58,9 +58,9 @@ class FailureView:
 
     @property
     def heading(self) -> str:
-        """The claim, which is not broken by a crash: that is what it was checked by."""
-        crashed = self.status == format_status(Status.CRASHED)
-        return f"It crashes where this is checked: {self.claim}" if crashed else self.claim
+        """The claim; a call that failed has not shown that it is broken."""
+        failed = self.status == format_status(Status.CRASHED)
+        return f"While this was checked: {self.claim}" if failed else self.claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +276,17 @@ def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None
     whole = "both" if tried == 2 else f"all {tried}"
     share = whole if matched == tried != 1 else f"{matched} of {tried}"
     inputs = "input" if tried == 1 else "inputs"
-    sentences = tuple(sanitise(m.sentence) + format_location(m.cell, m.line) for m in mistakes)
+    sentences = tuple(sanitise(m.sentence) + _tell_where_to_look(m) for m in mistakes)
     # A mistake that is known by the checks that fail was compared with no answers.
     compared = all(m.cases_tried for m in mistakes)
     rest = f"; {it} the answers to {share} {inputs} tried:" if compared else ":"
     return DiagnosisView(found + rest, sentences, tuple(m.example for m in mistakes))
+
+
+def _tell_where_to_look(mistake: DiagnosisRecord) -> str:
+    """Return a place that has to do with a mistake; what is wrong may be beside it."""
+    place = format_location(mistake.cell, mistake.line)
+    return place.replace("(", "(look at ", 1)
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:

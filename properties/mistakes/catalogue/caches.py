@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from properties.families import decoding, latents
+from properties.families import ALL, decoding, latents, list_properties
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from properties.property import PropertyGroup
 
 IN_PARTS = (
     decoding.one_token_at_a_time_gives_the_same_output,
@@ -165,6 +166,15 @@ def _define_ways() -> Iterator[StructuralMistake]:
 
 
 CACHES: Sequence[StructuralMistake] = (
+    StructuralMistake(
+        define_mistake(
+            "no_cache_returned",
+            "No cache comes back: every call, the first one too, returns the output and the cache.",
+            "",
+        ),
+        (Symptom("^crashed: no cache comes back", list_properties(decoding)),),
+        explains=tuple(p for p in ALL if p.group is PropertyGroup.CACHE),
+    ),
     *_define_ways(),
     StructuralMistake(
         define_mistake(
@@ -212,8 +222,8 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "cache_changed",
-            "A cache that was handed in is not what it was after the call: going on from it again "
-            "gives something else.",
+            "A call changes the cache that it is handed: going on from that cache again gives "
+            "something else.",
             "",
         ),
         (Symptom("^(value|shape):", (decoding.a_cache_can_be_continued_twice,)),),

@@ -82,7 +82,7 @@ LATENTS: Sequence[Mistake] = (
         "own_part_turned_too",
         "Queries and keys of the heads are turned by positions as well; only the part beside them "
         "should be.",
-        "last sine | range",
+        "",
     ).simulated_by({"place": turned_instead(True, True)}, {"place": latents.turned_as_one}),
     define_mistake(
         "own_part_turned_instead",

@@ -88,7 +88,7 @@ MASK: Sequence[Mistake] = (
     define_rare_mistake(
         "own_token_never_visible",
         "No token sees itself, even where the mask allows it.",
-        "fill | triangle",
+        "",
     ).simulated_by(
         {"permit": scores.diagonal_forced(False)},
         {"hide": scores.lowered_besides(scores.diagonal_forced(False))},

@@ -34,7 +34,7 @@ TRIVIAL: Sequence[Mistake] = (
         {"finish": output.values_projected, "use": scores.identity_weights},
     ),
     define_rare_mistake(
-        "zeros_returned", "Zeros come back: nothing has been computed.", "last return"
+        "zeros_returned", "Nothing but zeros comes back.", "last return"
     ).simulated_by(use=scores.zero_weights, close=output.result_followed_by(torch.zeros_like)),
 )
 

@@ -38,7 +38,7 @@ PROTOCOL = (
             "It reads something of the config that the exercise does not name.",
             "",
         ),
-        (Symptom("^crashed:", (contract.the_config_holds_all_it_needs,)),),
+        (Symptom("^crashed: AttributeError", (contract.the_config_holds_all_it_needs,)),),
     ),
     StructuralMistake(
         define_mistake(

@@ -43,8 +43,8 @@ SOURCES: Sequence[Mistake] = (
     ).simulated_by(see=layers.sources(2, 1, 0)),
     define_mistake(
         "keys_cut_to_number_of_queries",
-        "Of what is attended to, only as many tokens are used as there are queries.",
-        "projection | reshape",
+        "Only as many keys and values are used as there are queries; the others are left out.",
+        "",
     ).simulated_by(see=layers.cut_to_length_of_x),
     define_rare_mistake(
         "keys_of_both_inputs",

@@ -111,9 +111,7 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
         "The feed-forward reads the sums as they are: its norm is not used.",
         "return",
     ).simulated_by(with_norm(block.left_out, first=False)),
-    _define("no_norm_used", "Neither norm is used.", "return").simulated_by(
-        with_norm(block.left_out)
-    ),
+    _define("no_norm_used", "Neither norm is used.", "").simulated_by(with_norm(block.left_out)),
     _define(
         "norms_after_residuals",
         "Each norm comes after a residual; it should come before attention, and before the "
@@ -188,8 +186,8 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     ).simulated_by(*for_both_or_one(block.shifted_first)),
     _define(
         "another_epsilon",
-        "A norm adds another number to the variance than the one that is asked for.",
-        "norm | variance | mean",
+        "The epsilon of a norm, which is added to the variance, is another one than is asked for.",
+        "",
     ).simulated_by(
         *(
             each

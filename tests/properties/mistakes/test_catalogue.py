@@ -57,6 +57,11 @@ ASKED_APART = {
 WITHOUT_LINE = {
     "second_map_not_masked",
     "turned_by_the_number_of_the_head",
+    "own_part_turned_too",
+    "own_token_never_visible",
+    "keys_cut_to_number_of_queries",
+    "another_epsilon",
+    "no_norm_used",
     "one_head_repeated",
     "batch_and_heads_confused",
     "bias_missing",
