@@ -312,6 +312,8 @@ class Contract:
             shown = shown.replace(f"context_length={case.context_length} ", "")
         if not self.has(Capability.HEADS) or (self.mappings and not self.has(Capability.ATTENTION)):
             shown = shown.replace(f" heads={case.heads}", "")
+        if self.entry is Entry.BUILDER:  # whose author chooses it
+            shown = shown.replace(f" d_out={case.d_out}", "")
         mask = self.call_form.mask
         if mask.keys_only and mask.axes == 2:
             shown = shown.replace(MaskForm.BATCH_ONE_ONE_KEY.value, "(b, t)")

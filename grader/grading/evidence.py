@@ -128,7 +128,8 @@ def _find_first_failure(
     """Find the first verdict in these groups with a wrong number; return its index and case."""
     for i, verdict in enumerate(verdicts):
         violation, case = verdict.violation, verdict.case
-        if violation is None or case is None or verdict.property.group not in groups:
+        prop = verdict.property
+        if violation is None or case is None or prop.group not in groups or prop.about is not None:
             continue
         if violation.kind in (ViolationKind.VALUE, ViolationKind.FINITE):
             return i, case

@@ -383,7 +383,8 @@ def explain_failures(
         properties = explained.mark(properties, shown)
         named = explained.list_named(mistakes)
         diagnosis = explain.record_diagnoses(session, named, harness.contract)
-        if session.is_alive:
+        besides = explained.structural is not None and not mistakes
+        if session.is_alive and not besides:  # else weights are right, or not what is wrong
             properties = evidence.attach_evidence(properties, shown, harness, mistakes)
         source = collect_excerpts(session, list_locations(shown, diagnosis))
     record = None if searched is None else record_search(searched)

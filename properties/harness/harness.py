@@ -128,7 +128,9 @@ class LiveContext(CaseContext):
         cache = self.contract.call_form.cache
         kept = f", then the {cache.argument}," if cache and cache.reset is None else ""
         if len(result.outputs) != len(shapes):
-            raise Violation(ViolationKind.TYPE, f"{asked}{kept} returned", result.form)
+            nothing = "what a function computes is lost unless it is returned"
+            hint = nothing if result.form.startswith("None") else ""
+            raise Violation(ViolationKind.TYPE, f"{asked}{kept} returned", result.form, hint=hint)
         for output, shape, name in zip(result.outputs, shapes, self.output_names, strict=True):
             comparison.assert_shape(output, shape, name)
 

@@ -185,6 +185,8 @@ def _compare(
     for stage in stages:
         one, other = stage.take(right), stage.take(wrong)
         if _differ(one, other):
+            if stage.given == "scores" and _differ(right.scores[0], wrong.scores[0]):
+                stage = replace(stage, given="q·k", take_given=lambda s: s.raw_scores[0])
             if other.dim() == 3 and one.shape[-2] == other.shape[-2]:
                 yield _show(inputs, stage, right, one, other)
             return

@@ -175,7 +175,9 @@ def _describe_origin(evidence: LayoutEvidence, run: Sequence[Origin]) -> str:
         return "zeros" if len(run) > 1 else "a zero"
     columns = [compute_column(evidence, origin) for origin in run]
     many = "columns" if len(columns) > 1 else "column"
-    return f"{many} {_format_range(columns)} of {format_part(run[0])}token {run[0][0]}"
+    part = format_part(run[0]).removesuffix(", ")
+    whose = f"the {part} of " if part else ""
+    return f"{many} {_format_range(columns)} of {whose}token {run[0][0]}"
 
 
 def format_part(origin: Origin) -> str:

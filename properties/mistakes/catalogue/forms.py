@@ -88,8 +88,8 @@ FORMS = (
     StructuralMistake(
         define_mistake(
             "lengths_do_not_fit",
-            "A sequence fails that is shorter than the context, or than one before it: a tensor, "
-            "such as the mask, has another length than this input.",
+            "It fails on sequences that are shorter than the context, or than an earlier one: a "
+            "tensor, such as the mask, has another length than the input.",
             "",
         ),
         (Symptom(LENGTHS, (contract.every_length_up_to_the_context_works,)),),

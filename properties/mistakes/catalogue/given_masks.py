@@ -123,12 +123,21 @@ RESULTS = (
     ),
     StructuralMistake(
         define_mistake(
+            "nothing_returned",
+            "Nothing comes back: the function ends without returning a result.",
+            "",
+        ),
+        (Symptom("^type: .*-> None", FORMS),),
+        explains=RETURNED,
+    ),
+    StructuralMistake(
+        define_mistake(
             "other_results_returned",
             "It returns more, fewer or other results than the statement asks for.",
             "",
         ),
         (
-            Symptom("^type: .*-> (one|a tuple|a list|a dict|None)", FORMS),
+            Symptom("^type: .*-> (one|a tuple|a list|a dict)", FORMS),
             Symptom("^shape: .* at weights", FORMS),
         ),
         explains=RETURNED,

@@ -33,10 +33,10 @@ LAYERS: Sequence[Mistake] = (
         "scores",
     ).simulated_by(assign=layers.roles(1, 1, 2)),
     define_mistake(
-        "keys_averaged", "The keys are averaged instead of the values.", "last mix"
+        "keys_averaged", "The keys are averaged instead of the values.", ""
     ).simulated_by(assign=layers.roles(0, 1, 1)),
     define_rare_mistake(
-        "queries_averaged", "The queries are averaged instead of the values.", "last mix"
+        "queries_averaged", "The queries are averaged instead of the values.", ""
     ).simulated_by(assign=layers.roles(0, 1, 0)),
     define_mistake(
         "values_as_keys",
@@ -63,7 +63,7 @@ LAYERS: Sequence[Mistake] = (
     ).simulated_by(project=layers.nothing_projected),
     define_mistake(
         "weights_not_transposed",
-        "The weight matrices are used as they are stored; x Wᵀ takes their transpose.",
+        "A weight matrix is used as it is stored; x Wᵀ takes its transpose.",
         "projection | scores",
     ).simulated_by(project=layers.weights_as_stored),
     define_rare_mistake(

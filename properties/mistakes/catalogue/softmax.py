@@ -9,7 +9,8 @@ from properties.mistakes.steps import late_masks, scores
 SOFTMAX: Sequence[Mistake] = (
     define_mistake(
         "softmax_over_queries",
-        "The softmax runs over the queries instead of the keys: the last dimension is the keys'.",
+        "The softmax runs down the columns of the scores; it should run along each row, whose "
+        "weights then sum to 1.",
         "softmax:dim=(-2|1|2|0)$ | softmax:dim=$ | softmax",
     ).simulated_by(
         {"normalise": scores.softmax_over(-2)},

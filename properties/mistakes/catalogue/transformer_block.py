@@ -13,7 +13,7 @@ from properties.mistakes.steps.transformer_block import for_both_or_one, with_ac
 
 _define = partial(define_mistake, needs=Capability.BLOCK)
 _define_rare = partial(define_rare_mistake, needs=Capability.BLOCK)
-LAST = "last return"
+LAST = ""
 NORM = "norm | mean | variance | return"
 
 RESIDUALS: Sequence[Mistake] = (
@@ -104,12 +104,12 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     _define(
         "first_norm_left_out",
         "Attention reads the tokens as they are: its norm is not used.",
-        "return",
+        "",
     ).simulated_by(with_norm(block.left_out, second=False)),
     _define(
         "second_norm_left_out",
         "The feed-forward reads the sums as they are: its norm is not used.",
-        "return",
+        "",
     ).simulated_by(with_norm(block.left_out, first=False)),
     _define("no_norm_used", "Neither norm is used.", "").simulated_by(with_norm(block.left_out)),
     _define(
