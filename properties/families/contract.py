@@ -29,7 +29,7 @@ C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
 BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
-WHERE_WEIGHTS_ARE = "print its parameters with their shapes, and compare them with the statement"
+WHERE_WEIGHTS_ARE = "print its parameters and their shapes; compare with the statement"
 MAX_LISTED = 8
 """so many parameters are listed where one is missing"""
 REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in modules it holds"
@@ -347,7 +347,7 @@ def _set_quantity(case: Case, argument: Argument) -> Case:
     C.CONFIG,
     after=(it_can_be_constructed,),
     limit=2,
-    hint="the config has n_embd, n_head and block_size, as attributes, and nothing else",
+    hint="all are attributes: n_embd, n_head, block_size, and nothing else",
 )
 def the_config_holds_all_it_needs(context: LiveContext) -> None:
     """It can be built from a config that has what the exercise names, in itself or in its class."""

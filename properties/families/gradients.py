@@ -36,7 +36,7 @@ GRADIENT_SIZES = (
 )
 LOSS_FACTORS = (2.0**20, 2.0**-20)
 CUT_HINT = (
-    "what changes a gradient on the way back: detach(), .data, a clamp, a hook, your backward?"
+    "what changes gradients: detach(), .data, clamp, hook, backward?"
 )
 UNUSED_HINT = "is it used, and not detached on the way to the output?"
 

@@ -25,7 +25,7 @@ C = Capability
     after=FORM,
     limit=2,
     on=at_least(tokens=3),
-    hint="read v1's weights before and after the call, and compare them with v2's",
+    hint="read v1's weights before and after, and compare them with v2's",
 )
 def every_weight_arrives(context: LiveContext) -> None:
     """Each weight of v1 has the numbers of the weight of v2 that does the same."""

@@ -252,7 +252,7 @@ def test_properties_shown_by_name_are_all_shown() -> None:
     shown = text.render(
         redact_report(build_report([record(*crashes)]), Feedback(FeedbackLevel.NAME))
     )
-    assert all(f"  Claim {n}.\n    crashed\n" in shown for n in "abc")
+    assert all(f"  While this was checked: Claim {n}.\n    crashed\n" in shown for n in "abc")
 
 
 # ---------------------------------------------------------------------------- in words

@@ -67,7 +67,7 @@ def test_what_follows_is_one_example_and_one_line() -> None:
 ada.py  causal_attention (CausalAttention)  2 / 38  failed
 
   One mistake was found; it explains the answers to all 7 inputs tried:
-    Nothing is hidden. (cell 3, line 12)
+    Nothing is hidden. (look at cell 3, line 12)
 
   values 0 / 36
   all checks pass: contract
@@ -83,7 +83,7 @@ ada.py  causal_attention (CausalAttention)  2 / 38  failed
 
 
 SHOWN_EXAMPLE = """\
-    Nothing is hidden. (cell 3, line 12)
+    Nothing is hidden. (look at cell 3, line 12)
       For example, 2 tokens, d_k = 4:
       q·k    right scores    scores with this mistake
       4 2    2 1              4    2
@@ -205,7 +205,7 @@ def test_what_is_beside_a_failure_gives_way_to_it() -> None:
         shown = render(record)
         assert ("For example" in shown) is examples
         assert ("note 0" in shown) is listed and ("3 notes; --all" in shown) is not listed
-        assert ("not tried" in shown) is summary
+        assert ("1 check not tried" in shown) is not summary
 
 
 def test_reasons_for_not_trying_are_one_sentence() -> None:

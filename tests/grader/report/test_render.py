@@ -196,17 +196,17 @@ NO_MASK = DiagnosisRecord("no_mask", "Nothing is hidden.", None, None, 7, 7)
         (
             (NO_SCALE,),
             "  One mistake was found; it explains the answers to all 7 inputs tried:\n"
-            "    The scores are not scaled. (cell 3, line 12)\n\n",
+            "    The scores are not scaled. (look at cell 3, line 12)\n\n",
         ),
         (
             (replace(NO_SCALE, cases_matched=5),),
             "  One mistake was found; it explains the answers to 5 of 7 inputs tried:\n"
-            "    The scores are not scaled. (cell 3, line 12)\n\n",
+            "    The scores are not scaled. (look at cell 3, line 12)\n\n",
         ),
         (
             (NO_SCALE, NO_MASK),
             "  Two mistakes were found; they explain the answers to all 7 inputs tried:\n"
-            "    The scores are not scaled. (cell 3, line 12)\n    Nothing is hidden.\n\n",
+            "    The scores are not scaled. (look at cell 3, line 12)\n    Nothing is hidden.\n\n",
         ),
     ],
 )
@@ -222,7 +222,7 @@ def test_page_shows_problems_before_the_properties() -> None:
     words = Outline(
         html.render_page(replace(WRONG, diagnosis=(NO_SCALE, NO_MASK)), make_report(WRONG))
     ).words
-    assert words.index("Two mistakes were found") < words.index("(cell 3, line 12)")
+    assert words.index("Two mistakes were found") < words.index("(look at cell 3, line 12)")
     assert words.index("Nothing is hidden.") < words.index(EQUATION)
 
 
