@@ -202,6 +202,11 @@ STATE = (
             calls.keep_first_input,
             calls.keep_first_keys,
             calls.keep_first_values,
+            calls.go_on_from_last_call,
+            calls.go_on_whatever_comes,
+            calls.average_with_last_result,
+            calls.average_with_last_result_and_its_graph,
+            calls.grow_with_every_call,
         ),
     ),
     StructuralMistake(
