@@ -153,7 +153,7 @@ DIFFERENTIAL: Sequence[Mistake] = (
     define_rare_mistake(
         "lambda_added_to_the_first_map",
         "The first softmax is multiplied by 1 + lambda; it should count as it is.",
-        "only times",
+        "last softmax",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: (1 + t) * first - t * second)),
     define_rare_mistake(
         "heads_normalised",

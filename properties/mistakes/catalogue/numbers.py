@@ -58,7 +58,7 @@ POSITIONS_UNASKED: Sequence[Mistake] = (
     define_rare_mistake(
         "numbers_of_positions_added",
         "The numbers of the positions are added to the input: nothing asks for positions.",
-        "range | projection",
+        "only add",
     ).simulated_by(
         {"see": numbers.numbers_of_positions_added(lambda position, length: position)},
         {"see": numbers.numbers_of_positions_added(lambda position, length: position + 1)},
