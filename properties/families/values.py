@@ -126,6 +126,7 @@ GUARDS_THE_ORACLE = "compares with an answer computed otherwise, and so guards t
     C.MODULE,
     C.STATED,
     on=with_values(dropout=0.0),
+    after=(evaluation_is_repeatable,),
     limit=1,
     hint="does anything drop, or change, that nobody asked for?",
 )

@@ -145,6 +145,16 @@ DIFFERENTIAL: Sequence[Mistake] = (
         "What the heads give is multiplied by 1 - 0.8, which this exercise does not ask for.",
         "only times | last return",
     ).simulated_by(merge=differential.shrunk),
+    define_mistake(
+        "times_one_minus_lambda",
+        "What the heads give is multiplied by 1 - lambda, which this exercise does not ask for.",
+        "last times | last return",
+    ).simulated_by(subtract=weighed_by(lambda first, second, t: (1 - t) * (first - t * second))),
+    define_rare_mistake(
+        "lambda_added_to_the_first_map",
+        "The first softmax is multiplied by 1 + lambda; it should count as it is.",
+        "last softmax",
+    ).simulated_by(subtract=weighed_by(lambda first, second, t: (1 + t) * first - t * second)),
     define_rare_mistake(
         "heads_normalised",
         "What each head gives is divided by its root mean square, which is not asked for.",
@@ -170,5 +180,7 @@ DIFFERENTIAL: Sequence[Mistake] = (
         {"subtract": with_changed_lambdas(lambda t: START + t)},
         {"subtract": with_changed_lambdas(lambda t: START * t)},
         {"subtract": with_changed_lambdas(lambda t: 1 - t)},
+        {"subtract": with_changed_lambdas(torch.square)},
+        {"subtract": with_changed_lambdas(lambda t: 2 * t)},
     ),
 )

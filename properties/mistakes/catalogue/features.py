@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 
-import torch
 import torch.nn.functional as F
 
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import features
 from properties.mistakes.steps.features import as_they_are, divided_by, mapped_by
+
+SMALL = (1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
+"""what people add to a divisor that may be 0"""
+
+ODD_ONE = "only relu | only exp | only sigmoid | only gelu"
+"""where the features of one side alone are made by another function"""
 
 FEATURES: Sequence[Mistake] = (
     define_mistake(
@@ -71,15 +76,46 @@ FEATURES: Sequence[Mistake] = (
         {"map": mapped_by(query=F.elu)},
     ),
     define_mistake(
+        "one_added_before_elu",
+        "The 1 is added to x before the elu: that is elu(x + 1), and features are elu(x) + 1.",
+        "elu:\\b1\\b | only elu",
+    ).simulated_by(
+        {"map": mapped_by(features.elu_of_sum, features.elu_of_sum)},
+        {"map": mapped_by(key=features.elu_of_sum)},
+        {"map": mapped_by(query=features.elu_of_sum)},
+    ),
+    define_mistake(
         "other_features",
         "The features are those of another function than elu(x) + 1.",
         "relu | exp | elu",
     ).simulated_by(
-        {"map": mapped_by(F.relu, F.relu)},
-        {"map": mapped_by(torch.exp, torch.exp)},
-        {"map": mapped_by(F.softplus, F.softplus)},
-        {"map": mapped_by(torch.sigmoid, torch.sigmoid)},
-        {"map": mapped_by(lambda t: F.relu(t) + 1e-6, lambda t: F.relu(t) + 1e-6)},
+        *({"map": mapped_by(other, other)} for other in features.OTHERS),
+        *(
+            {"map": mapped_by(F.relu, F.relu), "normalise": divided_by(features.plus(number))}
+            for number in SMALL
+        ),
+    ),
+    define_rare_mistake(
+        "other_features_of_queries",
+        "The features of the queries are those of another function than elu(x) + 1; those of the "
+        "keys are right.",
+        ODD_ONE,
+    ).simulated_by(*({"map": mapped_by(query=other)} for other in features.OTHERS)),
+    define_rare_mistake(
+        "other_features_of_keys",
+        "The features of the keys are those of another function than elu(x) + 1; those of the "
+        "queries are right.",
+        ODD_ONE,
+    ).simulated_by(*({"map": mapped_by(key=other)} for other in features.OTHERS)),
+    define_rare_mistake(
+        "divisor_without_features",
+        "In the divisor queries or keys are used as they are; it is a sum of products of features, "
+        "too.",
+        "last sum | only divide",
+    ).simulated_by(
+        {"normalise": divided_by(features.sum_raw(query=False))},
+        {"normalise": divided_by(features.sum_raw(key=False))},
+        {"normalise": divided_by(features.sum_raw())},
     ),
     define_mistake(
         "softmax_over_features",
@@ -112,10 +148,5 @@ FEATURES: Sequence[Mistake] = (
         "number_in_divisor",
         "A number is added to the divisor: the weights sum to less than one.",
         "only divide | last sum",
-    ).simulated_by(
-        *(
-            {"normalise": divided_by(features.plus(number))}
-            for number in (1.0, 1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
-        )
-    ),
+    ).simulated_by(*({"normalise": divided_by(features.plus(number))} for number in (1.0, *SMALL))),
 )

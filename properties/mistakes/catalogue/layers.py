@@ -4,23 +4,23 @@ from collections.abc import Sequence
 
 from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import layers, output, scores
+from properties.mistakes.steps import layers, norms, output, scores
 
 LAYERS: Sequence[Mistake] = (
     define_mistake(
-        "queries_and_keys_exchanged", "Queries and keys have changed places."
+        "queries_and_keys_exchanged", "Queries and keys have changed places{order}."
     ).simulated_by(assign=layers.roles(1, 0, 2)),
     define_mistake(
         "keys_and_values_exchanged",
-        "Keys and values have changed places: the queries are compared with the values.",
+        "Keys and values have changed places: the queries are compared with the values{order}.",
     ).simulated_by(assign=layers.roles(0, 2, 1)),
     define_mistake(
-        "queries_and_values_exchanged", "Queries and values have changed places."
+        "queries_and_values_exchanged", "Queries and values have changed places{order}."
     ).simulated_by(assign=layers.roles(2, 1, 0)),
     define_mistake(
         "projections_in_another_order",
-        "Queries, keys and values are taken from the packed projection in another order.",
-        "unpack | reshape",
+        "Queries, keys and values have all three changed places{order}.",
+        "only unpack | only reshape",
     ).simulated_by({"assign": layers.roles(1, 2, 0)}, {"assign": layers.roles(2, 0, 1)}),
     define_mistake(
         "queries_with_queries",
@@ -126,7 +126,30 @@ LAYERS: Sequence[Mistake] = (
         "queries_and_keys_normalised",
         "Queries and keys go through a norm before they are compared, which nobody asks for.",
         "norm | scores",
-    ).simulated_by({"match": scores.normalised}, {"match": scores.normalised_by_mean_square}),
+        needs=Capability.UNNORMED,
+    ).simulated_by(
+        {"match": scores.normalised},
+        {"match": scores.normalised_by_mean_square},
+        *norms.list_unasked(query=True, key=True),
+    ),
+    define_rare_mistake(
+        "queries_normalised",
+        "The queries are brought to one size before they are compared, which nobody asks for.",
+        "only norm | only mean",
+        needs=Capability.UNNORMED,
+    ).simulated_by(*norms.list_unasked(query=True), *norms.list_unasked_lengths(query=True)),
+    define_rare_mistake(
+        "keys_normalised",
+        "The keys are brought to one size before they are compared, which nobody asks for.",
+        "only norm | only mean",
+        needs=Capability.UNNORMED,
+    ).simulated_by(*norms.list_unasked(key=True), *norms.list_unasked_lengths(key=True)),
+    define_rare_mistake(
+        "values_normalised",
+        "The values are brought to one size before they are averaged, which nobody asks for.",
+        "only norm | only mean",
+        needs=Capability.UNNORMED,
+    ).simulated_by(*norms.list_unasked(value=True), *norms.list_unasked_lengths(value=True)),
     define_rare_mistake(
         "distances_for_scores",
         "The scores are negative distances instead of products of queries and keys.",

@@ -2,11 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 
 from properties.contract import Capability, Contract
 from properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
 from properties.mistakes.steps.calls import CallWrapper
+from properties.parameter_mapping import Packing
+
+PACKED_WEIGHTS = ("W_q", "W_k", "W_v")
+APART = (Packing.ROWS, Packing.INTERLEAVED, Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
+"""the ways in which one layer gives projections one after the other"""
+PACKED = ". One layer gives all three: the queries first, then the keys, then the values"
 
 
 @dataclass(frozen=True)
@@ -28,8 +34,9 @@ class Mistake:
 
     name: str
     sentence: str
-    """in which {width} stands for what the scores are scaled by the root of, and {turned} for the
-    name of how many numbers of each query and key are turned"""
+    """in which {width} stands for what the scores are scaled by the root of, {turned} for the name
+    of how many numbers of each query and key are turned, and {order} for what is said of the order
+    of queries, keys and values where one layer gives them all"""
     code_matchers: tuple[CodeMatcher, ...]
     variants: tuple[StepOverrides, ...] = field(default=(), repr=False)
     """the faulty steps of each variant, the usual variant first"""
@@ -52,7 +59,10 @@ class Mistake:
         latent = contract.has(Capability.LATENT)
         width = "a whole query's width" if latent else width
         turned = "rope_dim" if latent else "head_dim"
-        return self.sentence.replace("{width}", width).replace("{turned}", turned)
+        packed = any(m.holds == PACKED_WEIGHTS and m.packing in APART for m in contract.mappings)
+        order = PACKED if packed else ""
+        words = {"{width}": width, "{turned}": turned, "{order}": order}
+        return reduce(lambda text, name: text.replace(name, words[name]), words, self.sentence)
 
     def applies_to(self, contract: Contract) -> bool:
         """Whether it can be made under a contract."""

@@ -46,7 +46,24 @@ POSITIONS_UNASKED: Sequence[Mistake] = (
         "positions_added",
         "Sines and cosines of the positions are added to the input: nothing asks for positions.",
         "sine | range | projection",
-    ).simulated_by(*({"see": numbers.positions_added(dtype)} for dtype in DTYPES)),
+    ).simulated_by(
+        *(
+            {"see": numbers.positions_added(dtype, divide, halves=halves, values=values)}
+            for values in (True, False)
+            for halves in (False, True)
+            for dtype in DTYPES
+            for divide in numbers.DIVISIONS[: 1 if dtype is torch.float64 else None]
+        )
+    ),
+    define_rare_mistake(
+        "numbers_of_positions_added",
+        "The numbers of the positions are added to the input: nothing asks for positions.",
+        "only add",
+    ).simulated_by(
+        {"see": numbers.numbers_of_positions_added(lambda position, length: position)},
+        {"see": numbers.numbers_of_positions_added(lambda position, length: position + 1)},
+        {"see": numbers.numbers_of_positions_added(lambda position, length: position / length)},
+    ),
     define_rare_mistake(
         "rotated_by_position",
         "Queries and keys are rotated by their positions: nothing asks for positions.",

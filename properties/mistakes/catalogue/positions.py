@@ -35,9 +35,27 @@ ROTARY: Sequence[Mistake] = (
     ).simulated_by({"place": placed(1, -1)}, {"place": placed(-1, 1)}),
     define_mistake(
         "turned_backwards",
-        "Queries and keys are turned in the opposite direction: (a, b) should become "
-        "(a cos - b sin, b cos + a sin).",
+        "Queries and keys are turned in the opposite direction, or sines and cosines have changed "
+        "places: (a, b) should become (a cos - b sin, b cos + a sin).",
     ).simulated_by(place=placed(-1, -1)),
+    define_mistake(
+        "sines_and_cosines_exchanged_in_queries",
+        "Where the queries are turned, sines and cosines have changed places; with the keys they "
+        "have not.",
+    ).simulated_by(place=positions.exchanged_in(query=True)),
+    define_mistake(
+        "sines_and_cosines_exchanged_in_keys",
+        "Where the keys are turned, sines and cosines have changed places; with the queries they "
+        "have not.",
+    ).simulated_by(place=positions.exchanged_in(key=True)),
+    define_mistake(
+        "sines_and_cosines_exchanged_in_one_half",
+        "Sine and cosine have changed places in one of the two coordinates of a pair: (a, b) "
+        "should become (a cos - b sin, b cos + a sin).",
+    ).simulated_by(
+        {"place": placed(turn=positions.exchanged_in_second_half)},
+        {"place": placed(turn=positions.exchanged_in_first_half)},
+    ),
     define_mistake(
         "neighbours_turned_together",
         "Neighbouring coordinates 2i and 2i + 1 are turned together, not i and i + {turned}/2.",

@@ -115,6 +115,39 @@ SINKS: Sequence[Mistake] = (
         "The weights are multiplied by the share that the sink takes, not by what it leaves.",
         "sigmoid | softmax",
     ).simulated_by(normalise=sinks.multiplied_by_what_is_lost),
+    define_mistake(
+        "two_softmaxes_with_sinks",
+        "There are two softmaxes, one over what the other gives; the scores and the sink should go "
+        "through one softmax together.",
+        "last softmax",
+    ).simulated_by(
+        *(
+            {"normalise": normalise(hide)}
+            for normalise in (
+                sinks.softmax_after_sinks,
+                sinks.softmax_before_sinks,
+                sinks.softmax_twice_with_sinks,
+            )
+            for hide in (True, False)
+        )
+    ),
+    define_mistake(
+        "softmax_beside_sinks",
+        "Beside the softmax with the sinks there is one of the scores alone, and both count; only "
+        "the one with the sinks should.",
+        "last softmax",
+    ).simulated_by(
+        {"normalise": sinks.beside(torch.add)},
+        {"normalise": sinks.beside(lambda one, other: (one + other) / 2)},
+        {"normalise": sinks.beside(torch.mul)},
+        {"normalise": sinks.less_the_share_of_sinks},
+    ),
+    define_mistake(
+        "share_of_the_sinks_taken_twice",
+        "The weights are multiplied by what the sink leaves once more; the softmax with the sink "
+        "has taken its share already.",
+        "last times | softmax",
+    ).simulated_by(normalise=sinks.multiplied_by_what_is_left),
     define_rare_mistake(
         "sinks_added_to_weights",
         "The sinks are added to the weights, after the softmax.",

@@ -60,7 +60,11 @@ SOFTMAX: Sequence[Mistake] = (
         "normalised_by_sum",
         "The scores are divided by their sum; a softmax takes their exponentials first.",
         "sum | scores",
-    ).simulated_by({"normalise": scores.divided_by_sum}, {"normalise": scores.relu_divided_by_sum}),
+    ).simulated_by(
+        {"normalise": scores.divided_by_sum},
+        {"normalise": scores.relu_divided_by_sum()},
+        {"normalise": scores.relu_divided_by_sum(1e-12)},
+    ),
     define_mistake(
         "softmax_not_normalised",
         "The exponentials of the scores are never divided by their sum.",

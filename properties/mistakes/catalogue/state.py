@@ -197,11 +197,17 @@ STATE = (
         ),
         (Symptom("^(value|shape|finite):", KEPT),),
         explains=(*HISTORY, *COPIES, *list_properties(device)),
+        # The first one breaks most, and is tried first: it saves the others' time.
         wrappers=(
+            calls.grow_with_every_call,
             calls.keep_first_result,
             calls.keep_first_input,
             calls.keep_first_keys,
             calls.keep_first_values,
+            calls.go_on_from_last_call,
+            calls.go_on_whatever_comes,
+            calls.average_with_last_result,
+            calls.average_with_last_result_and_its_graph,
         ),
     ),
     StructuralMistake(

@@ -17,6 +17,8 @@ from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, Ste
 Result = Tensor | tuple[Tensor, ...]
 UNCHANGED: StepOverrides = {}
 _MODULES = itertools.count()
+MOST_KEPT = 256
+"""how many tokens are kept from call to call at most"""
 
 
 class Attend(Protocol):
@@ -204,6 +206,59 @@ def _keep_first_role(
         return tuple(kept if i == number else t for i, t in enumerate(s.split))
 
     return attend(x, mask, {"assign": assign})
+
+
+def go_on_from_last_call(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    """Let the tokens follow those of the last call, if there are as many sequences."""
+    before = _get_kept(module).get("tokens")
+    fits = before is not None and before.shape[:-2] == x.shape[:-2]
+    return _follow(module, attend, x, mask, before if fits else None)
+
+
+def go_on_whatever_comes(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    """Let the tokens follow those of the last call. May raise RuntimeError for other sequences."""
+    return _follow(module, attend, x, mask, _get_kept(module).get("tokens"))
+
+
+def _follow(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None, before: Tensor | None
+) -> Result:
+    whole = x if before is None else torch.cat([before, x], dim=-2)
+    _get_kept(module)["tokens"] = whole[..., -MOST_KEPT:, :].detach().clone()
+    return _map(attend(whole, mask), lambda t: t[..., -x.shape[-2] :, :])
+
+
+def average_with_last_result(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    return _average(module, attend(x, mask), Tensor.detach)
+
+
+def average_with_last_result_and_its_graph(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    """Keep what the last result was computed from: a second backward raises RuntimeError."""
+    return _average(module, attend(x, mask), lambda t: t)
+
+
+def _average(module: nn.Module, result: Result, keep: Callable[[Tensor], Tensor]) -> Result:
+    last = _get_kept(module).get("result")
+    _get_kept(module)["result"] = _map(result, keep)
+    if isinstance(last, Tensor) and isinstance(result, Tensor) and last.shape == result.shape:
+        return (last + result) / 2
+    return result
+
+
+def grow_with_every_call(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    kept = _get_kept(module)
+    kept["calls"] = kept.get("calls", 0) + 1
+    return _map(attend(x, mask), lambda t: t * (1 + 0.1 * (kept["calls"] - 1)))
 
 
 def halve_parameters(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:

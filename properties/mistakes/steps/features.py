@@ -24,6 +24,26 @@ def as_they_are(t: Tensor) -> Tensor:
     return t
 
 
+def elu_of_sum(t: Tensor) -> Tensor:
+    return F.elu(t + 1)
+
+
+OTHERS: tuple[Function, ...] = (
+    F.relu,
+    torch.exp,
+    F.softplus,
+    torch.sigmoid,
+    lambda t: F.relu(t) + 1e-6,
+    lambda t: F.relu(t) + 1e-3,
+    lambda t: F.gelu(t) + 1,
+    lambda t: F.elu(t + 1) + 1,
+    lambda t: elu_features(elu_features(t)),
+    torch.square,
+    torch.abs,
+)
+"""functions that are not negative, or seldom so, and take the place of elu(x) + 1"""
+
+
 def values_too(s: PipelineState) -> QKVTensors:
     return elu_features(s.halved[0]), elu_features(s.halved[1]), elu_features(s.halved[2])
 
@@ -50,6 +70,18 @@ def sum_keys(s: PipelineState) -> Tensor:
     keys = s.key.sum(-1)[..., None, :].expand_as(s.scores)
     seen = keys if s.visible is None else keys * s.visible
     return seen.sum(-1, keepdim=True)
+
+
+def sum_raw(*, query: bool = True, key: bool = True) -> Callable[[PipelineState], Tensor]:
+    """Sum products in which queries, keys or both are used as they are."""
+
+    def divisor(s: PipelineState) -> Tensor:
+        q, k = s.halved[0] if query else s.query, s.halved[1] if key else s.key
+        products = q @ k.mT
+        seen = products if s.visible is None else products * s.visible
+        return seen.sum(-1, keepdim=True)
+
+    return divisor
 
 
 def sum_all(s: PipelineState) -> Tensor:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from properties.mistakes.pipeline import (
@@ -79,3 +80,66 @@ def _place_first(s: PipelineState) -> QKVTensors:
 
 
 AFTER_POSITIONS: StepOverrides = {"norm": left_out, "place": _place_first}
+
+
+# ---------------------------------------------------------------------- that nobody asks for
+
+Plain = Callable[[Tensor], Tensor]
+"""a norm over the last axis, without a gain"""
+
+
+def _layer(t: Tensor) -> Tensor:
+    return F.layer_norm(t, t.shape[-1:])
+
+
+def _root_mean_square(eps: float | None) -> Plain:
+    return lambda t: F.rms_norm(t, t.shape[-1:], eps=eps)
+
+
+def _length(t: Tensor) -> Tensor:
+    return F.normalize(t, dim=-1)
+
+
+NORMS_OF_SIZE: tuple[Plain, ...] = (
+    _layer, *(_root_mean_square(eps) for eps in (None, 1e-5, 1e-6, 1e-8)),
+)  # fmt: skip
+"""those of layers, with what is added to the mean square by default, or by habit"""
+
+
+def list_unasked(
+    *, query: bool = False, key: bool = False, value: bool = False
+) -> tuple[StepOverrides, ...]:
+    """Return ways to put norms over queries, keys or values where there are none.
+
+    They are put over the columns of every head, or over those of all heads before these are split.
+    """
+    which = query, key, value
+    by_head = ({"norm": _each(which, norm)} for norm in NORMS_OF_SIZE)
+    before = ({"split": _before_split(which, norm)} for norm in NORMS_OF_SIZE)
+    return (*by_head, *before)
+
+
+def list_unasked_lengths(
+    *, query: bool = False, key: bool = False, value: bool = False
+) -> tuple[StepOverrides, ...]:
+    """Return ways to bring queries, keys or values to length one."""
+    which = query, key, value
+    return {"norm": _each(which, _length)}, {"split": _before_split(which, _length)}
+
+
+def _each(which: tuple[bool, ...], norm: Plain) -> Callable[[PipelineState], QKVTensors]:
+    return lambda s: _apply(which, norm, s.roles)
+
+
+def _before_split(which: tuple[bool, ...], norm: Plain) -> Callable[[PipelineState], QKVTensors]:
+    def split(s: PipelineState) -> QKVTensors:
+        before = s.copy()
+        before.projected = _apply(which, norm, s.projected)
+        return CORRECT.split(before)
+
+    return split
+
+
+def _apply(which: tuple[bool, ...], norm: Plain, tensors: QKVTensors) -> QKVTensors:
+    q, k, v = (norm(t) if chosen else t for t, chosen in zip(tensors, which, strict=True))
+    return q, k, v

@@ -116,15 +116,50 @@ def far_keys_penalised(
     return scale
 
 
-def positions_added(dtype: torch.dtype) -> Callable[[PipelineState], QKVTensors]:
-    """Add the sines and cosines of Vaswani et al. (2017), section 3.5."""
+Divide = Callable[[Tensor, Tensor, int], Tensor]
+"""computes the angles of positions, given the even numbers of columns, and the width"""
+
+DIVISIONS: tuple[Divide, ...] = (
+    lambda position, column, width: position / 10_000 ** (column / width),
+    lambda position, column, width: position * (column * (-math.log(10_000.0) / width)).exp(),
+    lambda position, column, width: position * (1.0 / 10_000 ** (column / width)),
+)
+"""ways to write the same, which differ in float32"""
+
+
+def positions_added(
+    dtype: torch.dtype, divide: Divide = DIVISIONS[0], *, halves: bool = False, values: bool = True
+) -> Callable[[PipelineState], QKVTensors]:
+    """Add the sines and cosines of Vaswani et al. (2017), section 3.5.
+
+    They take turns, or all sines come first. They may be added to what becomes queries and keys
+    alone.
+    """
 
     def add(tokens: Tensor) -> Tensor:
         length, width = tokens.shape[-2:]
-        index = torch.arange(width, dtype=dtype)
-        angle = torch.arange(length, dtype=dtype)[:, None]
-        angle = angle / 10_000 ** ((index - index % 2) / width)
-        return tokens + torch.where(index % 2 == 0, angle.sin(), angle.cos())
+        pairs = (width + 1) // 2
+        position = torch.arange(length, dtype=dtype)[:, None]
+        angle = divide(position, torch.arange(0, 2 * pairs, 2, dtype=dtype), width)
+        waves = angle.sin(), angle.cos()
+        laid = torch.cat(waves, -1) if halves else torch.stack(waves, -1).flatten(-2)
+        return tokens + laid[:, :width]
+
+    def see(s: PipelineState) -> QKVTensors:
+        x, k, v = s.inputs.sources
+        return add(x), add(k), add(v) if values else v
+
+    return see
+
+
+def numbers_of_positions_added(
+    change: Callable[[Tensor, int], Tensor],
+) -> Callable[[PipelineState], QKVTensors]:
+    """Add to all columns of a token a number that is computed from its position and the length."""
+
+    def add(tokens: Tensor) -> Tensor:
+        length = tokens.shape[-2]
+        return tokens + change(torch.arange(length, dtype=tokens.dtype), length)[:, None]
 
     return lambda s: map_qkv(add, s.inputs.sources)
 
@@ -140,9 +175,7 @@ def _turn(t: Tensor, dtype: torch.dtype, *, interleaved: bool) -> Tensor:
     return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
 
 
-def rotated(
-    dtype: torch.dtype, *, interleaved: bool
-) -> Callable[[PipelineState], tuple[Tensor, Tensor, Tensor]]:
+def rotated(dtype: torch.dtype, *, interleaved: bool) -> Callable[[PipelineState], QKVTensors]:
     """Rotate queries and keys by their positions. Raises RuntimeError for an odd width."""
 
     def assign(s: PipelineState) -> tuple[Tensor, Tensor, Tensor]:

@@ -68,6 +68,22 @@ def second_of_turned_first(t: Tensor, angle: Tensor) -> Tensor:
     return torch.cat([turned, b * cos + turned * sin], dim=-1)
 
 
+def exchange(t: Tensor, angle: Tensor) -> Tensor:
+    """Turn with the sine where the cosine should be, and the other way round."""
+    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
+    return torch.cat([a * sin - b * cos, b * sin + a * cos], dim=-1)
+
+
+def exchanged_in_first_half(t: Tensor, angle: Tensor) -> Tensor:
+    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
+    return torch.cat([a * sin - b * cos, b * cos + a * sin], dim=-1)
+
+
+def exchanged_in_second_half(t: Tensor, angle: Tensor) -> Tensor:
+    (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
+    return torch.cat([a * cos - b * sin, b * sin + a * cos], dim=-1)
+
+
 def angles_of(
     exponent: Callable[[PipelineState, Tensor], Tensor], base: float | None = None
 ) -> Angles:
@@ -132,6 +148,22 @@ def _find_turned(s: PipelineState, t: Tensor) -> tuple[int, int]:
     if not s.inputs.variant.beside:
         return 0, count
     return (width - count, width) if width == s.inputs.width else (0, width - width % 2)
+
+
+def exchanged_in(
+    *, query: bool = False, key: bool = False
+) -> Callable[[PipelineState], QKVTensors]:
+    """Exchange sines and cosines where queries or keys are turned."""
+
+    def place(s: PipelineState) -> QKVTensors:
+        q, k, v = s.appended
+        asked, found = (
+            turn_part(s, t, exchange if exchanged else turn_halves, right_angles)
+            for t, exchanged in ((q, query), (k, key))
+        )
+        return asked, found, v
+
+    return place
 
 
 def placed_apart(query: float, key: float) -> Callable[[PipelineState], QKVTensors]:

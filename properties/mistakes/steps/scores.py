@@ -294,9 +294,12 @@ def divided_by_sum(s: PipelineState) -> Tensor:
     return scores / scores.sum(dim=-1, keepdim=True)
 
 
-def relu_divided_by_sum(s: PipelineState) -> Tensor:
-    kept = s.masked_scores.relu()
-    return kept / kept.sum(dim=-1, keepdim=True)
+def relu_divided_by_sum(extra: float = 0.0) -> Callable[[PipelineState], Tensor]:
+    def normalise(s: PipelineState) -> Tensor:
+        kept = (s.masked_scores.relu() + extra).masked_fill(s.masked_scores == -math.inf, 0.0)
+        return kept / kept.sum(dim=-1, keepdim=True)
+
+    return normalise
 
 
 def sigmoids(s: PipelineState) -> Tensor:

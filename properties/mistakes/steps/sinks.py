@@ -98,6 +98,58 @@ def multiplied_by_what_is_lost(s: PipelineState) -> Tensor:
     return without_sinks(s) * _weigh(s, _get_sinks(s))[..., -1:]
 
 
+def multiplied_by_what_is_left(s: PipelineState) -> Tensor:
+    """Multiply by it what the softmax has multiplied by it already."""
+    weights = _weigh(s, _get_sinks(s))
+    return weights[..., :-1] * (1 - weights[..., -1:])
+
+
+def _weigh_again(s: PipelineState, weights: Tensor, hide: bool) -> Tensor:
+    """Return weights as scores, from which hidden ones are hidden, or in which they are 0."""
+    hidden = None if s.visible is None or not hide else ~s.visible
+    return weights if hidden is None else weights.masked_fill(hidden, -math.inf)
+
+
+def softmax_after_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
+    """Put a softmax over what is left when the sinks' weights are cut off."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        kept = _weigh(s, _get_sinks(s))[..., :-1]
+        return torch.softmax(_weigh_again(s, kept, hide), dim=-1)
+
+    return normalise
+
+
+def softmax_before_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
+    """Put a softmax over the scores before the sinks come beside them."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        scores = _weigh_again(s, without_sinks(s), hide)
+        return softmax_with_sinks(scores, _get_sinks(s))[..., :-1]
+
+    return normalise
+
+
+def softmax_twice_with_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
+    """Put two softmaxes over the scores and the sinks."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        weights = _weigh(s, _get_sinks(s))
+        again = _weigh_again(s, weights[..., :-1], hide)
+        return torch.softmax(torch.cat([again, weights[..., -1:]], dim=-1), dim=-1)[..., :-1]
+
+    return normalise
+
+
+def beside(join: Callable[[Tensor, Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
+    """Join the weights with sinks and those of a softmax without."""
+    return lambda s: join(_weigh(s, _get_sinks(s))[..., :-1], without_sinks(s))
+
+
+def less_the_share_of_sinks(s: PipelineState) -> Tensor:
+    return without_sinks(s) - _weigh(s, _get_sinks(s))[..., -1:]
+
+
 def added_to_weights(s: PipelineState) -> Tensor:
     return without_sinks(s) + _get_sinks(s).view(-1, 1, 1)
 

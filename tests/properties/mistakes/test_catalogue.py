@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from exercises import BY_SLUG
+from properties.contract import Capability
 from properties.mistakes.catalogue import (
     ALIBI,
     ALL,
@@ -281,6 +283,26 @@ def test_mistake_is_described_for_students(each: Mistake) -> None:
     assert not each.sentence[0].islower()
     assert each.sentence.endswith(".")
     assert each.code_matchers or each.name in WITHOUT_LINE
+
+
+def test_the_order_of_a_packed_projection_is_said_where_one_layer_gives_all() -> None:
+    [exchanged] = [each for each in ALL if each.name == "queries_and_keys_exchanged"]
+    packed, apart = (
+        exchanged.describe(BY_SLUG[slug].contract)
+        for slug in ("causal_self_attention", "multi_head_attention")
+    )
+    assert apart == "Queries and keys have changed places."
+    assert packed.startswith(apart)
+    assert packed.endswith("the queries first, then the keys, then the values.")
+
+
+def test_norms_are_unasked_only_where_nobody_asks_for_them() -> None:
+    plain = BY_SLUG["multi_head_attention"].contract
+    normed = replace(plain, capabilities=plain.capabilities - {Capability.UNNORMED})
+    unasked = [each for each in ALL if each.name.endswith("s_normalised") and each.variants]
+    own = [each for each in unasked if each.name.split("_")[0] in ("queries", "keys", "values")]
+    assert len(own) == 4
+    assert all(each.applies_to(plain) and not each.applies_to(normed) for each in own)
 
 
 @pytest.mark.parametrize("each", ENTRIES, ids=lambda each: each.name)
