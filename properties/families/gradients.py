@@ -35,9 +35,7 @@ GRADIENT_SIZES = (
     {"batch": 9, "tokens": 17, "d_in": 33, "heads": 6, "head_dim": 8, "sharpness": 2},
 )
 LOSS_FACTORS = (2.0**20, 2.0**-20)
-CUT_HINT = (
-    "what changes gradients: detach(), .data, clamp, hook, backward?"
-)
+CUT_HINT = "what changes gradients: detach(), .data, clamp, hook, backward?"
 UNUSED_HINT = "is it used, and not detached on the way to the output?"
 
 
