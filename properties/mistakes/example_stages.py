@@ -69,7 +69,7 @@ def _list_stages(
     for part, name in parts[:2] if latent else ():
         yield Stage(f"{name} with both parts", _appended_part(part), name, _split_part(part))
     for part, name in parts if rotary else ():
-        yield Stage(f"{name} in their places", _placed_part(part), name, _appended_part(part))
+        yield Stage(f"turned {name}", _placed_part(part), name, _appended_part(part))
     compared = _placed_part(0) if latent else _split_part(0)
     yield Stage("q·k", lambda s: s.raw_scores[0], "queries", compared)
     yield Stage("what is averaged", lambda s: s.value[0], "values", lambda s: s.split[2][0])
