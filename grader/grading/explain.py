@@ -15,7 +15,7 @@ from properties.mistakes.catalogue import CodeMatcher, Mistake
 from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines, diagnose
 from properties.mistakes.worked_example import work_example
 from properties.property import Verdict
-from properties.violation import Status, SubmissionFailed
+from properties.violation import Status, SubmissionFailed, ViolationKind
 
 UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 
@@ -27,7 +27,7 @@ def diagnose_failures(
     statuses = {verdict.status for verdict in verdicts}
     if statuses <= {Status.PASSED} or statuses.intersection(UNDIAGNOSABLE):
         return ()
-    if harness.contract.entry is Entry.BUILDER and _has_other_form(verdicts):
+    if harness.contract.entry is Entry.BUILDER and _has_other_shapes(verdicts):
         return ()  # what the given class was built with is wrong, and not what it computes
     try:
         if session.revive():
@@ -37,8 +37,9 @@ def diagnose_failures(
         return ()
 
 
-def _has_other_form(verdicts: Sequence[Verdict]) -> bool:
-    return any(v.property in FORM and v.status is Status.FAILED for v in verdicts)
+def _has_other_shapes(verdicts: Sequence[Verdict]) -> bool:
+    found = [v.violation for v in verdicts if v.property in FORM and v.violation is not None]
+    return any(violation.kind is ViolationKind.SHAPE for violation in found)
 
 
 def record_diagnoses(

@@ -76,7 +76,7 @@ def the_weights_are_where_the_exercise_says(context: LiveContext) -> None:
             listed = _list_some([f"{n} {i.shape}" for n, i in _list_parameters(context).items()])
             expected = f"a weight `{path}` of shape {shape}"
             got = f"there is none; its parameters: {listed or 'none'}"
-            raise Violation(ViolationKind.CONSTRUCTION, expected, got, hint=hint)
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got)
         if (came := tuple(tensors[path].shape)) != shape:
             raise Violation(ViolationKind.SHAPE, f"shape {shape}", f"shape {came}", path, hint=hint)
 

@@ -1,0 +1,50 @@
+"""Who chooses the arguments of a given class is told what comes of them."""
+
+import runpy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.check import check_property
+from properties.families.contract import BUILDER_HINT, the_weights_are_where_the_exercise_says
+from properties.harness.harness import Harness
+from properties.property import Verdict
+from properties.violation import Status
+
+EXERCISE = BY_SLUG["two_dimensional_output"]
+GIVEN = runpy.run_path(str(EXERCISE.folder / "solution.py"))
+Wrapper: Any = GIVEN["MultiHeadAttentionWrapper"]
+
+
+def judge(build: Callable[[int, int], Any]) -> Verdict:
+    namespace = {**GIVEN, "two_dimensional_wrapper": build}
+    prop = the_weights_are_where_the_exercise_says
+    harness = Harness(make_subject(namespace), EXERCISE.contract)
+    return check_property(prop, harness, EXERCISE.plan_cases()[prop])
+
+
+def test_the_right_arguments_are_accepted() -> None:
+    assert judge(lambda d, n: Wrapper(d, 1, n, 0.0, num_heads=2)).status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("build", "width"),
+    [
+        (lambda d, n: Wrapper(d, 2, n, 0.0, num_heads=2), 4),
+        (lambda d, n: Wrapper(d, 1, n, 0.0, num_heads=3), 3),
+    ],
+    ids=["wide", "many"],
+)
+def test_another_width_is_told_of_the_output(build: Callable[[int, int], Any], width: int) -> None:
+    message = judge(build).message
+    assert "expected  shape (1, 3, 2) at output" in message
+    assert f"got       shape (1, 3, {width})" in message
+    assert BUILDER_HINT in message and "d_out" not in message
+
+
+def test_heads_of_another_width_are_told_of_their_weights() -> None:
+    message = judge(lambda d, n: Wrapper(d, 2, n, 0.0, num_heads=1)).message
+    assert "at heads.0.W_query.weight" in message and "how many heads are asked for" in message
