@@ -48,7 +48,8 @@ def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
     smallest, found = _reuse_counterexample(search, case) or find_smallest_failure(
         search, case, violation
     )
-    on = harness.contract.describe(smallest)
+    same = smallest == case and bool(verdict.case_description)
+    on = verdict.case_description if same else harness.contract.describe(smallest)
     found = drop_added_axes(found, harness.contract)
     detailed = found.with_details(prop.claim, on, prop.hint)
     return replace(verdict, case=smallest, violation=detailed, case_description=on)

@@ -312,6 +312,8 @@ class Contract:
             shown = shown.replace(f"context_length={case.context_length} ", "")
         if not self.has(Capability.HEADS) or (self.mappings and not self.has(Capability.ATTENTION)):
             shown = shown.replace(f" heads={case.heads}", "")
+        if any(a.name == "d_out" and a.quantity == "head_dim" for a in self.arguments):
+            shown = shown.replace(f" d_out={case.d_out}", f" d_out={case.head_dim}")
         if self.entry is Entry.BUILDER:  # whose author chooses it
             shown = shown.replace(f" d_out={case.d_out}", "")
         mask = self.call_form.mask

@@ -13,6 +13,7 @@ Theory of operation
     are.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -95,8 +96,18 @@ def explain_with_examples(
 def _list_shown(verdicts: Sequence[Verdict], explained: Explained) -> Iterator[Property]:
     """Yield what is shown although it follows: the first, and what figures are drawn of."""
     following = [v for v in verdicts if v.property in explained.properties]
-    yield from (v.property for v in sorted(following, key=_get_rank)[:1])
+    computed = verdicts if explained.structural is None else ()
+    yield from (v.property for v in find_example(following, computed))
     yield from (verdicts[i].property for i in list_candidates(verdicts))
+
+
+def find_example(following: Sequence[Verdict], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the first of what follows, in the group of `verdicts` of which most follows."""
+    groups = Counter(verdict.property.group for verdict in verdicts)
+    broken = Counter(verdict.property.group for verdict in following)
+    ordered = sorted(following, key=_get_rank)
+    shares = {group: broken[group] / count for group, count in groups.items()}
+    return sorted(ordered, key=lambda v: -shares.get(v.property.group, 0.0))[:1]
 
 
 def _repeats_itself(verdict: Verdict) -> bool:

@@ -85,7 +85,7 @@ def _describe_input(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:
     if (batch := sizes.get("batch")) is not None:
         tokens = f"{count(batch, 'sequence')} of {tokens}"
     if (keys := sizes.get("keys")) is not None:
-        tokens = f"{tokens}, which attend to {count(keys, 'other')}"
+        tokens = f"{tokens} as queries, with {count(keys, 'key')}"
     if (longest := sizes.get("context_length")) is None:
         return tokens
     return f"{tokens}, with a {names.get('context_length', 'context_length')} of {longest}"

@@ -28,6 +28,8 @@ SWAPPED_NAMES_NOTE = Note(
     "scores. With the weights of these two layers exchanged it computes what is asked; with those "
     "that are loaded by name it does not",
 )
+NOTHING_HINT = "what a function computes is lost unless it is returned"
+RETURNED_HINT = "compare what is returned, and in which order, with the statement"
 ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(("b_q", "b_k", "b_v"), Capability.BIAS),
     "W_o": Capability.OUTPUT_PROJECTION,
@@ -128,8 +130,7 @@ class LiveContext(CaseContext):
         cache = self.contract.call_form.cache
         kept = f", then the {cache.argument}," if cache and cache.reset is None else ""
         if len(result.outputs) != len(shapes):
-            nothing = "what a function computes is lost unless it is returned"
-            hint = nothing if result.form.startswith("None") else ""
+            hint = NOTHING_HINT if result.form.startswith("None") else RETURNED_HINT
             raise Violation(ViolationKind.TYPE, f"{asked}{kept} returned", result.form, hint=hint)
         for output, shape, name in zip(result.outputs, shapes, self.output_names, strict=True):
             comparison.assert_shape(output, shape, name)

@@ -56,8 +56,8 @@ def _describe_row_sum(evidence: WeightsEvidence) -> str:
     if error < DISPLAY_TOLERANCE:
         return ""
     got, wanted = format_distinct(total, right)
-    rest = "a row of weights sums to 1" if _is_one(right) else f"{wanted} is right"
-    return f"row {query} of the result sums to {got}, where {rest}."
+    rest = "a row sums to 1" if _is_one(right) else f"{wanted} is right"
+    return f"row {query} of the weights sums to {got}, where {rest}."
 
 
 def _is_one(total: float) -> bool:

@@ -101,6 +101,8 @@ class DiagnosisView:
     sentences: tuple[str, ...]
     examples: tuple[ExampleRecord | None, ...] = ()
     """one for each sentence"""
+    compared: bool = False
+    """whether what such mistakes compute was compared with the answers"""
 
     @property
     def pronoun(self) -> str:
@@ -180,10 +182,16 @@ class SubmissionView:
 
     @property
     def example(self) -> FailureView | None:
-        """The one that shows what the mistakes do: the first with numbers to draw, if any."""
-        return next(
-            (f for f in self.consequences if f.evidence), next(iter(self.consequences), None)
-        )
+        """The one that shows what the mistakes do: the first with numbers to draw, if any.
+
+        Else it is the first in the group of which most follows, of mistakes in what is computed.
+        """
+        groups = self.groups
+        if self.diagnosis is not None and self.diagnosis.compared:
+            groups = tuple(sorted(groups, key=_share_of_consequences, reverse=True))
+        ordered = [f for group in groups for f in group.failures if f.follows]
+        drawn = next((f for f in self.consequences if f.evidence), None)
+        return drawn or next(iter(ordered), None)
 
     @property
     def folded(self) -> tuple[FailureView, ...]:
@@ -198,6 +206,11 @@ class SubmissionView:
         count = count_failures(self.others)
         verb = "failed check is" if count == 1 else "failed checks are"
         return f"{count} {verb} not explained by {self.diagnosis.pronoun}:"
+
+
+def _share_of_consequences(group: GroupView) -> float:
+    follows = count_failures([failure for failure in group.failures if failure.follows])
+    return follows / group.total if group.total else 0.0
 
 
 def count_failures(failures: Sequence[FailureView]) -> int:
@@ -280,7 +293,7 @@ def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None
     # A mistake that is known by the checks that fail was compared with no answers.
     compared = all(m.cases_tried for m in mistakes)
     rest = f"; {it} the answers to {share} {inputs} tried:" if compared else ":"
-    return DiagnosisView(found + rest, sentences, tuple(m.example for m in mistakes))
+    return DiagnosisView(found + rest, sentences, tuple(m.example for m in mistakes), compared)
 
 
 def _tell_where_to_look(mistake: DiagnosisRecord) -> str:

@@ -100,7 +100,7 @@ DIFFERENTIAL: Sequence[Mistake] = (
     ).simulated_by(subtract=differential.softmax_of_subtracted_scores),
     define_mistake(
         "softmax_of_difference",
-        "The difference of the softmaxes goes through another softmax; it is used as it is.",
+        "The difference of the softmaxes goes through another softmax; it should be used as it is.",
         "last softmax",
     ).simulated_by(subtract=differential.softmax_again),
     define_mistake(

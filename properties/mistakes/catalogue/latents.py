@@ -100,9 +100,9 @@ LATENTS: Sequence[Mistake] = (
     ),
     define_mistake(
         "turned_queries_split_otherwise",
-        "The turned part of the queries is not split into heads as it should be: head 0 has the "
-        "first rope_dim columns, head 1 the next ones.",
-        "last reshape | reshape",
+        "The turned part of the queries is not split into heads as it should be: head 0 "
+        "should have the first rope_dim columns, head 1 the next ones.",
+        "",
         needs=Capability.HEADS,
     ).simulated_by(
         {"append": appended_as(latents.in_turn)}, {"append": appended_as(latents.reshaped_alone)}

@@ -71,7 +71,11 @@ LAYERS: Sequence[Mistake] = (
         "The weight matrices are reshaped instead of transposed, which scrambles them.",
         "reshape",
     ).simulated_by(project=layers.weights_reshaped),
-    define_mistake("bias_missing", "Biases that are asked for are not added.", "").simulated_by(
+    define_mistake(
+        "bias_missing",
+        "A bias that is asked for is not added; all that are asked for should be.",
+        "",
+    ).simulated_by(
         {"project": layers.biases_times(0.0, 0.0, 0.0)},
         {"project": layers.biases_times(1.0, 0.0, 0.0)},
         {"project": layers.biases_times(1.0, 1.0, 0.0)},

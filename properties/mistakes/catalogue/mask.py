@@ -184,7 +184,7 @@ MASK: Sequence[Mistake] = (
     ).simulated_by(hide=scores.zero_scores_hidden),
     define_mistake(
         "masked_after_softmax",
-        "The mask takes effect only after the softmax: the rest of each row no longer sums to one.",
+        "The mask takes effect only after the softmax: what is left of a row does not sum to one.",
         "softmax | fill",
     ).simulated_by(hide=scores.unmasked, use=late_masks.hidden_zeroed),
     define_rare_mistake(

@@ -40,7 +40,7 @@ TRIVIAL: Sequence[Mistake] = (
 
 OUTPUT: Sequence[Mistake] = (
     define_mistake(
-        "output_projection_missing", "The output projection is not applied.", "last return"
+        "output_projection_missing", "The output projection is not applied.", "only return"
     ).simulated_by(finish=output.context_itself),
     define_mistake(
         "output_projection_twice",

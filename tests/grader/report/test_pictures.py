@@ -180,8 +180,8 @@ def test_a_layout_of_another_shape_is_drawn_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("evidence", "said"),
     [
-        (with_weights((0.2, 0.3, 0.12), *RIGHT[1:]), "row 0 of the result sums to 0.62"),
-        (SUNK, "row 1 of the result sums to 1, where 0.75 is right"),
+        (with_weights((0.2, 0.3, 0.12), *RIGHT[1:]), "row 0 of the weights sums to 0.62"),
+        (SUNK, "row 1 of the weights sums to 1, where 0.75 is right"),
         (EvidenceRecord(WEIGHTS), "token 0 gives weight 0.50 to token 2, which is hidden from it"),
         (with_weights(*RIGHT[:2], (0.5, 0.2, 0.3)), "token 2 gives weight 0.50 to token 0, where"),
         (with_weights(*RIGHT[:2], (0.1, 0.2, 0.7)), "gives weight 0.70 to itself, where 0.50 is"),

@@ -58,6 +58,7 @@ ASKED_APART = {
 """mistakes that are the same, and never tried on the same submission"""
 WITHOUT_LINE = {
     "second_map_not_masked",
+    "turned_queries_split_otherwise",
     "turned_by_the_number_of_the_head",
     "own_part_turned_too",
     "first_residual_missing",
