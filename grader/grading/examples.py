@@ -96,8 +96,11 @@ def explain_with_examples(
 def _list_shown(verdicts: Sequence[Verdict], explained: Explained) -> Iterator[Property]:
     """Yield what is shown although it follows: the first, and what figures are drawn of."""
     following = [v for v in verdicts if v.property in explained.properties]
-    computed = verdicts if explained.structural is None else ()
-    yield from (v.property for v in find_example(following, computed))
+    if (structural := explained.structural) is None:
+        example = find_example(following, verdicts)
+    else:
+        example = [v for v in following if structural.is_shown_by(v)][:1]
+    yield from (verdict.property for verdict in example)
     yield from (verdicts[i].property for i in list_candidates(verdicts))
 
 

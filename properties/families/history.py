@@ -119,7 +119,7 @@ def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None
     hint="is something shared: in the class, in a global, in a default?",
 )
 def other_instances_do_not_matter(context: LiveContext) -> None:
-    """Other modules alive at the same time, of other sizes, change no answer."""
+    """Other modules alive at the same time, of the same or of other sizes, change no answer."""
     built = shuffle_steps(context, make_other_modules(context))
     steps = [step for other in built for step in (other, Rebuild())]
     assert_no_effect(context, steps, (CALL_PROBE, TRAINING_PROBE))

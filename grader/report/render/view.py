@@ -184,14 +184,16 @@ class SubmissionView:
     def example(self) -> FailureView | None:
         """The one that shows what the mistakes do: the first with numbers to draw, if any.
 
-        Else it is the first in the group of which most follows, of mistakes in what is computed.
+        Else it is the first in the group of which most follows, of mistakes in what is computed; of
+        others it is the check that they are known by, which has kept its hint.
         """
-        groups = self.groups
+        drawn = [f for f in self.consequences if f.evidence]
         if self.diagnosis is not None and self.diagnosis.compared:
-            groups = tuple(sorted(groups, key=_share_of_consequences, reverse=True))
-        ordered = [f for group in groups for f in group.failures if f.follows]
-        drawn = next((f for f in self.consequences if f.evidence), None)
-        return drawn or next(iter(ordered), None)
+            groups = sorted(self.groups, key=_share_of_consequences, reverse=True)
+            ordered = [f for group in groups for f in group.failures if f.follows]
+        else:
+            ordered = sorted(self.consequences, key=lambda f: HINT_ROW not in f.details)
+        return next(iter([*drawn, *ordered]), None)
 
     @property
     def folded(self) -> tuple[FailureView, ...]:
@@ -206,6 +208,10 @@ class SubmissionView:
         count = count_failures(self.others)
         verb = "failed check is" if count == 1 else "failed checks are"
         return f"{count} {verb} not explained by {self.diagnosis.pronoun}:"
+
+
+HINT_ROW = f"{'hint':<9} "
+"""how a hint begins among the rows of a message"""
 
 
 def _share_of_consequences(group: GroupView) -> float:

@@ -4,6 +4,7 @@ from properties.families import (
     device,
     gradients,
     history,
+    initialisation,
     list_properties,
     purity,
     training,
@@ -171,7 +172,7 @@ STATE = (
             Symptom(r"\(.*another module", (history.other_instances_do_not_matter,)),
             Symptom(LENGTHS, (history.other_instances_do_not_matter,)),
         ),
-        explains=(*HISTORY, *COPIES),
+        explains=(*HISTORY, *COPIES, initialisation.every_module_starts_anew),
     ),
     StructuralMistake(
         define_mistake(
