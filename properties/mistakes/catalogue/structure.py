@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from properties.mistakes.catalogue.caches import CACHES
 from properties.mistakes.catalogue.forms import FORMS, NUMBERS_AND_SIZES, STARTS
 from properties.mistakes.catalogue.given_masks import GIVEN_MASKS, MASK_TYPES, RESULTS
+from properties.mistakes.catalogue.memory import MEMORY
 from properties.mistakes.catalogue.protocol import PROTOCOL
 from properties.mistakes.catalogue.registration import REGISTRATION
 from properties.mistakes.catalogue.state import SIDE_EFFECTS, STATE
@@ -22,5 +23,5 @@ BESIDE_OTHERS: Sequence[StructuralMistake] = (
 
 STRUCTURAL: Sequence[StructuralMistake] = (
     *TRANSFERS, *SIDE_EFFECTS, *FORMS, *GIVEN_MASKS, *RESULTS, *REGISTRATION, *STATE,
-    *NUMBERS_AND_SIZES, *STARTS, *PROTOCOL, *CACHES,
+    *NUMBERS_AND_SIZES, *STARTS, *PROTOCOL, *CACHES, *MEMORY,
 )  # fmt: skip

@@ -1,0 +1,49 @@
+"""What is held at once, or kept for the way back, where the exercise is to do without."""
+
+from properties.families import backward, linear, online
+from properties.mistakes.catalogue.mistake import define_mistake
+from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+
+TOO_MANY = r"^value: fewer than \d+ numbers"
+ON_THE_WAY_BACK = (backward.its_backward_never_holds_all_scores,)
+
+MEMORY = (
+    StructuralMistake(
+        define_mistake(
+            "all_scores_held",
+            "As many numbers are held at once as there are scores, one for every query and every "
+            "key; a block at a time needs fewer.",
+            "",
+        ),
+        (Symptom(TOO_MANY, (online.it_never_holds_all_scores,)),),
+        explains=(backward.it_keeps_fewer_numbers_than_scores, *ON_THE_WAY_BACK),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "kept_for_the_way_back",
+            "As many numbers are kept for the way back as there are scores; the weights should be "
+            "computed again there.",
+            "",
+        ),
+        (Symptom(TOO_MANY, (backward.it_keeps_fewer_numbers_than_scores,)),),
+        explains=ON_THE_WAY_BACK,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "all_scores_held_on_the_way_back",
+            "On the way back as many numbers are held at once as there are scores; a tile at a "
+            "time needs fewer.",
+            "",
+        ),
+        (Symptom(TOO_MANY, ON_THE_WAY_BACK),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "matrix_of_tokens_held",
+            "As many numbers are held at once as there are pairs of tokens; attention that is "
+            "linear in the number of tokens needs fewer.",
+            "",
+        ),
+        (Symptom(TOO_MANY, (linear.it_never_holds_a_matrix_of_tokens,)),),
+    ),
+)
