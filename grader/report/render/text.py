@@ -62,12 +62,15 @@ class Folding:
     """how many, unless there is one other"""
     summary: bool = True
     """whether there are sentences on all checks"""
+    apart: bool = True
+    """whether an empty line stands between mistakes and points"""
 
 
 FOLDINGS = (
     Folding(),
     Folding(notes=0),
     Folding(notes=0, summary=False),
+    Folding(notes=0, summary=False, apart=False),
     Folding(examples=False, notes=0),
     Folding(examples=False, notes=0, summary=False),
 )
@@ -144,7 +147,7 @@ def _render_grades(report: Report, views: Sequence[SubmissionView]) -> Iterator[
 
 def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
     """Render every check that fails, those that follow from the mistakes first."""
-    yield from _render_above(view, list(_render_groups(view.groups)))
+    yield from _render_above(view, [EMPTY, *_render_groups(view.groups)])
     for failure in view.consequences:
         yield from (EMPTY, *_render_failure(failure))
     yield from _render_heading(view)
@@ -166,7 +169,8 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
     untried = 0 if folding.summary else sum(len(group.untried) for group in view.groups)
     groups = list(_render_points(view.groups, untried))
-    above = list(_render_above(view, groups, examples=folding.examples))
+    parting = [EMPTY] if folding.apart or not view.diagnosis else []
+    above = list(_render_above(view, [*parting, *groups], examples=folding.examples))
     notes = view.notes if not view.failures else _fold_notes(view, folding.notes, more)
     summary = view.short_summary if folding.summary or not view.failures else view.why_nothing
     below = list(_render_below(view, summary, notes))
@@ -235,7 +239,7 @@ def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
 def _render_above(
     view: SubmissionView, groups: Lines, *, examples: bool = True
 ) -> Iterator[StyledLine]:
-    """Render what stands above the failures: score, error, mistakes, and groups."""
+    """Render what stands above the failures: score, error, mistakes, and groups as they are."""
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
     if view.error and view.error.kind == "unwritten":
@@ -246,7 +250,7 @@ def _render_above(
         yield EMPTY
         yield from _render_diagnosis(view.diagnosis, examples=examples)
     if view.failures:
-        yield from (EMPTY, *groups)
+        yield from groups
 
 
 def _list_unsaid(view: SubmissionView) -> Sequence[MessageView]:

@@ -197,7 +197,7 @@ def test_what_is_beside_a_failure_gives_way_to_it() -> None:
         (0, True, True, True),
         (15, True, False, True),
         (20, True, False, False),
-        (35, False, False, True),
+        (40, False, False, True),
         (60, False, False, False),
     ):
         failed = make_failed(EQUATION, got="1.5 " + "it is long. " * words)
