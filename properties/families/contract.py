@@ -1,6 +1,6 @@
 """The module has the form that the exercise demands, on which all other properties rest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from properties import comparison
@@ -9,6 +9,7 @@ from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, make_config
 from properties.families.argument_changes import set_width
 from properties.harness.case_context import CaseContext
+from properties.harness.given_class import assert_given_class_fits, list_some
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, build_module, construct
 from properties.parameter_mapping import ParameterMapping
@@ -28,10 +29,7 @@ values = PropertyFamily(PropertyGroup.VALUES)
 C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
-BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
 WHERE_WEIGHTS_ARE = "print its parameters and their shapes; compare with the statement"
-MAX_LISTED = 8
-"""so many parameters are listed where one is missing"""
 REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in modules it holds"
 NAN_HINT = "∞ − ∞, 0 · ∞ and 0 / 0 are NaN: find the first step that has one"
 AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"
@@ -70,38 +68,15 @@ def the_weights_are_where_the_exercise_says(context: LiveContext) -> None:
     hint = ""
     if context.contract.entry is Entry.BUILDER:
         hint = "how many heads are asked for, and how wide is each?"
-        _assert_given_class_fits(context, {path: tuple(t.shape) for path, t in tensors.items()})
+        assert_given_class_fits(context, {path: tuple(t.shape) for path, t in tensors.items()})
     for path, shape in shapes.items():
         if path not in tensors:
-            listed = _list_some([f"{n} {i.shape}" for n, i in _list_parameters(context).items()])
+            listed = list_some([f"{n} {i.shape}" for n, i in _list_parameters(context).items()])
             expected = f"a weight `{path}` of shape {shape}"
             got = f"there is none; its parameters: {listed or 'none'}"
             raise Violation(ViolationKind.CONSTRUCTION, expected, got)
         if (came := tuple(tensors[path].shape)) != shape:
             raise Violation(ViolationKind.SHAPE, f"shape {shape}", f"shape {came}", path, hint=hint)
-
-
-def _list_some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return f"{', '.join(names[:MAX_LISTED])}{more}"
-
-
-def _assert_given_class_fits(context: LiveContext, found: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise Violation if a given class was built of other sizes, by what its output shows.
-
-    Its weights are not those of the author, who chooses its arguments.
-    """
-    if found == context.contract.get_parameter_shapes(context.case):
-        return
-    answer = context.adapter.forward(context.x, context.mask, CallOptions())
-    for output, shape in zip(
-        answer.outputs, context.compute_output_shapes(context.x), strict=False
-    ):
-        got = tuple(output.shape)
-        if got != shape:
-            raise Violation(
-                ViolationKind.SHAPE, f"shape {shape}", f"shape {got}", "output", hint=BUILDER_HINT
-            )
 
 
 BUILT = (it_can_be_constructed, the_weights_are_where_the_exercise_says)

@@ -7,7 +7,8 @@ from typing import Any
 from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties.check import check_property
-from properties.families.contract import BUILDER_HINT, the_weights_are_where_the_exercise_says
+from properties.families.contract import the_weights_are_where_the_exercise_says
+from properties.harness.given_class import BUILDER_HINT
 from properties.harness.harness import Harness
 from properties.property import Verdict
 from properties.violation import Status

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from grader.report.pictures.captions import describe_evidence
 from grader.report.records import ExampleRecord, Report
+from grader.report.render.diagnosis_view import DiagnosisView
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
-    DiagnosisView,
     FailureView,
     GroupView,
     MessageView,

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 
 from grader.reading.excerpts import get_line_limit
 from grader.report.records import (
-    DiagnosisRecord,
     ErrorRecord,
     EvidenceRecord,
-    ExampleRecord,
     Excerpt,
     NoteRecord,
     PropertyRecord,
     SeedRecord,
     SubmissionRecord,
 )
+from grader.report.render.diagnosis_view import DiagnosisView, view_diagnosis
 from grader.report.render.sanitise import sanitise, sanitise_line
 from grader.report.render.sentences import (
     count_untried,
@@ -91,23 +90,6 @@ class MessageView:
 
     kind: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class DiagnosisView:
-    """The mistakes that explain a submission, and a headline on how many answers they explain."""
-
-    headline: str
-    sentences: tuple[str, ...]
-    examples: tuple[ExampleRecord | None, ...] = ()
-    """one for each sentence"""
-    compared: bool = False
-    """whether what such mistakes compute was compared with the answers"""
-
-    @property
-    def pronoun(self) -> str:
-        """What stands for the mistakes in a sentence: "it" or "them"."""
-        return "them" if len(self.sentences) > 1 else "it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +229,7 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         why_nothing=() if record.score else whole,
         error=_view_message(record.error) if record.error else None,
         notes=_view_notes(record.notes),
-        diagnosis=_view_diagnosis(record.diagnosis),
+        diagnosis=view_diagnosis(record.diagnosis),
         source=tuple(_view_source(excerpt, record) for excerpt in record.source[:MAX_EXCERPTS]),
     )
 
@@ -283,29 +265,6 @@ SEED_PHRASES = {
 def describe_cases(seed: SeedRecord) -> str:
     """Describe who knows the cases, without the seed: students read this, and it may be reused."""
     return SEED_PHRASES[SeedKind(seed.kind)]
-
-
-def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
-    if not mistakes:
-        return None
-    count, matched, tried = len(mistakes), mistakes[0].cases_matched, mistakes[0].cases_tried
-    found, it = "One mistake was found", "it explains"
-    if count > 1:
-        found, it = f"{'Two' if count == 2 else count} mistakes were found", "they explain"
-    whole = "both" if tried == 2 else f"all {tried}"
-    share = whole if matched == tried != 1 else f"{matched} of {tried}"
-    inputs = "input" if tried == 1 else "inputs"
-    sentences = tuple(sanitise(m.sentence) + _tell_where_to_look(m) for m in mistakes)
-    # A mistake that is known by the checks that fail was compared with no answers.
-    compared = all(m.cases_tried for m in mistakes)
-    rest = f"; {it} the answers to {share} {inputs} tried:" if compared else ":"
-    return DiagnosisView(found + rest, sentences, tuple(m.example for m in mistakes), compared)
-
-
-def _tell_where_to_look(mistake: DiagnosisRecord) -> str:
-    """Return a place that has to do with a mistake; what is wrong may be beside it."""
-    place = format_location(mistake.cell, mistake.line)
-    return place.replace("(", "(look at ", 1)
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:

@@ -1,0 +1,35 @@
+"""What is told of a module's form: its parameters, and a class that was given to its author."""
+
+from collections.abc import Mapping, Sequence
+
+from properties.harness.harness import LiveContext
+from properties.subject import CallOptions
+from properties.violation import Violation, ViolationKind
+
+BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
+MAX_LISTED = 8
+"""so many parameters are listed where one is missing"""
+
+
+def assert_given_class_fits(context: LiveContext, found: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise Violation if a given class was built of other sizes, by what its output shows.
+
+    Its weights are not those of the author, who chooses its arguments.
+    """
+    if found == context.contract.get_parameter_shapes(context.case):
+        return
+    answer = context.adapter.forward(context.x, context.mask, CallOptions())
+    for output, shape in zip(
+        answer.outputs, context.compute_output_shapes(context.x), strict=False
+    ):
+        got = tuple(output.shape)
+        if got != shape:
+            raise Violation(
+                ViolationKind.SHAPE, f"shape {shape}", f"shape {got}", "output", hint=BUILDER_HINT
+            )
+
+
+def list_some(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"{', '.join(names[:MAX_LISTED])}{more}"
