@@ -219,6 +219,7 @@ def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
         the_weights_are_registered_and_trainable,
         the_gradients_of_the_weights_are_right,
         training_drops_again_after_an_evaluation,
+        dropout_acts_on_the_attention_weights,
     ),
     on=keep_for_training,
     sizes=SIZES,

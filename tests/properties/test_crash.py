@@ -150,7 +150,7 @@ def test_a_call_that_is_not_the_case_s_own_is_told_as_such() -> None:
     contract = BY_SLUG["cross_attention"].contract
     x, others = torch.zeros(2, 3, 7), [torch.zeros(2, 11, 7)]
     sizes = list_call_sizes(contract, CASE, x, others)
-    assert sizes.text == "2 sequences of 3 tokens, which attend to 11 others"
+    assert sizes.text == "2 sequences of 3 tokens as queries, with 11 keys"
     assert sizes.name_shape((2, 11, 9)) == "(2, keys=11, 9)"
     assert sizes.in_case and list_call_sizes(contract, CASE, x, [x]).text[-8:] == "3 tokens"
     other = list_call_sizes(contract, CASE, x[:, :2])

@@ -95,7 +95,6 @@ LATER = {
     "equal_values_come_through_the_gate": "gated_attention/inverted",
     "each_number_has_a_gate_of_its_own": "gated_attention/one_for_each_head",
     "layers_that_give_nothing_leave_the_tokens": "gpt_block/no_first_residual",
-    "without_attention_tokens_stay_apart": "gpt_block/norm_over_tokens",
     "a_constant_added_to_a_token_comes_through": "gpt_block/residual_of_normed_tokens",
     "the_returned_weights_are_those_used": "masked_multi_head/returns_unmasked_weights",
     "the_rows_of_the_returned_weights_sum_to_one": "masked_multi_head/returns_rounded_weights",
@@ -118,7 +117,6 @@ LATER = {
     "many_heads_are_right_too": "multi_head_attention/heads_in_groups_of_six",
     "wide_heads_are_right_too": "multi_head_attention/scale_capped_at_64",
     "a_copy_is_trained_by_itself": "multi_head_wrapper/merge_closes_over_the_heads",
-    "dropout_scales_up_what_it_keeps": "multi_head_attention/dropout_not_rescaled",
     "what_was_trained_is_used": "multi_head_attention/dropout_through_data",
     "a_training_step_moves_every_weight": (
         "multi_head_attention/output_layer_kept_from_the_optimizer"

@@ -27,6 +27,7 @@ from grader.sandbox.grader_side.servers import ServerHandle
 from grader.sandbox.isolation import IsolationLevel
 from grader.seed import make_seed
 from properties.case import Case
+from properties.counting import count
 from properties.families.gradients import the_gradients_predict_a_small_step_of_the_weights
 from properties.families.values import it_equals_the_equation
 from properties.mistakes.catalogue import ALL as MISTAKES
@@ -263,7 +264,8 @@ def test_one_cause_is_one_message(server: ServerHandle, answer: str) -> None:
     assert left <= LEFT.get(answer, set()), shown
     assert count_rows(shown) <= (MAX_FOR_TWO if left else MAX_SHOWN), shown
     whole = render(record, "")
-    assert all(p.claim in whole for p in list_failed(record))
+    alike = [p for p in list_failed(record) if p.claim not in whole]
+    assert not alike or f"{count(len(alike), 'more check')} ended the same way" in whole
 
 
 # ------------------------------------------------------------------ a second one beside it

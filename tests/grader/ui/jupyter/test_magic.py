@@ -181,7 +181,7 @@ def test_what_is_said_of_arguments_follows_the_magic(shell: InteractiveShell) ->
     run(shell, TORCH)
     line = "%%headcheck --bind causal=yes --bind heads=pieces"
     _, _, [output] = shown(shell, f"{line}\n{STRANGE}")
-    assert "Nothing is hidden: the mask has no effect" in output.data["text/plain"]
+    assert "Nothing is hidden: every token sees all" in output.data["text/plain"]
 
 
 def test_a_cell_without_attention_is_told_what_was_tried(shell: InteractiveShell) -> None:
