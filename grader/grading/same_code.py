@@ -69,7 +69,7 @@ def make_key(code: str, siblings: Siblings, inferred: Inferred) -> Hashable:
         return None
     # Which exercise it is may depend on the name of the file.
     targets = ((t.exercise.slug, t.name, t.by_position) for t in inferred.targets)
-    return code, tuple(targets)
+    return code, siblings.searched, tuple(targets)  # what is said of a missing file depends on it
 
 
 def _is_settled(record: SubmissionRecord) -> bool:

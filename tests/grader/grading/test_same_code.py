@@ -9,11 +9,12 @@ import pytest
 
 from exercises import BY_SLUG
 from grader.grading.grade import grade_file
-from grader.grading.same_code import MAX_KNOWN, JudgedCode
+from grader.grading.infer import Inferred
+from grader.grading.same_code import MAX_KNOWN, JudgedCode, make_key
 from grader.grading.settings import Settings
 from grader.reading.cells import SourceCell, SubmissionSource, read_source
 from grader.reading.code_digest import digest_code
-from grader.reading.submission import find_submissions
+from grader.reading.submission import Sibling, Siblings, find_submissions
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.servers import ServerHandle
 from tests.grader.report.records import make_crashed, make_submission, make_unjudged
@@ -105,6 +106,14 @@ def test_accidents_are_not_remembered(record: SubmissionRecord) -> None:
     judged = JudgedCode()
     judged.keep("key", [record])
     assert not judged.records
+
+
+def test_files_beside_it_and_where_they_are_sought_make_a_difference() -> None:
+    there = Siblings(files=(Sibling(("helper",), b""),))
+    assert make_key("code", there, Inferred()) is None
+    assert make_key("", Siblings(), Inferred()) is None
+    kept = {make_key("code", Siblings(searched=sought), Inferred()) for sought in (True, False)}
+    assert len(kept) == 2 and None not in kept
 
 
 def test_few_codes_are_remembered() -> None:

@@ -130,6 +130,26 @@ def test_nothing_is_said_of_what_follows_if_nothing_does() -> None:
     assert "explained by" not in shown and "reason" not in shown
 
 
+def without_hint(claim: PropertyRecord) -> PropertyRecord:
+    return replace(claim, message=claim.message.rpartition("\n  hint")[0])
+
+
+def test_the_example_is_of_the_group_that_a_mistake_breaks_most() -> None:
+    passed = [replace(make_failed(f"Held {n}.", "values"), status="passed") for n in range(3)]
+    few, all_ = make_failed(EQUATION, "values"), make_failed(FUTURE, "mask")
+    shown = render(explain(*passed, follow(few), follow(all_)))
+    assert FUTURE in shown and EQUATION not in shown
+
+
+def test_the_example_of_a_mistake_known_by_a_check_is_that_check() -> None:
+    """It alone has kept its hint; no answers were compared."""
+    known = (replace(MISTAKE, cases_matched=0, cases_tried=0),)
+    first, second = (follow(make_failed(claim, "values")) for claim in (EQUATION, FUTURE))
+    shown = render(explain(without_hint(first), second, by=known))
+    assert FUTURE in shown and EQUATION not in shown
+    assert EQUATION in render(explain(first, without_hint(second), by=known))
+
+
 def test_what_is_not_explained_goes_before_the_example() -> None:
     claims = [
         *map(follow, fail_many(9)),

@@ -200,6 +200,26 @@ def test_what_needs_the_equation_is_lost_with_it() -> None:
     assert got["gradients"] == pytest.approx(10 - 10 / len(members("gradients")))
 
 
+def test_what_needs_registered_weights_is_lost_with_them() -> None:
+    untried = {"a_training_step_moves_every_weight"}
+    got = award({"the_weights_are_registered_and_trainable"}, untried)
+    assert got["gradients"] == pytest.approx(10 - 10 / len(members("gradients")))
+    repaired_first = {"training_drops_again_after_an_evaluation"}
+    assert award(repaired_first, untried)["gradients"] == 10
+
+
+def test_right_values_stand_for_attention_that_could_not_be_tried() -> None:
+    """They do so only where it was not tried, and where they are known to be right."""
+    irregular, attends, equals = "evaluation_is_repeatable", "it_attends", "it_equals_the_equation"
+    assert award({irregular}, {attends})["values"] > 0
+    for failed, untried in (
+        ({irregular, attends}, set[str]()),
+        ({irregular, equals}, {attends}),
+        ({irregular}, {attends, equals}),
+    ):
+        assert sum(award(failed, untried).values()) == 0
+
+
 def test_a_peculiarity_does_not_hide_that_there_is_no_dropout() -> None:
     untried = set(members("dropout")) - {"evaluation_ignores_dropout"}
     got = award({"a_batch_of_one_stays_a_batch"}, untried)
