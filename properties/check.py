@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from properties import support
 from properties.case import Case
+from properties.case_description import describe_case
 from properties.cases.case_transforms import transform_cases
 from properties.cases.small_cases import enumerate_smaller, list_starting_cases
 from properties.contract import Capability, Contract
@@ -48,8 +49,8 @@ def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
     smallest, found = _reuse_counterexample(search, case) or find_smallest_failure(
         search, case, violation
     )
-    same = smallest == case and bool(verdict.case_description)
-    on = verdict.case_description if same else harness.contract.describe(smallest)
+    known = found.case or (verdict.case_description if smallest == case else "")
+    on = known or describe_case(harness.contract, smallest)
     found = drop_added_axes(found, harness.contract)
     detailed = found.with_details(prop.claim, on, prop.hint)
     return replace(verdict, case=smallest, violation=detailed, case_description=on)
@@ -74,7 +75,7 @@ def _record_failure(
 ) -> Verdict:
     """Return the verdict on a property that does not hold on a case."""
     case, harness = context.case, context.harness
-    on = harness.contract.describe(case)
+    on = error.case or describe_case(harness.contract, case)
     if isinstance(error, SubmissionFailed):
         failure = _strip_traceback(support.classify_failure(error, case))
         return Verdict(prop, failure.status, tried, case, failure=failure, case_description=on)

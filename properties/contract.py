@@ -303,24 +303,6 @@ class Contract:
             raise BadSizes(f"{self.name} has no sizes that keep `{rules}`") from error
         return limited
 
-    def describe(self, case: Case) -> str:
-        """Describe a case in one line, without sizes that the exercise does not have."""
-        shown = str(case)
-        if not self.has(Capability.BATCH):
-            shown = shown.replace(f"batch={case.batch} ", "")
-        if not self.has(Capability.CONTEXT):
-            shown = shown.replace(f"context_length={case.context_length} ", "")
-        if not self.has(Capability.HEADS) or (self.mappings and not self.has(Capability.ATTENTION)):
-            shown = shown.replace(f" heads={case.heads}", "")
-        if any(a.name == "d_out" and a.quantity == "head_dim" for a in self.arguments):
-            shown = shown.replace(f" d_out={case.d_out}", f" d_out={case.head_dim}")
-        if self.entry is Entry.BUILDER:  # whose author chooses it
-            shown = shown.replace(f" d_out={case.d_out}", "")
-        mask = self.call_form.mask
-        if mask.keys_only and mask.axes == 2:
-            shown = shown.replace(MaskForm.BATCH_ONE_ONE_KEY.value, "(b, t)")
-        return shown
-
     def describe_parameter(self, name: str) -> str:
         """Name a canonical parameter and where it is stored: "W_q (in `W_query.weight`)"."""
         paths = [m.path.format(head="<i>") for m in self.mappings if name in m.holds]

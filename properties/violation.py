@@ -62,6 +62,7 @@ class Violation(Exception):
     where: str = ""
     claim: str = ""
     case: str = ""
+    """the sizes in one line, if they are not those of the case that the check was given"""
     hint: str = ""
     after: str = ""
     """what was done before, where the failure depends on it"""
@@ -71,8 +72,8 @@ class Violation(Exception):
     """what the call that it shows in has, and is known to be too much for the submission"""
 
     def with_details(self, claim: str, case: str, hint: str) -> "Violation":
-        """Return it with the details of the check; a hint of its own takes precedence."""
-        return replace(self, claim=claim, case=case, hint=self.hint or hint)
+        """Return it with the details of the check; a case and a hint of its own take precedence."""
+        return replace(self, claim=claim, case=self.case or case, hint=self.hint or hint)
 
     def __str__(self) -> str:
         at = f" at {self.where}" if self.where else ""
@@ -105,6 +106,8 @@ class SubmissionFailed(Exception):
     """what was done before, where the failure depends on it"""
     crash: Crash | None = None
     """what went wrong, if its exception shows that"""
+    case: str = ""
+    """the sizes in one line, if they are not those of the case that the check was given"""
     known: Peculiarity | None = None
     """what the call that failed has, and is known to be too much for the submission"""
 

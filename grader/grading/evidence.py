@@ -28,7 +28,7 @@ from grader.report.records import WeightsEvidence as Weights
 from properties import comparison
 from properties.case import Case
 from properties.cases.case_transforms import transform_cases
-from properties.contract import Capability, Contract
+from properties.contract import Capability, Contract, Entry
 from properties.families.transfer import every_weight_arrives
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
@@ -103,7 +103,8 @@ def _collect_evidence(
     pipeline = next((way[0] for d in diagnosed for way in d.ways), None)
     if failure := _find_first_failure(verdicts, VALUE_GROUPS):
         index, case = failure
-        layouts = trace_layouts(pipeline) if pipeline is not None else ()
+        drawn = pipeline if harness.contract.entry is not Entry.BUILDER else None  # sizes are given
+        layouts = trace_layouts(drawn) if drawn is not None else ()
         weights = _measure_first(lambda context: measure_weights(context, pipeline), harness, case)
         if layouts or weights is not None:
             evidence[index] = EvidenceRecord(weights=weights, layouts=layouts)

@@ -45,9 +45,13 @@ def _has_other_shapes(verdicts: Sequence[Verdict]) -> bool:
 def record_diagnoses(
     session: Session, diagnosed: Sequence[DiagnosedMistake], contract: Contract
 ) -> list[DiagnosisRecord]:
-    """Return records of mistakes for the report, each with its line of code if known."""
+    """Return records of mistakes for the report, each with its line of code if known.
+
+    A function that only builds a given class makes its mistake elsewhere than in that class.
+    """
+    is_read = diagnosed and contract.entry is not Entry.BUILDER
     try:
-        patterns = session.find_code_patterns() if diagnosed else []
+        patterns = session.find_code_patterns() if is_read else []
     except SubmissionFailed:
         patterns = []
     return [record_diagnosis(each, patterns, contract) for each in diagnosed]

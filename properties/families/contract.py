@@ -8,6 +8,7 @@ from properties.case import Case, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, make_config
 from properties.families.argument_changes import set_width
+from properties.harness.call_sizes import add_case
 from properties.harness.case_context import CaseContext
 from properties.harness.given_class import assert_given_class_fits, list_some
 from properties.harness.harness import LiveContext
@@ -31,7 +32,7 @@ INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
 WHERE_WEIGHTS_ARE = "print its parameters and their shapes; compare with the statement"
 REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in modules it holds"
-NAN_HINT = "∞ − ∞, 0 · ∞ and 0 / 0 are NaN: find the first step that has one"
+NAN_HINT = "at which step do ∞ or NaN get into the result?"
 AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"
 CALLED_WIDTH = 64
 """Wider modules are built with their defaults, but not called: their weights are many."""
@@ -234,7 +235,9 @@ def assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: st
             return
         expected = f"an AssertionError or a ValueError from the constructor: {why}"
         raise Violation(ViolationKind.CONSTRUCTION, expected, str(refusal)) from None
-    raise Violation(ViolationKind.CONSTRUCTION, f"a refusal: {why}", "a module was built")
+    given = " ".join(f"{n}={v}" for n, v in arguments.items() if isinstance(v, int | float))
+    expected, got = f"a refusal: {why}", "a module was built"
+    raise Violation(ViolationKind.CONSTRUCTION, expected, got, case=given)
 
 
 @family_property(
@@ -306,8 +309,9 @@ def _assert_default_taken(context: LiveContext, argument: Argument) -> None:
     other = context.harness.create_context(case)
     if case.d_out <= CALLED_WIDTH and _answers_as_usual(other):
         adapter = ModuleAdapter(contract, case, built, built, subject)
-        answer = other.run_module(options=CallOptions(), adapter=adapter)
-        other.assert_answer_unchanged(answer)
+        with add_case(contract, case):
+            answer = other.run_module(options=CallOptions(), adapter=adapter)
+            other.assert_answer_unchanged(answer)
 
 
 def _set_quantity(case: Case, argument: Argument) -> Case:

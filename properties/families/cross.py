@@ -24,7 +24,7 @@ FEWER = compose(UNMASKED, with_values(head_dim=7))
     C.CROSS,
     on=UNMASKED,
     limit=4,
-    hint="work through a case by hand with other keys than queries",
+    hint="work through a small case by hand, step by step, beside your code",
     essential=True,
 )
 def keys_and_values_come_from_their_own_tokens(context: LiveContext) -> None:

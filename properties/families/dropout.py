@@ -1,12 +1,11 @@
 """Dropout acts on the attention weights, independently on each, in training only.
 
-The dropped weights are recovered like the weights themselves (`properties.harness.tomography`):
-with all queries zero every visible weight is the same known number, values are unit vectors and W_o
-is the identity, so each output coordinate shows one weight, dropped or scaled. Rates are then
-estimated by counting samples. A count fails if, by Chernoff's bound n KL(k/n ‖ p), a correct module
-would have it with probability below 10⁻¹⁰. A module is subject to fewer than ten such counts, so
-a correct one fails with probability below 10⁻⁹. The share of dropped weights is counted over at
-least 120,000 of them: a rate that is off by 0.02 is missed with probability below 10⁻¹⁵.
+Each output coordinate is made to show one weight, dropped or scaled
+(`properties.families.dropped_weights`). Rates are then estimated by counting samples. A count fails
+if, by Chernoff's bound n KL(k/n ‖ p), a correct module would have it with probability below 10⁻¹⁰.
+A module is subject to fewer than ten such counts, so a correct one fails with probability below
+10⁻⁹. The share of dropped weights is counted over at least 120,000 of them: a rate that is off by
+0.02 is missed with probability below 10⁻¹⁵.
 
 Dropout at other places shows in other ways. Of queries, keys or scores: the kept weights, if they
 differ, are no longer one multiple of the undropped ones. Of values or of the input: a value
@@ -17,50 +16,44 @@ complete, or zero. Without an output layer the two are the same.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
-from properties.case import Case, InputContent, MaskForm, MemoryLayout
-from properties.cases.case_tensors import make_generator
 from properties.cases.case_transforms import with_values
 from properties.contract import Capability
 from properties.counting import count_share
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM
-from properties.families.parameter_transforms import (
-    make_identity_projection,
-    replace_parameters,
-    zero_parameters,
+from properties.families.dropped_weights import (
+    IN_TRAINING,
+    SINGLE_TOKEN_SEQUENCES,
+    DropoutObservation,
+    RevealedWeights,
+    draw_units,
+    make_revealing_parameters,
+    make_unlike_tokens,
+    observe_dropout,
+    reveal_weights,
+    run_on_single_values,
+    simplify_for_counting,
 )
 from properties.families.values import it_equals_the_equation
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
-from properties.peculiarity import (
-    AXIS_OF_ONE,
-    DROPOUT,
-    SHORTER_THAN_CONTEXT,
-    select_plainest,
-)
+from properties.peculiarity import DROPOUT, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Note, Violation, ViolationKind
-from reference import Parameters, split_heads
+from reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
 C = Capability
-SAMPLES = 120_000
-SINGLE_TOKEN_SEQUENCES = 4_000
-TOKENS = 16
-DROPOUT_SEED = 1
-"""The seed of the submission's random numbers, so that counts are the same in every run."""
-SHORT = (SHORTER_THAN_CONTEXT, AXIS_OF_ONE)
-"""what a sequence of a single token has"""
 FALSE_POSITIVE_RATE = 1e-10
 RATE_HINT = "dropout acts on the weights, after the softmax, and nowhere else"
+OF_A_TOKEN = "what a token adds to the output"
 VALUES_HINT = "is dropout applied to the values, or to the input?"
 EXTRA_DROPOUT = Note(
     "extra_dropout",
@@ -70,103 +63,6 @@ EXTRA_DROPOUT = Note(
 UNLIKE_SEQUENCES = 64
 """The number of sequences whose unlike weights are compared."""
 ONLY_WEIGHTS_DROPPED = "nothing but attention weights dropped"
-
-
-def simplify_for_counting(case: Case) -> Case:
-    """Return a case with as many tokens as a head has dimensions, and no other options.
-
-    In float32, because only zeros are counted. The calls are made of thousands of sequences, so
-    that a case with several says the same as one with a single one.
-    """
-    case = replace(case, tokens=TOKENS, context_length=TOKENS, d_in=TOKENS)
-    case = replace(case, batch=min(case.batch, 2))
-    case = replace(case, heads=2, head_dim=TOKENS, bias=False, dropout=0.3, sharpness=1)
-    case = replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
-    return replace(case, mask_form=MaskForm.NONE, window=TOKENS, dtype="float32")
-
-
-@dataclass(frozen=True, eq=False)
-class DropoutObservation:
-    """The visible attention weights of many training calls, relative to their undropped value."""
-
-    ratio: Float[Tensor, "batch heads visible"]
-    first_token_lost: Bool[Tensor, "batch heads"]
-    """whether the first token contributed to no query"""
-    vanished_rows: Bool[Tensor, "rows"]
-    """whether all coordinates of a single token vanished"""
-    has_partial_rows: bool
-    """whether some coordinates of a single token vanished without the others"""
-
-    @property
-    def rate(self) -> float:
-        """The share of weights that are zero."""
-        return float((self.ratio == 0).double().mean())
-
-
-def observe_dropout(context: LiveContext) -> DropoutObservation:
-    """Call the module in training on enough sequences for the counts."""
-    case = context.case
-    parameters = make_revealing_parameters(context)
-    visible = context.list_visible()
-    per_sequence = int(visible.sum()) * case.heads
-    one = make_unlike_tokens(case) * _draw_units(context)
-    x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
-    options = CallOptions(training=True, seed=DROPOUT_SEED)
-    weights = split_heads(context.run_module(x, parameters, options=options)[0], case.heads)
-    exact = context.compute_expected(one, parameters).exact.weights
-    ratio = weights[..., : case.tokens] / exact.where(visible, 1.0)
-    output = _run_on_single_values(context, parameters)
-    zero = (split_heads(output, case.heads) == 0)[:, 0, 0]
-    partial = zero[~zero.all(-1)]
-    lost = (ratio[..., 0] == 0).all(-1)
-    return DropoutObservation(ratio[..., visible], lost, zero.all(-1), bool(partial.any()))
-
-
-def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
-    """Make token j the j-th unit vector."""
-    x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
-    x[0].fill_diagonal_(1)
-    return x
-
-
-def _run_on_single_values(
-    context: LiveContext, parameters: Parameters
-) -> Float[Tensor, "batch 1 d_out"]:
-    """Return the outputs in training of tokens that see themselves alone, whose values are one.
-
-    Such is a sequence of a single token. Where that is known to be too short for the submission,
-    it is the first of more tokens, if later ones are hidden from it.
-    """
-    case = context.case
-    is_too_short = not context.harness.unsupported.keys().isdisjoint(SHORT)
-    tokens = case.tokens if is_too_short and context.contract.has(C.CAUSAL) else 1
-    x = _draw_units(context).expand(SINGLE_TOKEN_SEQUENCES, tokens, case.d_in).contiguous()
-    options = CallOptions(training=True, seed=DROPOUT_SEED)
-    return context.run_module(x, parameters, options=options)[0][:, :1]
-
-
-def make_revealing_parameters(context: CaseContext) -> Parameters:
-    """Return zero queries, unit values, no output mixing: each output coordinate is one weight."""
-    case = context.case
-    unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _draw_units(context)
-    unit = unit if context.parameters.W_gate is None else 2 * unit  # a gate of zeros halves it
-    zeros = zero_parameters(
-        context, "W_q", "W_k", "W_gate", "b_q", "b_k", "b_v", "b_gate", "shift_q"
-    )
-    values = {"W_v": unit.repeat(case.kv_heads, 1), **make_identity_projection(context)}
-    return replace_parameters(context, **zeros, **values)
-
-
-def _draw_units(context: CaseContext) -> Float[Tensor, "d_in"]:
-    """Draw the unit of each input dimension: a power of two of either sign.
-
-    It depends on the case's seed, so that nobody knows these inputs before the run. The values
-    cancel it without rounding, so that no count depends on it.
-    """
-    draw, width = make_generator(context.case, "x2"), (context.case.d_in,)
-    exponents = torch.randint(-8, 9, width, generator=draw)
-    signs = 1 - 2 * torch.randint(0, 2, width, generator=draw)
-    return torch.ldexp(signs.double(), exponents)
 
 
 def is_improbable(successes: int, samples: int, probability: float) -> bool:
@@ -225,7 +121,60 @@ def _compute_effective_rate(
     return 1 - keep, 1 / keep
 
 
-@family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
+@family_property(
+    C.DROPOUT,
+    on=simplify_for_counting,
+    limit=1,
+    hint="what reaches the output besides the weighted sum of values?",
+    dtypes=("float64",),
+)
+def each_token_adds_its_own_value(context: LiveContext) -> None:
+    """Where all scores are equal, each token adds its value to the output, and nothing else."""
+    revealed = context.compute_once(reveal_weights)
+    visible = context.list_visible()
+    _assert_something_shows(revealed, visible)
+    exact = float(revealed.exact.abs().max())
+    most = float(revealed.shown.nan_to_num().abs().max())
+    if most > 2 * exact:
+        got = f"{most:.4g} times its value"
+        raise Violation(ViolationKind.VALUE, f"{exact:.4g} times its value", got, OF_A_TOKEN)
+    _assert_zeros_take_their_own_part(revealed)
+
+
+def _assert_something_shows(revealed: RevealedWeights, visible: Tensor) -> None:
+    """Raise Violation if of most visible tokens nothing arrives that could be dropped."""
+    for numbers, least in ((revealed.shown[:, visible], 0.5), (revealed.single, 1.0)):
+        if not bool(numbers.isfinite().any()):
+            raise Violation(ViolationKind.VALUE, "its value", "no finite number", OF_A_TOKEN)
+        if float((numbers.isfinite() & (numbers != 0)).double().mean()) < least:
+            raise Violation(ViolationKind.VALUE, "its value", "zeros", OF_A_TOKEN)
+
+
+def _assert_zeros_take_their_own_part(revealed: RevealedWeights) -> None:
+    """Raise Violation unless the value of a token that is zero is missing, and nothing else."""
+    tokens = len(revealed.without)
+    own = torch.eye(tokens).bool().view(tokens, 1, 1, tokens)
+    expected = revealed.shown.nan_to_num().masked_fill(own, 0)
+    off = (revealed.without.nan_to_num() - expected).abs()
+    if float(off.max()) <= 1e-4:
+        return
+    token = int(off.amax((1, 2, 3)).argmax())
+    left = float(off[token, ..., token].max())
+    got = f"{left:.4g} of it is left" if left > 1e-4 else "other parts of the output change"
+    raise Violation(ViolationKind.VALUE, f"without token {token}, its part alone", got, "output")
+
+
+SHOWN = (each_token_adds_its_own_value,)
+
+
+@family_property(
+    C.DROPOUT,
+    on=simplify_for_counting,
+    after=SHOWN,
+    limit=1,
+    hint=RATE_HINT,
+    dtypes=("float64",),
+)
 def dropout_drops_the_stated_share(context: LiveContext) -> None:
     """In training, each attention weight is dropped with the probability `dropout`."""
     observation = context.compute_once(observe_dropout)
@@ -237,7 +186,7 @@ def dropout_drops_the_stated_share(context: LiveContext) -> None:
 @family_property(
     C.DROPOUT,
     on=simplify_for_counting,
-    after=(it_equals_the_equation,),
+    after=(it_equals_the_equation, *SHOWN),
     limit=1,
     hint=RATE_HINT,
     dtypes=("float64",),
@@ -268,7 +217,7 @@ def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> 
     revealing = make_revealing_parameters(context)
     parameters = replace(revealing, W_q=4 * drawn.W_q, W_k=4 * drawn.W_k)
     expected = context.compute_expected(x, parameters)
-    options = CallOptions(training=True, seed=DROPOUT_SEED)
+    options = IN_TRAINING
     repeated = x.expand(UNLIKE_SEQUENCES, -1, -1).contiguous()
     output = context.run_module(repeated, parameters, options=options)[0]
     exact, tolerance = factor * expected.outputs[0], factor * expected.tolerances[0].exact
@@ -282,6 +231,7 @@ def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> 
 @family_property(
     C.DROPOUT,
     on=simplify_for_counting,
+    after=SHOWN,
     limit=1,
     hint="each weight is dropped or kept by a draw of its own",
     dtypes=("float64",),
@@ -290,18 +240,17 @@ def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
     """Weights are dropped independently: of other sequences, heads, queries and keys."""
     observation = context.compute_once(observe_dropout)
     rate, _ = _compute_effective_rate(context, observation)
-    zero = observation.ratio == 0
+    zero, visible = observation.ratios == 0, observation.visible
     together = rate**2 + (1 - rate) ** 2
-    pairs = {"two sequences": (zero[:-1:2], zero[1::2])}
-    last = zero[..., -2 * context.case.tokens + 1 :]  # the last two rows of the visible triangle
-    one, other = last.split((context.case.tokens - 1, context.case.tokens), dim=-1)
-    pairs["two queries"] = (one, other[..., :-1])
-    pairs["two keys"] = (other[..., :-1:2], other[..., 1::2])
+    shown, last = zero[..., visible], zero[..., -1, visible[-1]]
+    pairs = {"two sequences": (shown[:-1:2], shown[1::2])}
+    both = visible[-2] & visible[-1]
+    pairs["two queries"] = (zero[..., -2, both], zero[..., -1, both])
+    pairs["two keys"] = (last[..., :-1:2], last[..., 1::2])
     if context.case.heads > 1:
-        pairs["two heads"] = (zero[:, 0], zero[:, 1])
+        pairs["two heads"] = (shown[:, 0], shown[:, 1])
     for name, (one, other) in pairs.items():
-        count = min(one.shape[0], other.shape[0])
-        alike = one[:count] == other[:count]
+        alike = one == other
         expected = f"pairs of weights of {name} both dropped or both kept, by chance"
         _assert_frequency(alike, together, expected, "weights in training")
     _assert_values_lost_by_chance(context, observation, rate)
@@ -311,11 +260,11 @@ def _assert_values_lost_by_chance(
     context: LiveContext, observation: DropoutObservation, rate: float
 ) -> None:
     """Raise Violation if all queries lose the first token at once, as they lose a dropped value."""
-    x, parameters = make_unlike_tokens(context.case), make_revealing_parameters(context)
-    output = context.run_module(x, parameters, options=CallOptions())[0]
-    if not bool(split_heads(output, context.case.heads)[..., 0].all()):
+    seeing = observation.visible[:, 0]
+    if not bool((seeing == context.list_visible()[:, 0]).all()):
         return  # a query gets nothing of it in evaluation, which is another fault
-    hits, heads = int(observation.first_token_lost.sum()), observation.first_token_lost.numel()
+    lost = (observation.ratios[..., seeing, 0] == 0).all(-1)
+    hits, heads = int(lost.sum()), lost.numel()
     if is_improbable(hits, heads, rate**context.case.tokens):
         got = f"in {hits} of {heads} heads no query got anything of the first token"
         expected = ONLY_WEIGHTS_DROPPED
@@ -326,6 +275,7 @@ def _assert_values_lost_by_chance(
 @family_property(
     C.DROPOUT,
     on=simplify_for_counting,
+    after=SHOWN,
     limit=1,
     hint=RATE_HINT,
     dtypes=("float64",),
@@ -354,7 +304,7 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     case = context.case
     ones = torch.ones(case.d_out, case.d_out, dtype=torch.float64)
     parameters = replace(make_revealing_parameters(context), W_o=ones)
-    output = _run_on_single_values(context, parameters)
+    output = run_on_single_values(context, parameters, IN_TRAINING, SINGLE_TOKEN_SEQUENCES)
     _, factor = _compute_effective_rate(context, context.compute_once(observe_dropout))
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):
@@ -385,7 +335,7 @@ def evaluation_ignores_dropout(context: CaseContext) -> None:
 )
 def every_call_drops_anew(context: LiveContext) -> None:
     """In training calls and layers drop different weights; after the same seed, the same."""
-    x = _draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()
+    x = draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()
     parameters = make_revealing_parameters(context)
 
     def drop(seed: int, grad: str = "no_grad") -> Tensor:

@@ -23,17 +23,20 @@ from properties.contract import Capability, Contract
 from properties.counting import count
 from properties.families.contract import FORM
 from properties.families.dropout import (
-    DROPOUT_SEED,
     FALSE_POSITIVE_RATE,
     RATE_HINT,
     compute_log_chance,
     dropout_drops_the_stated_share,
     estimate_second_keep_rate,
+)
+from properties.families.dropped_weights import (
+    DROPOUT_SEED,
     make_revealing_parameters,
     make_unlike_tokens,
     observe_dropout,
     simplify_for_counting,
 )
+from properties.harness.call_sizes import add_case
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
 from properties.property import PropertyFamily, PropertyGroup
@@ -107,16 +110,22 @@ def no_two_weights_are_dropped_together(context: LiveContext) -> None:
         if case.dtype == "bfloat16" and not context.contract.has(Capability.STATED):
             continue  # nothing says that it computes in half precision
         other = context.harness.create_context(case)
-        kept = observe_kept(other)
-        visible = other.list_visible()
-        if bool(kept[..., visible].all()):
-            _assert_rate(case, kept[..., visible])
-        found = (_find_like_pair(case, kept, visible, name, axis) for name, axis in PARTS.items())
-        # What is shared by some parts makes others uneven, too, but not as much.
-        alike = max(filter(None, found), key=lambda pair: pair.excess, default=None)
-        if alike is not None:
-            raise _make_violation(case, alike)
+        with add_case(context.contract, case):
+            _assert_dropped_apart(case, observe_kept(other), other.list_visible())
+
+
+def _assert_dropped_apart(
+    case: Case, kept: Bool[Tensor, "calls batch heads queries keys"], visible: Tensor
+) -> None:
+    """Raise Violation if a rate is another one, or if two parts of what was drawn are alike."""
+    if bool(kept[..., visible].all()):
         _assert_rate(case, kept[..., visible])
+    found = (_find_like_pair(case, kept, visible, name, axis) for name, axis in PARTS.items())
+    # What is shared by some parts makes others uneven, too, but not as much.
+    alike = max(filter(None, found), key=lambda pair: pair.excess, default=None)
+    if alike is not None:
+        raise _make_violation(case, alike)
+    _assert_rate(case, kept[..., visible])
 
 
 PARTS = {"calls": 0, "sequences": 1, "heads": 2, "queries": 3, "keys": 4}
@@ -128,12 +137,8 @@ def _assert_rate(case: Case, kept: Tensor) -> None:
     if compute_log_chance(dropped, total, case.dropout) < math.log(FALSE_POSITIVE_RATE):
         expected = f"the share of dropped weights: {case.dropout:.4f}"
         got = f"{dropped / total:.4f} (of {total} looked at)"
-        where = f"{count(case.heads, 'head')} in training, {_describe(case)}"
+        where = f"{count(case.heads, 'head')} in training"
         raise Violation(ViolationKind.VALUE, expected, got, where, hint=RATE_HINT)
-
-
-def _describe(case: Case) -> str:
-    return f"tokens={case.tokens} batch={case.batch} dropout={case.dropout:g}"
 
 
 @dataclass(frozen=True)
@@ -178,5 +183,5 @@ def _make_violation(case: Case, pair: LikePair) -> Violation:
     together = compute_chance_together(case)
     expected = f"{together:.4f} of the weights dropped in both or in none, by chance"
     got = f"{pair.agreed / pair.count:.4f} (of {pair.count} looked at)"
-    where = f"{pair.name} in training, {_describe(case)}"
+    where = f"{pair.name} in training"
     return Violation(ViolationKind.VALUE, expected, got, where)

@@ -7,13 +7,11 @@ from dataclasses import replace
 from torch import Tensor
 
 from properties.case import Case
+from properties.case_description import describe_case, list_own_names
 from properties.contract import Capability, Contract
 from properties.counting import count
 from properties.crash import CallSizes
-from properties.violation import SubmissionFailed
-
-CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_size"}
-"""what a config calls the sizes, unless it has fields of its own"""
+from properties.violation import SubmissionFailed, Violation
 
 OWN_SIZES = (
     (Capability.GROUPED, "kv_heads"),
@@ -39,6 +37,16 @@ def add_call_sizes(
         raise
 
 
+@contextmanager
+def add_case(contract: Contract, case: Case) -> Iterator[None]:
+    """Let what fails inside be told with this case, which is not the one that a check was given."""
+    try:
+        yield
+    except (SubmissionFailed, Violation) as failure:
+        failure.case = failure.case or describe_case(contract, case)
+        raise
+
+
 def list_call_sizes(
     contract: Contract, case: Case, x: Tensor | None = None, others: Sequence[Tensor] = ()
 ) -> CallSizes:
@@ -56,28 +64,15 @@ def list_call_sizes(
         sizes |= {"heads": case.heads, "head_dim": case.head_dim}
     sizes |= {name: getattr(case, name) for needed, name in OWN_SIZES if contract.has(needed)}
     if x is None or x.dim() != 3:
-        return CallSizes(_list_own_names(contract), sizes)
+        return CallSizes(list_own_names(contract), sizes)
     sizes["tokens"] = x.shape[1]
     if contract.has(Capability.BATCH):
         sizes["batch"] = x.shape[0]
     if others and others[0].shape[1] != x.shape[1]:
         sizes["keys"] = others[0].shape[1]
-    names = _list_own_names(contract)
+    names = list_own_names(contract)
     in_case = sizes["tokens"] == case.tokens and sizes.get("batch", case.batch) == case.batch
     return CallSizes(names, sizes, _describe_input(sizes, names), in_case)
-
-
-def _list_own_names(contract: Contract) -> dict[str, str]:
-    """Return what an exercise calls the sizes, where that is not what we do."""
-    own = {argument.quantity: argument.name for argument in contract.arguments}
-    if not contract.mappings:
-        own["d_out"] = "d"
-    config = next((a for a in contract.arguments if a.quantity == "config"), None)
-    if config is not None:
-        own |= {field.quantity: field.name for field in config.fields} or CONFIG_NAMES
-    if own.get("head_dim") == "d_out":
-        own["d_out"] = "d_out * num_heads"
-    return own
 
 
 def _describe_input(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:

@@ -121,7 +121,8 @@ def _diagnose_evaluation(observed: DropoutWeights, rate: float) -> Mistake | Non
     if factor is None:
         return None
     if not bool(kept.all()):
-        return dropout_mistakes.IN_EVALUATION if _is_random(kept) else None
+        asked = dropout_mistakes.IN_EVALUATION if rate else dropout_mistakes.NOT_ASKED_FOR
+        return asked if _is_random(kept) else None
     if rate and abs(factor - (1 - rate)) < TOLERANCE:
         return dropout_mistakes.SCALED_IN_EVALUATION
     return None

@@ -221,14 +221,17 @@ def _draw(
     for stage in DROPPED_STAGES:
         one, other = stage.take(right), stage.take(wrong)
         if _differ(one, other):
-            partly = _is_partly_dropped(one) or _is_partly_dropped(other)
+            given = stage.take_given(right)
+            partly = _is_partly_dropped(given, one) or _is_partly_dropped(given, other)
             shown = partly and bool(one.any()) and bool(other.any())
             return _show(inputs, stage, right, one, other) if shown else None
     return None
 
 
-def _is_partly_dropped(t: Tensor) -> bool:
-    return 0 < int((t == 0).sum()) < t.numel()
+def _is_partly_dropped(given: Tensor, t: Tensor) -> bool:
+    """Whether some numbers became zero that were not, and others did not."""
+    there = given != 0 if given.shape == t.shape else torch.ones_like(t, dtype=torch.bool)
+    return bool((t[there] == 0).any()) and bool(t[there].any())
 
 
 def _run_seeded(pipeline: Pipeline, inputs: AttentionInputs, seed: int) -> PipelineState:

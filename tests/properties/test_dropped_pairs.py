@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
-from properties.families.dropout import simplify_for_counting
 from properties.families.dropped_pairs import no_two_weights_are_dropped_together
+from properties.families.dropped_weights import simplify_for_counting
 from properties.harness.harness import Harness
 from properties.violation import Violation
 

@@ -9,6 +9,7 @@ import torch
 from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
+from properties.case_description import describe_case
 from properties.check import check_property
 from properties.contract import Contract
 from properties.families import contract, dropout, gradients, purity
@@ -129,10 +130,13 @@ def test_parameter_is_described_by_its_path(path: str, holds: tuple[str, ...], t
         ("linear_layer", "batch=1 tokens=2 d_in=3 d_out=4"),
         ("scaled_dot_product", "tokens=2 d_in=3 d_out=4"),
         ("causal_attention", "batch=1 tokens=2 context_length=5 d_in=3 d_out=4"),
-        ("multi_head_attention", "batch=1 tokens=2 context_length=5 d_in=3 d_out=4 heads=2"),
-        ("masked_multi_head", "batch=1 tokens=2 d_in=3 d_out=4 heads=2"),
+        ("multi_head_attention", "batch=1 tokens=2 context_length=5 d_in=3 d_out=4 num_heads=2"),
+        ("masked_multi_head", "batch=1 tokens=2 d_model=4 num_heads=2"),
+        ("multi_head_wrapper", "batch=1 tokens=2 context_length=5 d_in=3 d_out=2 num_heads=2"),
+        ("causal_self_attention", "batch=1 tokens=2 block_size=5 n_embd=4 n_head=2"),
+        ("two_dimensional_output", "batch=1 tokens=2 context_length=5 d_in=3 heads=2"),
     ],
 )
 def test_case_is_described_by_the_sizes_of_the_exercise(slug: str, sizes: str) -> None:
     case = Case(batch=1, tokens=2, context_length=5, d_in=3, heads=2, head_dim=2, seed=7)
-    assert BY_SLUG[slug].contract.describe(case) == f"{sizes} float64 cpu seed=7"
+    assert describe_case(BY_SLUG[slug].contract, case) == f"{sizes} float64 cpu seed=7"

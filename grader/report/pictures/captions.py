@@ -34,6 +34,8 @@ def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
 
 def describe_weights(evidence: WeightsEvidence) -> str:
     """Describe the most obvious error in a matrix of weights."""
+    if all(got == 0 for *_, got in _iter_cells(evidence)):
+        return f"With {count(evidence.length, 'token')}, no output gets anything of any value."
     for describe in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
         if finding := describe(evidence):
             return f"With {count(evidence.length, 'token')}, {finding}"
@@ -56,6 +58,8 @@ def _describe_row_sum(evidence: WeightsEvidence) -> str:
     if error < DISPLAY_TOLERANCE:
         return ""
     got, wanted = format_distinct(total, right)
+    if evidence.made == "recovered":  # from outputs, which may hold something besides
+        return f"output {query} gets {got} of the values in all, where {wanted} is right."
     rest = "a row sums to 1" if _is_one(right) else f"{wanted} is right"
     return f"row {query} of the weights sums to {got}, where {rest}."
 
@@ -74,7 +78,7 @@ def _describe_leak(evidence: WeightsEvidence) -> str:
     if weight <= 0:
         return ""
     shown = format_number(weight)
-    return f"token {query} gives weight {shown} to token {key}, which is hidden from it."
+    return f"token {query} gives weight {shown} to token {key}, which should be hidden from it."
 
 
 def _describe_wrong_weight(evidence: WeightsEvidence) -> str:
@@ -112,7 +116,8 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
     if leaks:
         output, token = leaks[0]
         more = f", and {len(leaks) - 1} more like it" if len(leaks) > 1 else ""
-        return f"{start} {output} moved when token {token} changed, which is hidden from it{more}."
+        moving = f"{start} {output} moved when token {token} changed"
+        return f"{moving}, which should be hidden from it{more}."
     if stuck:
         output, token = stuck[0]
         return f"{start} {output} did not move when token {token} changed, which it should see."

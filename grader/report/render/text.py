@@ -1,7 +1,5 @@
 """A report as plain text, for a terminal, a log or an e-mail."""
 
-import math
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, zip_longest
@@ -13,6 +11,14 @@ from rich.text import Text
 from grader.report.pictures.captions import describe_evidence
 from grader.report.records import ExampleRecord, Report
 from grader.report.render.diagnosis_view import DiagnosisView
+from grader.report.render.lines import (
+    EMPTY,
+    StyledLine,
+    count_rows,
+    fold_lines,
+    indent,
+    list_items,
+)
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
     FailureView,
@@ -34,22 +40,12 @@ FILE_COLUMN_WIDTH = 48
 """the maximal width of the file column in the last table; longer names are cut on the left"""
 
 
-COLUMNS = 80
-"""how wide a terminal is that shows a line of the text as one"""
 MORE_CLAIMS = 3
 """how many claims are listed of failures that are folded"""
 MAX_LINES = 22
 """how many lines of such a terminal a folded submission has, unless its first failures need more"""
 FOLDED_NOTES = 2
 """how many notes stand below failures where the others are folded, unless there is one other"""
-
-
-@dataclass(frozen=True, slots=True)
-class StyledLine:
-    """One line, and its style on a terminal with colours."""
-
-    text: str
-    style: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,6 @@ FOLDINGS = (
 )
 """the best first: the first that fits is taken"""
 Lines = Sequence[StyledLine]
-EMPTY = StyledLine("")
 
 
 def render(report: Report, more: str = "") -> str:
@@ -119,7 +114,7 @@ def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
     for i, view in enumerate(views):
         if i:
             yield EMPTY
-        yield from _render_folded(view, more) if more else _render_whole(view)
+        yield from fold_lines(_render_folded(view, more)) if more else _render_whole(view)
     if len(views) > 1:
         yield EMPTY
     yield from _render_grades(report, views if len(views) > 1 else ())
@@ -163,7 +158,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
     The examples of mistakes are shown if they fit, and so are notes.
     """
     folded = [list(_render_around(view, more, each)) for each in FOLDINGS]
-    yield from next((each for each in folded if _count_rows(each) <= MAX_LINES), folded[-1])
+    yield from next((each for each in folded if count_rows(each) <= MAX_LINES), folded[-1])
 
 
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
@@ -174,18 +169,13 @@ def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterato
     notes = view.notes if not view.failures else _fold_notes(view, folding.notes, more)
     summary = view.short_summary if folding.summary or not view.failures else view.why_nothing
     below = list(_render_below(view, summary, notes))
-    room = MAX_LINES - _count_rows(above) - _count_rows(below)
-    needed = _count_rows(_render_others(view, 0, more))
+    room = MAX_LINES - count_rows(above) - count_rows(below)
+    needed = count_rows(_render_others(view, 0, more))
     consequences = list(_render_consequences(view, room - needed, more))
     yield from above
     yield from consequences
-    yield from _render_others(view, room - _count_rows(consequences), more)
+    yield from _render_others(view, room - count_rows(consequences), more)
     yield from below
-
-
-def _count_rows(lines: Iterable[StyledLine]) -> int:
-    """Count the lines of a terminal on which these are shown."""
-    return sum(max(1, math.ceil(cell_len(line.text) / COLUMNS)) for line in lines)
 
 
 def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
@@ -193,7 +183,7 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
     if view.example is None:
         return
     example = list(_render_failure(view.example))
-    shown = not view.others or _count_rows(example) + 2 <= room
+    shown = not view.others or count_rows(example) + 2 <= room
     if shown:
         yield from (EMPTY, *example)
     if folded := view.folded if shown else view.consequences:
@@ -205,7 +195,7 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
     """Render the first other failures that there is room for, at least one; count the rest."""
     heading = list(_render_heading(view))
     blocks = [(EMPTY, *_render_failure(failure)) for failure in view.others]
-    rows = list(accumulate(map(_count_rows, blocks), initial=_count_rows(heading)))[1:]
+    rows = list(accumulate(map(count_rows, blocks), initial=count_rows(heading)))[1:]
     # Unless all of them fit, there is a line more, which counts the rest.
     fitting = len(rows) if rows and rows[-1] <= room else sum(n < room for n in rows)
     shown = max(fitting, 1)
@@ -222,7 +212,7 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
 def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledLine]:
     """List the first claims that there is room for."""
     lines = [StyledLine(f"    {failure.claim}") for failure in failures[:MORE_CLAIMS]]
-    used = accumulate(_count_rows([line]) for line in lines)
+    used = accumulate(count_rows([line]) for line in lines)
     yield from (line for line, rows in zip(lines, used, strict=True) if rows <= room)
 
 
@@ -243,7 +233,7 @@ def _render_above(
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
     if view.error and view.error.kind == "unwritten":
-        yield from _indent(2, view.error.message)
+        yield from indent(2, view.error.message)
     elif view.error:
         yield from _render_message("error", view.error, "red")
     if view.diagnosis:
@@ -277,7 +267,7 @@ def _render_below(
     if view.failures and summary:
         yield EMPTY
     for sentence in summary:
-        yield from _indent(2, sentence)
+        yield from indent(2, sentence)
     if view.failures and notes:
         yield EMPTY
     for note in notes:
@@ -287,7 +277,7 @@ def _render_below(
 def _render_diagnosis(diagnosis: DiagnosisView, *, examples: bool) -> Iterator[StyledLine]:
     yield StyledLine(f"  {diagnosis.headline}", "bold")
     for sentence, example in zip_longest(diagnosis.sentences, diagnosis.examples):
-        yield from _indent(4, sentence)
+        yield from indent(4, sentence)
         if examples and example is not None:
             yield from _render_example(example)
 
@@ -318,24 +308,17 @@ def _render_points(groups: Sequence[GroupView], untried: int) -> Iterator[Styled
     whole = [group.name for group in groups if group.status == Status.PASSED]
     broken = [group for group in groups if group.name not in whole]
     counted = [f"{count(untried, 'check')} not tried"] if untried else []
-    yield from _wrap([*(f"{group.name} {group.score}" for group in broken), *counted], "red")
+    yield from list_items([*(f"{group.name} {group.score}" for group in broken), *counted], "red")
     if whole:
-        yield from _wrap([f"all checks pass: {whole[0]}", *whole[1:]], "green")
-
-
-def _wrap(items: Sequence[str], style: str) -> Iterator[StyledLine]:
-    """List items on as few lines as possible, none of them on two."""
-    joined = ", ".join(item.replace(" ", "\0") for item in items)
-    for line in textwrap.wrap(joined, COLUMNS, initial_indent="  ", subsequent_indent="    "):
-        yield StyledLine(line.replace("\0", " "), style)
+        yield from list_items([f"all checks pass: {whole[0]}", *whole[1:]], "green")
 
 
 def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
     yield StyledLine(f"  {failure.heading}", "bold")
-    for line in _indent(4, failure.details or failure.status):
+    for line in indent(4, failure.details or failure.status):
         yield replace(line, style=STYLES.get(line.text[4:12], ""))
     if failure.case:
-        yield from _indent(4, f"on        {failure.case}")
+        yield from indent(4, f"on        {failure.case}")
     for sentence in describe_evidence(failure.evidence)[:1] if failure.evidence else ():
         yield StyledLine(f"    seen      {sentence}")
     if failure.alike:
@@ -347,11 +330,6 @@ def _render_message(label: str, entry: MessageView, style: str) -> Iterator[Styl
     first, *rest = entry.message.expandtabs(4).split("\n")
     yield StyledLine(f"  {label:<6}{first}", style)
     yield from (StyledLine(f"        {line}", style) for line in rest)
-
-
-def _indent(by: int, text: str) -> Iterator[StyledLine]:
-    for line in text.expandtabs(4).split("\n"):
-        yield StyledLine(" " * by + line)
 
 
 def _render_table(views: Sequence[SubmissionView]) -> Iterator[StyledLine]:

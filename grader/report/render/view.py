@@ -37,6 +37,8 @@ MAX_NOTES = 20
 """how many notes are displayed; a submission can cause any number of them"""
 MAX_CODE_LENGTH = 20_000
 """how many characters of a counterexample's code are displayed"""
+PROBED = frozenset({"weights", "scale"})
+"""the groups whose claims other mistakes may disturb: they recover weights from outputs"""
 MAX_EXCERPTS, MAX_SOURCE_LENGTH, MAX_SOURCE_LINES = 8, 38_400, 160
 """how many excerpts of source are displayed, and characters and lines of each"""
 
@@ -166,12 +168,13 @@ class SubmissionView:
     def example(self) -> FailureView | None:
         """The one that shows what the mistakes do: the first with numbers to draw, if any.
 
-        Else it is the first in the group of which most follows, of mistakes in what is computed; of
-        others it is the check that they are known by, which has kept its hint.
+        Else it is the first in the group of which most follows, of mistakes in what is computed,
+        and of groups that are tried on weights made plain only if there is no other; of other
+        mistakes it is the check that they are known by, which has kept its hint.
         """
         drawn = [f for f in self.consequences if f.evidence]
         if self.diagnosis is not None and self.diagnosis.compared:
-            groups = sorted(self.groups, key=_share_of_consequences, reverse=True)
+            groups = sorted(self.groups, key=_rank_as_example)
             ordered = [f for group in groups for f in group.failures if f.follows]
         else:
             ordered = sorted(self.consequences, key=lambda f: HINT_ROW not in f.details)
@@ -194,6 +197,11 @@ class SubmissionView:
 
 HINT_ROW = f"{'hint':<9} "
 """how a hint begins among the rows of a message"""
+
+
+def _rank_as_example(group: GroupView) -> tuple[bool, float]:
+    """Return the key of a group to show an example of: what it says holds of most mistakes."""
+    return group.name in PROBED, -_share_of_consequences(group)
 
 
 def _share_of_consequences(group: GroupView) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from grader.report.feedback import Feedback, FeedbackLevel
 from properties.case import Case
+from properties.case_description import describe_case
 from properties.cases.case_text import format_case
 from properties.contract import Contract
 from properties.counting import count
@@ -38,7 +39,7 @@ def complete_verdict(verdict: Verdict, contract: Contract) -> Verdict:
     """Return a verdict whose violation says the claim, the case and the hint."""
     if verdict.violation is None or verdict.case is None:
         return verdict
-    prop, on = verdict.property, contract.describe(verdict.case)
+    prop, on = verdict.property, describe_case(contract, verdict.case)
     return replace(verdict, violation=verdict.violation.with_details(prop.claim, on, prop.hint))
 
 

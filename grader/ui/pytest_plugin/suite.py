@@ -24,6 +24,7 @@ from grader.ui.pytest_plugin.messages import (
 )
 from properties import families, support
 from properties.case import Case
+from properties.case_description import describe_case
 from properties.cases.case_set import DEFAULT_COUNT, generate_case_set
 from properties.check import check_property
 from properties.contract import Contract
@@ -287,7 +288,7 @@ class PropertySuite:
             count = f" on {len(refused)} of {len(cases)} cases"
             return self.skip_unsupported(no_case_is_refused, first, count)
         smallest = min(crashes, key=lambda case: (case.size, str(case)))
-        failure, on = crashes[smallest], self.contract.describe(smallest)
+        failure, on = crashes[smallest], describe_case(self.contract, smallest)
         verdict = Verdict(
             no_case_is_refused, failure.status, case=smallest, failure=failure, case_description=on
         )

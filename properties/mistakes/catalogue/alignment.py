@@ -12,12 +12,10 @@ ALIGNMENT: Sequence[Mistake] = (
         "mask_at_the_top_left",
         "The causal mask begins at the first key: the first query sees that one alone, although "
         "it stands behind the keys that came before it.",
-        LINE,
     ).simulated_by(permit=alignment.begun_at(lambda before: 0)),
     define_mistake(
         "earlier_keys_hidden",
         "The keys before the first query are hidden: the queries see each other alone.",
-        LINE,
     ).simulated_by(permit=alignment.among_themselves),
     define_rare_mistake(
         "mask_in_the_middle",
@@ -35,6 +33,5 @@ OPTION: Sequence[Mistake] = (
     define_mistake(
         "always_causal",
         "Later tokens are hidden in every call, also where `causal` is False.",
-        LINE,
     ).simulated_by(permit=alignment.always_aligned),
 )

@@ -54,12 +54,10 @@ BACKWARD: Sequence[Mistake] = (
     define_rare_mistake(
         "key_and_value_gradients_exchanged",
         "The gradients of key and value are returned in each other's place.",
-        "last return",
     ).simulated_by(with_backward(finish=backward.key_and_value_exchanged)),
     define_rare_mistake(
         "query_and_key_gradients_exchanged",
         "The gradients of query and key are returned in each other's place.",
-        "last return",
     ).simulated_by(with_backward(finish=backward.query_and_key_exchanged)),
     define_rare_mistake(
         "gradient_of_the_output_ignored",
@@ -86,7 +84,6 @@ BACKWARD: Sequence[Mistake] = (
     define_rare_mistake(
         "short_block_dropped_in_backward",
         "The backward leaves out the last block where it is shorter than the others.",
-        "last range",
     ).simulated_by(
         *(
             with_backward(weights=backward.without_short_blocks(*axes))
@@ -108,7 +105,6 @@ BACKWARD: Sequence[Mistake] = (
     define_rare_mistake(
         "saved_logsumexp_without_the_maximum",
         "The log-sum-exp that the backward subtracts lacks the maximum of the scores.",
-        "last exp",
     ).simulated_by(with_backward(weights=backward.times_exponential_of_maximum)),
     define_rare_mistake(
         "saved_maximum_for_the_logsumexp",

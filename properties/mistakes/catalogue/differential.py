@@ -19,17 +19,14 @@ DIFFERENTIAL: Sequence[Mistake] = (
     define_mistake(
         "second_map_without_effect",
         "The second softmax is never subtracted: the weights are the first one alone.",
-        "last softmax",
     ).simulated_by(subtract=weighed_by(lambda first, second, _: first)),
     define_mistake(
         "lambdas_of_one",
         "The second softmax is subtracted as a whole: it should be multiplied by lambda first.",
-        "last softmax",
     ).simulated_by(subtract=with_changed_lambdas(torch.ones_like)),
     define_mistake(
         "constant_lambda",
         "A fixed number takes the place of the lambdas: what is learned changes nothing.",
-        "only times",
     ).simulated_by(
         {"subtract": with_changed_lambdas(lambda t: torch.full_like(t, START))},
         {"subtract": with_changed_lambdas(lambda t: torch.full_like(t, 0.5))},
@@ -64,7 +61,6 @@ DIFFERENTIAL: Sequence[Mistake] = (
     define_mistake(
         "one_lambda_for_all_heads",
         "All heads have the same lambda; each should have its own.",
-        "only times",
         needs=Capability.HEADS,
     ).simulated_by(
         {"subtract": with_changed_lambdas(lambda t: t[:1])},
@@ -75,7 +71,6 @@ DIFFERENTIAL: Sequence[Mistake] = (
     define_mistake(
         "lambdas_of_other_heads",
         "The lambdas are in another order than the heads: head 0 should have the first one.",
-        "only times",
         needs=Capability.HEADS,
     ).simulated_by(
         {"subtract": with_changed_lambdas(lambda t: t.flip(0))},
@@ -96,7 +91,6 @@ DIFFERENTIAL: Sequence[Mistake] = (
         "scores_subtracted",
         "The scores are subtracted and go through one softmax; there should be two softmaxes, "
         "and their difference.",
-        "softmax",
     ).simulated_by(subtract=differential.softmax_of_subtracted_scores),
     define_mistake(
         "softmax_of_difference",
@@ -128,7 +122,6 @@ DIFFERENTIAL: Sequence[Mistake] = (
     define_mistake(
         "keys_of_the_other_map",
         "The first halves of the queries are compared with the second halves of the keys.",
-        "index | unpack | softmax",
     ).simulated_by(halve=with_halves((0, 1), (1, 0))),
     define_mistake(
         "halves_interleaved",
@@ -153,7 +146,6 @@ DIFFERENTIAL: Sequence[Mistake] = (
     define_rare_mistake(
         "lambda_added_to_the_first_map",
         "The first softmax is multiplied by 1 + lambda; it should count as it is.",
-        "last softmax",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: (1 + t) * first - t * second)),
     define_rare_mistake(
         "heads_normalised",

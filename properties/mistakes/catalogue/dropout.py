@@ -31,15 +31,17 @@ SCALED_IN_EVALUATION = define_mistake(
     )
 )
 NEVER = define_mistake(
-    "dropout_never", "Dropout never acts: in training no weight is dropped.", "dropout"
+    "dropout_never", "Dropout never acts: in training no weight is dropped."
 ).dropping_by(dropout.never)
 NOT_ASKED_FOR = define_mistake(
     "dropout_not_asked_for",
-    "Dropout acts in training, which nobody asked for.",
+    "Dropout acts, which nobody asked for.",
     "dropout | kernel",
 ).dropping_by(
     in_training(change_result("use", lambda weights, _: dropout.drop(weights, 0.5))),
     in_training(change_result("use", lambda weights, _: dropout.drop(weights, 0.1))),
+    change_result("use", lambda weights, _: dropout.drop(weights, 0.5)),
+    change_result("use", lambda weights, _: dropout.drop(weights, 0.1)),
 )
 NOT_RESCALED = define_mistake(
     "dropout_not_rescaled",
@@ -76,8 +78,7 @@ RENORMALISED = define_mistake(
 ).dropping_by(in_training(change_result("use", dropout.drop_renormalised)))
 BEFORE_SOFTMAX = define_mistake(
     "dropout_before_softmax",
-    "Dropout acts on the scores, before the softmax: a score that is set to 0 still gets weight, "
-    "and one of −∞ becomes NaN.",
+    "Dropout acts on the scores, before the softmax: a score that is set to 0 still gets weight.",
     CALLED,
 ).dropping_by(dropout.on_scores, dropout.on_masked_scores)
 NOT_ON_WEIGHTS = define_mistake(
@@ -90,7 +91,6 @@ WHOLE_ROWS = define_mistake(
     "dropout_of_whole_rows",
     "Dropout takes all weights of a query, or of a whole head, away at once; it is to draw for "
     "each weight.",
-    CALLED,
 ).dropping_by(
     in_training(change_result("use", dropout.drop_together(3))),
     in_training(change_result("use", dropout.drop_together(2, 3))),

@@ -29,12 +29,10 @@ FEATURES: Sequence[Mistake] = (
     define_mistake(
         "shares_not_divided",
         "The weighted sum of the values is never divided: the divisor is missing.",
-        "last sum",
     ).simulated_by(normalise=features.undivided),
     define_mistake(
         "divided_by_the_count",
         "The divisor is the number of tokens, not the sum of the products of features.",
-        "only divide | range",
     ).simulated_by(normalise=divided_by(features.count_keys)),
     define_mistake(
         "divided_by_the_keys_alone",
@@ -111,7 +109,6 @@ FEATURES: Sequence[Mistake] = (
         "divisor_without_features",
         "In the divisor queries or keys are used as they are; it is a sum of products of features, "
         "too.",
-        "last sum | only divide",
     ).simulated_by(
         {"normalise": divided_by(features.sum_raw(query=False))},
         {"normalise": divided_by(features.sum_raw(key=False))},

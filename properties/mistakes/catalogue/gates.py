@@ -32,12 +32,11 @@ GATES: Sequence[Mistake] = (
     define_mistake(
         "gate_without_sigmoid",
         "What the gate's layer gives multiplies the heads as it is: the sigmoid is missing.",
-        "times | return",
     ).simulated_by(gate=with_function(lambda t: t)),
     define_mistake(
         "gate_by_another_function",
         "The gate is made by another function than the sigmoid.",
-        "relu:tanh | relu | softmax | clamp",
+        "relu:tanh | relu | clamp",
     ).simulated_by(
         {"gate": with_function(torch.tanh)},
         {"gate": with_function(F.silu)},
@@ -52,21 +51,19 @@ GATES: Sequence[Mistake] = (
     define_mistake(
         "gate_inverted",
         "The gate is the wrong way round: 1 minus the sigmoid lets through what should be closed.",
-        "sigmoid",
     ).simulated_by(gate=with_changed_gate(lambda t: 1 - t)),
     define_mistake(
-        "gate_applied_twice", "The gate multiplies what the heads give twice.", "last sigmoid"
+        "gate_applied_twice", "The gate multiplies what the heads give twice."
     ).simulated_by(gate=with_changed_gate(torch.square)),
     define_mistake(
-        "gate_doubled", "The gate is doubled: it should let through at most all.", "sigmoid"
+        "gate_doubled", "The gate is doubled: it should let through at most all."
     ).simulated_by(gate=with_changed_gate(lambda t: 2 * t)),
     define_mistake(
-        "gate_added", "The gate is added to what the heads give; it should multiply it.", "sigmoid"
+        "gate_added", "The gate is added to what the heads give; it should multiply it."
     ).simulated_by(gate=gates.added),
     define_mistake(
         "gate_beside_one",
         "What the heads give is added to what comes through the gate: nothing closes.",
-        "sigmoid",
     ).simulated_by(gate=with_changed_gate(lambda t: 1 + t)),
     define_mistake(
         "gate_of_what_is_attended",

@@ -73,7 +73,6 @@ HEADS: Sequence[Mistake] = (
         "attends_over_heads",
         "The heads of a token attend to each other, because tokens and heads did not change "
         "places.",
-        "reshape | transpose",
     ).simulated_by(
         {"split": layers.heads_behind_tokens, "merge": output.heads_last},
         {
@@ -122,7 +121,6 @@ HEADS: Sequence[Mistake] = (
     define_rare_mistake(
         "values_of_one_head",
         "All heads average the values of one and the same head.",
-        "index::1\\b | projection:[vV]",
     ).simulated_by({"assign": layers.values_of(0)}, {"assign": layers.values_of(-1)}),
     define_rare_mistake(
         "weights_of_first_head",
@@ -148,7 +146,7 @@ HEADS: Sequence[Mistake] = (
     define_rare_mistake(
         "heads_reversed",
         "The heads are put together in reversed order.",
-        "index:-1 | stack | last reshape",
+        "index:-1",
     ).simulated_by(
         {"merge": output.heads_reordered(lambda heads: heads[::-1])},
         {
@@ -180,7 +178,6 @@ HEADS: Sequence[Mistake] = (
     define_mistake(
         "first_head_only",
         "Only the first head has a part in the output.",
-        "last index:[:0] | last return",
     ).simulated_by(
         {"merge": output.one_head_alone(lambda t: t[:, :1])},
         {"merge": output.only_heads(lambda count: [0])},

@@ -62,18 +62,15 @@ LATENTS: Sequence[Mistake] = (
     define_mistake(
         "turned_part_alone",
         "Only the turned parts of queries and keys count in the scores, not those of the heads.",
-        "scores",
     ).simulated_by(match=matched(0, 1)),
     define_mistake(
         "turned_part_subtracted",
         "The product of the turned parts is subtracted; both products are to be added.",
-        "scores",
     ).simulated_by(match=matched(1, -1)),
     define_mistake(
         "parts_in_another_order",
         "The turned part comes last in queries and first in keys, or the other way round: "
         "numbers are multiplied that do not belong together.",
-        "stack | scores",
     ).simulated_by(
         {"match": latents.matched_with_turned_keys_first},
         {"match": latents.matched_with_turned_queries_first},
@@ -110,7 +107,6 @@ LATENTS: Sequence[Mistake] = (
     define_mistake(
         "one_turned_query_for_all_heads",
         "All heads have the same turned part of the queries; only that of the keys is shared.",
-        "index | mean | last reshape",
         needs=Capability.HEADS,
     ).simulated_by(
         {"append": appended_as(latents.all_of_head(0))},
@@ -120,14 +116,12 @@ LATENTS: Sequence[Mistake] = (
     define_mistake(
         "turned_key_of_one_head",
         "The turned key counts in the first head alone; all heads have the same one.",
-        "index | last reshape",
         needs=Capability.HEADS,
     ).simulated_by(place=latents.turned_key_of_first_head),
     define_mistake(
         "turned_queries_not_split",
         "The turned part of the queries is turned as wide as all heads together; each head has its "
         "own pairs.",
-        "last sine | range",
         needs=Capability.HEADS,
     ).simulated_by(append=latents.queries_turned_before_split, place=lambda s: s.appended),
     define_rare_mistake(

@@ -30,7 +30,6 @@ LAYERS: Sequence[Mistake] = (
     define_mistake(
         "keys_with_keys",
         "The keys are compared with themselves: the queries have no part in the scores.",
-        "scores",
     ).simulated_by(assign=layers.roles(1, 1, 2)),
     define_mistake(
         "keys_averaged", "The keys are averaged instead of the values.", ""
@@ -44,7 +43,7 @@ LAYERS: Sequence[Mistake] = (
         "scores",
     ).simulated_by(assign=layers.roles(0, 2, 2)),
     define_rare_mistake(
-        "one_projection_for_all", "Queries, keys and values come from one layer.", "projection"
+        "one_projection_for_all", "Queries, keys and values come from one layer."
     ).simulated_by(*({"assign": layers.roles(i, i, i)} for i in range(3))),
     define_mistake(
         "values_not_projected",

@@ -19,7 +19,7 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "no_mask",
         "Nothing is hidden: every token sees all the others.",
-        "fill:inf|\\d{4} | fill | kernel | triangle | scores",
+        "fill:inf|\\d{4} | kernel | triangle",
     ).simulated_by(permit=scores.no_mask),
     define_mistake(
         "next_token_visible",
@@ -83,7 +83,6 @@ MASK: Sequence[Mistake] = (
     define_rare_mistake(
         "own_token_always_visible",
         "Every token sees itself, even where the mask hides it.",
-        "fill | triangle",
     ).simulated_by(permit=scores.diagonal_forced(True)),
     define_rare_mistake(
         "own_token_never_visible",
@@ -185,7 +184,7 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "masked_after_softmax",
         "The mask takes effect only after the softmax: what is left of a row does not sum to one.",
-        "softmax | fill",
+        "last fill | softmax",
     ).simulated_by(hide=scores.unmasked, use=late_masks.hidden_zeroed),
     define_rare_mistake(
         "renormalised_after_softmax",

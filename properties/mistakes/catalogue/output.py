@@ -25,7 +25,7 @@ TRIVIAL: Sequence[Mistake] = (
     define_rare_mistake(
         "values_returned",
         "The values come back as they are: no token attends to another.",
-        "last return",
+        "last reshape:^[vV] | last return:^[vV]",
         unless=Capability.BLOCK,
     ).simulated_by(
         {"finish": output.values_projected},
@@ -175,7 +175,6 @@ _RETURNED: Sequence[Mistake] = (
     define_rare_mistake(
         "transposed_weights_returned",
         "The returned weights have keys as rows and queries as columns.",
-        "transpose | return",
     ).simulated_by(give=output.returned_weights(lambda s: s.applied_weights.mT)),
     define_rare_mistake(
         "returned_weights_heads_last",

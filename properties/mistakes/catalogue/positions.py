@@ -109,7 +109,6 @@ ROTARY: Sequence[Mistake] = (
     define_mistake(
         "turned_before_the_split",
         "Queries and keys are turned as wide as all heads together; each head has its own pairs.",
-        "last sine | range",
         needs=Capability.HEADS,
         unless=Capability.LATENT,
     ).simulated_by(
@@ -140,7 +139,7 @@ ROTARY: Sequence[Mistake] = (
         {"place": positions.placed_apart(1, 0)}, {"place": positions.placed_apart(0, 1)}
     ),
     define_rare_mistake(
-        "turned_twice", "Queries and keys are turned by twice their angles.", "last sine | range"
+        "turned_twice", "Queries and keys are turned by twice their angles."
     ).simulated_by(place=placed(2, 2)),
 )
 
@@ -162,7 +161,6 @@ ALIBI: Sequence[Mistake] = (
     define_mistake(
         "one_slope_for_all_heads",
         "All heads have the same slope; head h should have 2^(-8h/num_heads), h counted from 1.",
-        "range | scores",
         needs=Capability.HEADS,
     ).simulated_by(
         *(
@@ -231,17 +229,15 @@ ALIBI: Sequence[Mistake] = (
 
 LIMITED: Sequence[Mistake] = (
     define_mistake(
-        "scores_not_limited", "The scores are not limited: softcap is not used.", "scores"
+        "scores_not_limited", "The scores are not limited: softcap is not used."
     ).simulated_by(adjust=positions.unadjusted),
     define_mistake(
         "limit_of_one",
         "The tanh is not multiplied by softcap: all scores are limited to 1.",
-        "relu:tanh | scores",
     ).simulated_by(adjust=positions.limited(lambda t, c: (t / c).tanh())),
     define_mistake(
         "tanh_of_undivided_scores",
         "The scores are not divided by softcap before the tanh: small scores are not kept.",
-        "relu:tanh | scores",
     ).simulated_by(adjust=positions.limited(lambda t, c: c * t.tanh())),
     define_mistake(
         "plain_tanh",
@@ -266,7 +262,6 @@ LIMITED: Sequence[Mistake] = (
     define_mistake(
         "limited_before_scaling",
         "The scores are limited before they are divided by the root of {width}, not afterwards.",
-        "relu:tanh | scale | scores",
     ).simulated_by(adjust=positions.limited_before_scaling),
     define_mistake(
         "weights_limited",
@@ -286,7 +281,6 @@ LIMITED: Sequence[Mistake] = (
     define_rare_mistake(
         "limited_by_another_function",
         "The scores are limited by another function than softcap · tanh(scores / softcap).",
-        "sigmoid | relu:tanh | scores",
     ).simulated_by(
         {"adjust": positions.limited(lambda t, c: c * (t / c).sigmoid())},
         {"adjust": positions.limited(lambda t, c: t / (1 + t.abs() / c))},
@@ -297,7 +291,6 @@ LIMITED: Sequence[Mistake] = (
     define_rare_mistake(
         "fixed_limit",
         "The limit is a fixed number instead of softcap.",
-        "relu:tanh | scores",
     ).simulated_by(
         *(
             {"adjust": positions.limited(lambda t, _, c=c: positions.softcap(t, c))}  # type: ignore[misc]

@@ -74,6 +74,7 @@ PROTOCOL = (
             "",
         ),
         (Symptom("none was made", (contract.it_goes_through_the_fused_attention,)),),
+        said_by=("input_returned", "zeros_returned"),
     ),
     StructuralMistake(
         define_mistake(

@@ -76,7 +76,7 @@ REGISTRATION = (
     StructuralMistake(
         define_mistake(
             "parameter_too_many",
-            "The module has a parameter that the statement does not ask for; it is trained, too.",
+            "The module has a parameter that the statement does not name; optimizers get it, too.",
             "",
         ),
         (Symptom(r"asked for at .*-> also `", (contract.there_are_no_other_parameters,)),),

@@ -22,7 +22,6 @@ SINKS: Sequence[Mistake] = (
     define_mistake(
         "sinks_without_effect",
         "The sinks take nothing: the weights of each query still sum to one.",
-        "softmax | sum",
     ).simulated_by({"normalise": sinks.without_sinks}, {"normalise": sinks.renormalised(0.0)}),
     define_rare_mistake(
         "sinks_given_back",
@@ -35,15 +34,13 @@ SINKS: Sequence[Mistake] = (
     define_mistake(
         "sinks_scaled",
         "The sinks are divided by the root of {width}, as the scores are; they should not be.",
-        "scale | softmax",
     ).simulated_by(normalise=with_changed_sinks(lambda s, t: t * s.inputs.scale)),
     define_mistake(
-        "sinks_negated", "The sinks have the wrong sign: a high one takes little.", "softmax | exp"
+        "sinks_negated", "The sinks have the wrong sign: a high one takes little."
     ).simulated_by(normalise=with_changed_sinks(lambda s, t: -t)),
     define_mistake(
         "one_sink_for_all_heads",
         "All heads have the same sink; each should have its own.",
-        "softmax",
         needs=Capability.HEADS,
     ).simulated_by(
         {"normalise": with_changed_sinks(lambda s, t: t[:1].expand_as(t))},
@@ -56,7 +53,6 @@ SINKS: Sequence[Mistake] = (
     define_mistake(
         "sinks_of_other_heads",
         "The sinks are in another order than the heads: head 0 should have the first one.",
-        "softmax",
         needs=Capability.HEADS,
     ).simulated_by(
         {"normalise": with_changed_sinks(lambda s, t: t.flip(0))},
@@ -103,7 +99,6 @@ SINKS: Sequence[Mistake] = (
     define_mistake(
         "sinks_hidden_from_the_first_token",
         "For the first token the sink is hidden; no mask should hide it.",
-        "fill | softmax",
     ).simulated_by(normalise=sinks.hidden_from_first_query),
     define_mistake(
         "weights_multiplied_by_sinks",

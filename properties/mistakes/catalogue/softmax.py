@@ -9,8 +9,7 @@ from properties.mistakes.steps import late_masks, scores
 SOFTMAX: Sequence[Mistake] = (
     define_mistake(
         "softmax_over_queries",
-        "The softmax runs down the columns of the scores; it should run along each row, whose "
-        "weights then sum to 1.",
+        "The softmax runs down the columns of the scores; it should run along each row.",
         "softmax:dim=(-2|1|2|0)$ | softmax:dim=$ | softmax",
     ).simulated_by(
         {"normalise": scores.softmax_over(-2)},
@@ -78,7 +77,6 @@ SOFTMAX: Sequence[Mistake] = (
     define_rare_mistake(
         "all_keys_alike",
         "All visible tokens get the same weight: queries and keys have no part in it.",
-        "softmax | scores",
     ).simulated_by(normalise=scores.equal_shares),
     define_rare_mistake(
         "hardmax",
@@ -91,7 +89,6 @@ SOFTMAX: Sequence[Mistake] = (
     define_rare_mistake(
         "number_in_denominator",
         "A number is added to the sum of the exponentials: the weights sum to less than one.",
-        "exp | sum",
         unless=Capability.SINKS,
     ).simulated_by(
         *(

@@ -9,7 +9,6 @@ SOURCES: Sequence[Mistake] = (
     define_mistake(
         "keys_and_values_from_queries_input",
         "Keys and values are made of the first input: the second one has no part in it.",
-        "projection:(?i)k | projection",
     ).simulated_by(see=layers.sources(0, 0, 0)),
     define_mistake(
         "keys_from_queries_input",
@@ -29,7 +28,6 @@ SOURCES: Sequence[Mistake] = (
     define_mistake(
         "inputs_exchanged",
         "The inputs have changed places: the second one attends to the first.",
-        "projection:(?i)q | projection",
     ).simulated_by(see=layers.sources(1, 0, 0)),
     define_mistake(
         "queries_and_keys_exchange_inputs",
@@ -49,6 +47,5 @@ SOURCES: Sequence[Mistake] = (
     define_rare_mistake(
         "keys_of_both_inputs",
         "The first input attends to itself as well: keys and values are made of both inputs.",
-        "projection",
     ).simulated_by(see=layers.joined_with_x),
 )

@@ -13,90 +13,75 @@ from properties.mistakes.steps.transformer_block import for_both_or_one, with_ac
 
 _define = partial(define_mistake, needs=Capability.BLOCK)
 _define_rare = partial(define_rare_mistake, needs=Capability.BLOCK)
-LAST = ""
-NORM = "norm | mean | variance | return"
 
 RESIDUALS: Sequence[Mistake] = (
     _define(
         "first_residual_missing",
         "What attention gives replaces the tokens; it should be added to them.",
-        LAST,
     ).simulated_by(add=block.attended_alone),
     _define(
         "second_residual_missing",
         "What the feed-forward gives replaces what it reads; it should be added to what came "
         "before its norm.",
-        LAST,
     ).simulated_by(close=block.forwarded_alone),
     _define(
         "both_residuals_missing",
         "Nothing is added to the tokens: what attention gives, and then the feed-forward, "
         "replaces them.",
-        LAST,
     ).simulated_by(add=block.attended_alone, close=block.forwarded_alone),
     _define(
         "residual_of_normed_tokens",
         "What attention gives is added to the normed tokens; it should be added to the tokens as "
         "they came in.",
-        LAST,
     ).simulated_by(add=block.added_to_normed_tokens),
     _define(
         "residual_of_normed_sums",
         "What the feed-forward gives is added to what its norm gives; it should be added to what "
         "came before that norm.",
-        LAST,
     ).simulated_by(close=block.added_to_normed_sums),
     _define(
         "both_residuals_of_normed",
         "Both residuals begin behind their norms; they should begin before them.",
-        LAST,
     ).simulated_by(add=block.added_to_normed_tokens, close=block.added_to_normed_sums),
     _define(
         "second_residual_of_tokens",
         "What the feed-forward gives is added to the tokens that came in: what attention has "
         "added to them is lost.",
-        LAST,
     ).simulated_by(close=block.added_to_tokens),
     _define(
         "one_residual_around_both",
         "One residual leads around attention and feed-forward together; each should have its own.",
-        LAST,
     ).simulated_by(add=block.attended_alone, close=block.added_to_tokens),
     _define(
         "tokens_added_twice",
         "The tokens are added once more at the end: they are in the first sum already.",
-        LAST,
     ).simulated_by(close=block.tokens_added_again),
     _define_rare(
         "sum_multiplied",
         "A sum with a residual is multiplied by a number; it should stay as it is.",
-        LAST,
     ).simulated_by(
         *(block.halved(step, 0.5**power) for step in ("add", "close") for power in (1, 0.5)),
         *({**block.halved("add", f), **block.halved("close", f)} for f in (0.5, 0.5**0.5)),
     ),
     _define(
-        "attention_left_out", "What attention gives is not used: no token sees another.", LAST
+        "attention_left_out", "What attention gives is not used: no token sees another."
     ).simulated_by(add=block.tokens_alone),
-    _define("feed_forward_left_out", "What the feed-forward gives is not used.", LAST).simulated_by(
+    _define("feed_forward_left_out", "What the feed-forward gives is not used.").simulated_by(
         close=block.sums_alone
     ),
     _define(
         "feed_forward_beside_attention",
         "The feed-forward reads the tokens that came in; it should read the sum of these and "
         "what attention gives.",
-        "last norm | return",
     ).simulated_by({"renorm": block.reads_tokens}, {"renorm": block.reads_normed_tokens}),
     _define(
         "feed_forward_of_attention_alone",
         "The feed-forward reads what attention gives, without the tokens that it should have been "
         "added to.",
-        "last norm | return",
     ).simulated_by(renorm=block.reads_attended),
     _define(
         "feed_forward_before_attention",
         "The feed-forward comes first and attention second; it should be the other way round.",
-        LAST,
     ).simulated_by(block.forward_first(exchanged=True), block.forward_first(exchanged=False)),
 )
 
@@ -104,47 +89,39 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     _define(
         "first_norm_left_out",
         "Attention reads the tokens as they are: its norm is not used.",
-        "",
     ).simulated_by(with_norm(block.left_out, second=False)),
     _define(
         "second_norm_left_out",
         "The feed-forward reads the sums as they are: its norm is not used.",
-        "",
     ).simulated_by(with_norm(block.left_out, first=False)),
-    _define("no_norm_used", "Neither norm is used.", "").simulated_by(with_norm(block.left_out)),
+    _define("no_norm_used", "Neither norm is used.").simulated_by(with_norm(block.left_out)),
     _define(
         "norms_after_residuals",
         "Each norm comes after a residual; it should come before attention, and before the "
         "feed-forward, and leave the residual alone.",
-        NORM,
     ).simulated_by(block.AFTER_RESIDUALS),
     _define(
         "norms_of_what_is_added",
         "Each norm comes behind attention, or the feed-forward; it should come before.",
-        NORM,
     ).simulated_by(block.AFTER_PARTS),
     _define(
         "normed_at_the_end",
         "The output of the block goes through the second norm once more.",
-        "last norm | return",
     ).simulated_by(close=block.normed_at_the_end),
     _define(
         "first_norm_twice",
         "The norm before attention is used before the feed-forward as well, which has its own.",
-        "last norm",
     ).simulated_by(renorm=block.first_norm_again),
     _define(
         "second_norm_twice",
         "The norm before the feed-forward is used before attention as well, which has its own.",
-        "norm",
     ).simulated_by(enter=block.second_norm_first),
-    _define("norms_exchanged", "The two norms have changed places.", "norm").simulated_by(
+    _define("norms_exchanged", "The two norms have changed places.").simulated_by(
         enter=block.second_norm_first, renorm=block.first_norm_again
     ),
     _define(
         "some_roles_not_normed",
         "Not all of queries, keys and values are made of normed tokens.",
-        "projection | norm",
     ).simulated_by(
         *({"enter": block.normed_for(*which)} for which in ((0,), (0, 1), (1, 2), (2,), (0, 2)))
     ),
@@ -170,24 +147,22 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
         "variance, and the biased one is asked for.",
         "variance | mean | norm",
     ).simulated_by(*for_both_or_one(block.with_unbiased_variance)),
-    _define("token_norm_without_gain", "A norm does not multiply by its gain.", NORM).simulated_by(
+    _define("token_norm_without_gain", "A norm does not multiply by its gain.").simulated_by(
         *for_both_or_one(block.without_gain)
     ),
-    _define("token_norm_without_shift", "A norm does not add its shift.", NORM).simulated_by(
+    _define("token_norm_without_shift", "A norm does not add its shift.").simulated_by(
         *for_both_or_one(block.without_shift)
     ),
     _define(
-        "token_norm_without_gain_and_shift", "A norm has neither its gain nor its shift.", NORM
+        "token_norm_without_gain_and_shift", "A norm has neither its gain nor its shift."
     ).simulated_by(*for_both_or_one(block.without_both)),
     _define_rare(
         "shift_before_gain",
         "A norm adds its shift before it multiplies by its gain.",
-        NORM,
     ).simulated_by(*for_both_or_one(block.shifted_first)),
     _define(
         "another_epsilon",
         "The epsilon of a norm, which is added to the variance, is another one than is asked for.",
-        "",
     ).simulated_by(
         *(
             each
@@ -208,27 +183,23 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
         "another_kind_of_norm",
         "A norm is of another kind: it subtracts no mean where that is asked for, or subtracts "
         "one where it is not.",
-        NORM,
     ).simulated_by(
         *for_both_or_one(block.of_kind("rms")), *for_both_or_one(block.of_kind("layer"))
     ),
     _define(
         "mean_not_subtracted",
         "A norm divides by the root of the variance, and does not subtract the mean first.",
-        NORM,
     ).simulated_by(*for_both_or_one(block.uncentred)),
     _define(
         "not_divided_by_the_deviation",
         "A norm subtracts the mean, and divides by nothing.",
-        NORM,
     ).simulated_by(*for_both_or_one(block.undivided)),
     _define(
         "token_norm_without_root",
         "A norm divides by the variance, or the mean square; it should divide by its root.",
-        NORM,
     ).simulated_by(*for_both_or_one(block.without_root)),
     _define_rare(
-        "token_norm_twice", "A norm is applied twice, one time after the other.", NORM
+        "token_norm_twice", "A norm is applied twice, one time after the other."
     ).simulated_by(*for_both_or_one(block.applied_twice)),
 )
 
@@ -236,7 +207,6 @@ FEED_FORWARD: Sequence[Mistake] = (
     _define(
         "feed_forward_without_activation",
         "Nothing stands between the two layers of the feed-forward: a GELU is asked for there.",
-        LAST,
     ).simulated_by(activate=block.not_activated),
     _define(
         "gelu_approximated",
@@ -268,7 +238,6 @@ FEED_FORWARD: Sequence[Mistake] = (
     _define(
         "activation_after_the_feed_forward",
         "GELU stands behind the second layer of the feed-forward; it should stand between the two.",
-        "relu | last return",
     ).simulated_by(
         {"activate": block.not_activated, "narrow": block.activated_last},
         {"narrow": block.activated_last},
@@ -276,7 +245,6 @@ FEED_FORWARD: Sequence[Mistake] = (
     _define(
         "activation_before_the_feed_forward",
         "GELU stands before the first layer of the feed-forward; it should stand between the two.",
-        "relu | last return",
     ).simulated_by(
         {"widen": block.activated_first, "activate": block.not_activated},
         {"widen": block.activated_first},

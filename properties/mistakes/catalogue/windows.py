@@ -43,7 +43,6 @@ WINDOWS: Sequence[Mistake] = (
         "window_does_not_slide",
         "The sequence is cut into blocks of the window's length: a token sees none of the block "
         "before its own.",
-        LINE,
     ).simulated_by(permit=windows.own_block),
     define_rare_mistake(
         "window_at_the_beginning",

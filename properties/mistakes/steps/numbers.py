@@ -111,7 +111,7 @@ def far_keys_penalised(
         distance, heads = (queries[:, None] - keys).abs().to(dtype), s.inputs.heads
         slopes = 2 ** (-8 * torch.arange(1, heads + 1, dtype=dtype) / heads)
         penalty = slopes[:, None, None] * distance if slope is None else slope * distance
-        return s.raw_scores * s.inputs.scale - penalty
+        return s.raw_scores * s.inputs.scale - penalty.to(s.raw_scores.dtype)
 
     return scale
 
@@ -143,7 +143,7 @@ def positions_added(
         angle = divide(position, torch.arange(0, 2 * pairs, 2, dtype=dtype), width)
         waves = angle.sin(), angle.cos()
         laid = torch.cat(waves, -1) if halves else torch.stack(waves, -1).flatten(-2)
-        return tokens + laid[:, :width]
+        return tokens + laid[:, :width].to(tokens.dtype)
 
     def see(s: PipelineState) -> QKVTensors:
         x, k, v = s.inputs.sources
@@ -169,7 +169,7 @@ def _turn(t: Tensor, dtype: torch.dtype, *, interleaved: bool) -> Tensor:
     tokens, width = t.shape[-2:]
     pairs = torch.arange(width // 2, dtype=dtype)
     angle = torch.arange(tokens, dtype=dtype)[:, None] / 10_000 ** (2 * pairs / width)
-    cos, sin = angle.cos(), angle.sin()
+    cos, sin = angle.cos().to(t.dtype), angle.sin().to(t.dtype)
     one, other = (t[..., 0::2], t[..., 1::2]) if interleaved else t.chunk(2, dim=-1)
     turned = one * cos - other * sin, one * sin + other * cos
     return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)

@@ -14,7 +14,7 @@ from grader.report.records import (
     SubmissionRecord,
 )
 from grader.report.render import html
-from grader.report.render.text import COLUMNS
+from grader.report.render.lines import COLUMNS
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 SHAPE, FUTURE, EQUATION = (

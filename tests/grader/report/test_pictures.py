@@ -180,20 +180,26 @@ def test_a_layout_of_another_shape_is_drawn_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("evidence", "said"),
     [
-        (with_weights((0.2, 0.3, 0.12), *RIGHT[1:]), "row 0 of the weights sums to 0.62"),
-        (SUNK, "row 1 of the weights sums to 1, where 0.75 is right"),
-        (EvidenceRecord(WEIGHTS), "token 0 gives weight 0.50 to token 2, which is hidden from it"),
+        (
+            with_weights((0.2, 0.3, 0.12), *RIGHT[1:]),
+            "output 0 gets 0.62 of the values in all, where 1 is right",
+        ),
+        (SUNK, "output 1 gets 1 of the values in all, where 0.75 is right"),
+        (
+            EvidenceRecord(WEIGHTS),
+            "token 0 gives weight 0.50 to token 2, which should be hidden from it",
+        ),
         (with_weights(*RIGHT[:2], (0.5, 0.2, 0.3)), "token 2 gives weight 0.50 to token 0, where"),
         (with_weights(*RIGHT[:2], (0.1, 0.2, 0.7)), "gives weight 0.70 to itself, where 0.50 is"),
         (with_weights(RIGHT[0], (None, 0.6, 0), (None,) * 3), "of tokens 1 and 2 are no numbers"),
         (with_weights(*RIGHT), "the weights differ by less than can be seen"),
         (
             EvidenceRecord(influence=INFLUENCE),
-            "output 0 moved when token 2 changed, which is hidden",
+            "output 0 moved when token 2 changed, which should be hidden",
         ),
         (
             EvidenceRecord(influence=replace(INFLUENCE, got=((True,) * 3,) * 3)),
-            "which is hidden from it, and 2 more like it",
+            "which should be hidden from it, and 2 more like it",
         ),
         (
             EvidenceRecord(influence=replace(INFLUENCE, got=((True, False, False),) * 3)),

@@ -1,0 +1,61 @@
+"""Lines of a text, with styles, and how they fit into a terminal."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len
+
+COLUMNS = 80
+"""how wide a terminal is into which the text fits"""
+LABEL = re.compile(r" {4}(?:expected|got|after|because|on|hint|seen) +|  note {2}")
+"""what stands before the text of a row; what goes on below begins where that text does"""
+
+
+@dataclass(frozen=True, slots=True)
+class StyledLine:
+    """One line, and its style on a terminal with colours."""
+
+    text: str
+    style: str = ""
+
+
+EMPTY = StyledLine("")
+
+
+def fold_lines(lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
+    """Yield lines that fit: what is too long goes on below, indented, but for headlines."""
+    for line in lines:
+        if cell_len(line.text) <= COLUMNS or not line.text.startswith(" "):
+            yield line
+            continue
+        label = LABEL.match(line.text)
+        by = label.end() if label else len(line.text) - len(line.text.lstrip()) + 2
+        rest = " " * by
+        for part in textwrap.wrap(
+            line.text,
+            COLUMNS,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ):
+            yield replace(line, text=part)
+
+
+def count_rows(lines: Iterable[StyledLine]) -> int:
+    """Count the lines of a terminal on which these are shown."""
+    return sum(max(1, -(-cell_len(line.text) // COLUMNS)) for line in fold_lines(lines))
+
+
+def indent(by: int, text: str) -> Iterator[StyledLine]:
+    """Yield the lines of a text, indented by so many columns."""
+    for line in text.expandtabs(4).split("\n"):
+        yield StyledLine(" " * by + line)
+
+
+def list_items(items: Sequence[str], style: str) -> Iterator[StyledLine]:
+    """List items on as few lines as possible, none of them on two."""
+    joined = ", ".join(item.replace(" ", "\0") for item in items)
+    for line in textwrap.wrap(joined, COLUMNS, initial_indent="  ", subsequent_indent="    "):
+        yield StyledLine(line.replace("\0", " "), style)

@@ -1,0 +1,164 @@
+"""What shows of attention weights in training: which are dropped, and what the others become.
+
+The dropped weights are recovered like the weights themselves (`properties.harness.tomography`):
+with all queries zero every visible weight is the same known number, values are unit vectors and W_o
+is the identity, so each output coordinate shows one weight, dropped or scaled.
+
+That rests on the rest of the module. A mistake elsewhere may put other things into a coordinate, or
+leave nothing there to be dropped, and then a count says nothing about dropout. So the same is run
+in evaluation mode first (`reveal_weights`), and only weights that show there are counted.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from properties.case import Case, InputContent, MaskForm, MemoryLayout
+from properties.cases.case_tensors import make_generator
+from properties.contract import Capability
+from properties.families.parameter_transforms import (
+    make_identity_projection,
+    replace_parameters,
+    zero_parameters,
+)
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
+from properties.peculiarity import AXIS_OF_ONE, SHORTER_THAN_CONTEXT
+from properties.subject import CallOptions
+from reference import Parameters, split_heads
+
+SAMPLES = 120_000
+SINGLE_TOKEN_SEQUENCES = 4_000
+TOKENS = 16
+DROPOUT_SEED = 1
+"""The seed of the submission's random numbers, so that counts are the same in every run."""
+IN_TRAINING = CallOptions(training=True, seed=DROPOUT_SEED)
+IN_EVALUATION = CallOptions()
+SHORT = (SHORTER_THAN_CONTEXT, AXIS_OF_ONE)
+"""what a sequence of a single token has"""
+
+
+def simplify_for_counting(case: Case) -> Case:
+    """Return a case with as many tokens as a head has dimensions, and no other options.
+
+    In float32, because only zeros are counted. The calls are made of thousands of sequences, so
+    that a case with several says the same as one with a single one.
+    """
+    case = replace(case, tokens=TOKENS, context_length=TOKENS, d_in=TOKENS)
+    case = replace(case, batch=min(case.batch, 2))
+    case = replace(case, heads=2, head_dim=TOKENS, bias=False, dropout=0.3, sharpness=1)
+    case = replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
+    return replace(case, mask_form=MaskForm.NONE, window=TOKENS, dtype="float32")
+
+
+@dataclass(frozen=True, eq=False)
+class RevealedWeights:
+    """The attention weights of one sequence in evaluation mode, as outputs show them."""
+
+    shown: Float[Tensor, "heads queries keys"]
+    without: Float[Tensor, "keys heads queries keys"]
+    """the same, of sequences in each of which one token is zero"""
+    single: Float[Tensor, "1 1 d_out"]
+    """the output of a token that sees itself alone, whose values are one"""
+    exact: Float[Tensor, "heads queries keys"]
+    """what a right module shows"""
+
+
+def reveal_weights(context: LiveContext) -> RevealedWeights:
+    """Call the module in evaluation mode on the numbers that show dropped weights in training."""
+    tokens, heads = context.case.tokens, context.case.heads
+    parameters = make_revealing_parameters(context)
+    one = make_unlike_tokens(context.case) * draw_units(context)
+    x = torch.cat([one, one * (1 - torch.eye(tokens)).unsqueeze(-1)])
+    output = context.run_module(x, parameters, options=IN_EVALUATION)[0]
+    shown = split_heads(output, heads)[..., :tokens]
+    single = run_on_single_values(context, parameters, IN_EVALUATION, 1)
+    exact = context.compute_expected(one, parameters).exact.weights
+    return RevealedWeights(shown[0], shown[1:], single, exact[0])
+
+
+@dataclass(frozen=True, eq=False)
+class DropoutObservation:
+    """The attention weights of many training calls, relative to their undropped value."""
+
+    visible: Bool[Tensor, "queries keys"]
+    """those weights that show in evaluation mode, in every head"""
+    ratios: Float[Tensor, "batch heads queries keys"]
+    vanished_rows: Bool[Tensor, "rows"]
+    """whether all coordinates of a single token vanished"""
+    has_partial_rows: bool
+    """whether some coordinates of a single token vanished without the others"""
+
+    @property
+    def ratio(self) -> Float[Tensor, "batch heads visible"]:
+        """Those of the visible weights."""
+        return self.ratios[..., self.visible]
+
+
+def observe_dropout(context: LiveContext) -> DropoutObservation:
+    """Call the module in training on enough sequences for the counts."""
+    case = context.case
+    parameters = make_revealing_parameters(context)
+    visible = context.list_visible()
+    per_sequence = int(visible.sum()) * case.heads
+    one = make_unlike_tokens(case) * draw_units(context)
+    x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
+    output = context.run_module(x, parameters, options=IN_TRAINING)[0]
+    weights = split_heads(output, case.heads)[..., : case.tokens]
+    revealed = context.compute_once(reveal_weights)
+    single = run_on_single_values(context, parameters, IN_TRAINING, SINGLE_TOKEN_SEQUENCES)
+    zero = (split_heads(single, case.heads) == 0)[:, 0, 0]
+    return DropoutObservation(
+        visible & (revealed.shown.isfinite() & (revealed.shown != 0)).all(0),
+        weights / revealed.exact.where(visible, 1.0),
+        zero.all(-1),
+        bool(zero[~zero.all(-1)].any()),
+    )
+
+
+def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
+    """Make token j the j-th unit vector."""
+    x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
+    x[0].fill_diagonal_(1)
+    return x
+
+
+def run_on_single_values(
+    context: LiveContext, parameters: Parameters, options: CallOptions, sequences: int
+) -> Float[Tensor, "batch 1 d_out"]:
+    """Return the outputs of tokens that see themselves alone, whose values are one.
+
+    Such is a sequence of a single token. Where that is known to be too short for the submission,
+    it is the first of more tokens, if later ones are hidden from it.
+    """
+    case = context.case
+    is_too_short = not context.harness.unsupported.keys().isdisjoint(SHORT)
+    tokens = case.tokens if is_too_short and context.contract.has(Capability.CAUSAL) else 1
+    x = draw_units(context).expand(sequences, tokens, case.d_in).contiguous()
+    return context.run_module(x, parameters, options=options)[0][:, :1]
+
+
+def make_revealing_parameters(context: CaseContext) -> Parameters:
+    """Return zero queries, unit values, no output mixing: each output coordinate is one weight."""
+    case = context.case
+    unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / draw_units(context)
+    unit = unit if context.parameters.W_gate is None else 2 * unit  # a gate of zeros halves it
+    zeros = zero_parameters(
+        context, "W_q", "W_k", "W_gate", "b_q", "b_k", "b_v", "b_gate", "shift_q"
+    )
+    values = {"W_v": unit.repeat(case.kv_heads, 1), **make_identity_projection(context)}
+    return replace_parameters(context, **zeros, **values)
+
+
+def draw_units(context: CaseContext) -> Float[Tensor, "d_in"]:
+    """Draw the unit of each input dimension: a power of two of either sign.
+
+    It depends on the case's seed, so that nobody knows these inputs before the run. The values
+    cancel it without rounding, so that no count depends on it.
+    """
+    draw, width = make_generator(context.case, "x2"), (context.case.d_in,)
+    exponents = torch.randint(-8, 9, width, generator=draw)
+    signs = 1 - 2 * torch.randint(0, 2, width, generator=draw)
+    return torch.ldexp(signs.double(), exponents)
