@@ -52,7 +52,6 @@ HEADS: Sequence[Mistake] = (
     define_mistake(
         "one_head",
         "One wide head does everything: the projection is not split.",
-        "reshape | scores",
     ).simulated_by(
         {
             "split": layers.split_into(lambda s: 1),

@@ -55,7 +55,6 @@ OUTPUT: Sequence[Mistake] = (
     define_mistake(
         "output_bias_missing",
         "The bias of the output projection is not added.",
-        "last projection:(?i)out|proj|W_?o | last return",
     ).simulated_by(finish=output.output_bias_times(0.0)),
     define_rare_mistake(
         "output_bias_twice",
