@@ -60,8 +60,9 @@ class RevealedWeights:
     shown: Float[Tensor, "heads queries keys"]
     without: Float[Tensor, "keys heads queries keys"]
     """the same, of sequences in each of which one token is zero"""
-    single: Float[Tensor, "1 1 d_out"]
-    """the output of a token that sees itself alone, whose values are one"""
+    single: Float[Tensor, "2 1 d_out"]
+    """the outputs of tokens that see themselves alone, whose values are one: two, for one sequence
+    alone is a peculiarity"""
     exact: Float[Tensor, "heads queries keys"]
     """what a right module shows"""
 
@@ -74,7 +75,7 @@ def reveal_weights(context: LiveContext) -> RevealedWeights:
     x = torch.cat([one, one * (1 - torch.eye(tokens)).unsqueeze(-1)])
     output = context.run_module(x, parameters, options=IN_EVALUATION)[0]
     shown = split_heads(output, heads)[..., :tokens]
-    single = run_on_single_values(context, parameters, IN_EVALUATION, 1)
+    single = run_on_single_values(context, parameters, IN_EVALUATION, 2)
     exact = context.compute_expected(one, parameters).exact.weights
     return RevealedWeights(shown[0], shown[1:], single, exact[0])
 
