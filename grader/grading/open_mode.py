@@ -117,7 +117,8 @@ def _describe_difference(asked: Contract, own: Contract, signature: Signature) -
     if _takes_the_same(asked, own, signature):
         paths, named = ({m.path for m in each.mappings} for each in (own, asked))
         if paths != named and own.returns is asked.returns:
-            return "it has other weights than the statement names"
+            which = "lacks weights that" if paths < named else "has other weights than"
+            return f"it {which} the statement names"
         return "it returns other things than the statement says"
     names = ", ".join(argument.name for argument in asked.arguments)
     return f"it takes or returns other things than the statement says, `{asked.name}({names})`"

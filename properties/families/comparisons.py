@@ -29,3 +29,17 @@ def assert_right_with(
     """Raise Violation unless the answer under other parameters is what the oracle says."""
     answer = context.run(x, parameters)
     context.assert_matches_oracle(answer, context.compute_expected(x, parameters))
+
+
+def assert_other_columns_unchanged(
+    context: CaseContext,
+    changed: Parameters,
+    before: Tensor,
+    own: slice,
+    whose: str,
+) -> None:
+    """Raise Violation unless other parameters change these columns of the output alone."""
+    after = context.run(parameters=changed)[0].clone()
+    after[..., own] = before[..., own]  # so that the place of a wrong number is that in the output
+    tolerance = context.compute_expected(parameters=changed).tolerances[0]
+    context.assert_unchanged(after, before, tolerance, f"output outside {whose}")

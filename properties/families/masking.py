@@ -104,7 +104,7 @@ def derivatives_reach_only_the_past(context: CaseContext) -> None:
     hint="of a single visible token the weight is 1",
 )
 def the_first_token_sees_only_itself(context: CaseContext) -> None:
-    """The first output is the first token's own value, whatever follows."""
+    """The first output equals the equation of the first token alone, whatever follows."""
     first = context.compute_expected(context.x[:, :1])
     context.assert_close(context.output[:, :1], first.outputs[0], context.tolerance[:, :1])
 

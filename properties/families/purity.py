@@ -249,7 +249,10 @@ def its_state_dict_carries_everything(context: LiveContext) -> None:
 
 
 @family_property(
-    C.MODULE, limit=1, on=USUAL_CASES, hint="is something outside the module part of its state?"
+    C.MODULE,
+    limit=1,
+    on=USUAL_CASES,
+    hint="what belongs to its state; does a copy get all of it?",
 )
 def a_deep_copy_gives_the_same_output(context: LiveContext) -> None:
     """A deep copy of it gives the same output, and is trained without changing the original."""

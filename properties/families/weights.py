@@ -88,7 +88,7 @@ def what_may_be_seen_is_seen(context: CaseContext) -> None:
 
 @family_property(C.ATTENTION, C.TOKENS, C.CONSTANT_SUM, on=UNMASKED, limit=3, hint=SUM_HINT)
 def equal_tokens_get_equal_outputs(context: CaseContext) -> None:
-    """A sequence of equal tokens gives everywhere what one of them gives alone."""
+    """A sequence of equal tokens gives everywhere what the equation gives for one of them."""
     x = context.x[:, :1].expand_as(context.x).contiguous()
     alone = context.compute_expected(context.x[:, :1])
     everywhere = alone.outputs[0].expand_as(context.output)
@@ -175,7 +175,7 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
     hint="with zero queries all scores are equal, and so are the weights",
 )
 def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None:
-    """When all queries are zero, every visible token counts the same."""
+    """When all queries are zero, the output is that of the equation: visible tokens count alike."""
     parameters = replace_parameters(context, **zero_parameters(context, *ASKING))
     assert_right_with(context, parameters)
 
@@ -275,7 +275,7 @@ def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
     hint=SUM_HINT,
 )
 def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None:
-    """The weights it uses are the softmax of the scaled scores of all keys that may be seen."""
+    """The weights that outputs show are the softmax of the scaled scores of all visible keys."""
     recovered = context.compute_once(tomography.recover_weights)
     context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
 
@@ -288,7 +288,7 @@ def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None
     hint=SUM_HINT,
 )
 def the_weights_are_never_negative(context: CaseContext) -> None:
-    """No attention weight is negative, and those of every query sum to one."""
+    """The weights that outputs show are not negative, and those of every query sum to one."""
     recovered = context.compute_once(tomography.recover_weights)
     weights, tolerance = recovered.weights, recovered.tolerance
     context.assert_close(weights, weights.clamp_min(0), tolerance, "weights")
@@ -311,7 +311,7 @@ def _assert_sum_to_one(
     hint="the weights above the diagonal have to be exactly 0",
 )
 def hidden_tokens_get_no_weight(context: CaseContext) -> None:
-    """The weight of every later token is zero."""
+    """Outputs show no weight of any later token."""
     recovered = context.compute_once(tomography.recover_weights)
     future = recovered.weights.triu(1)
     context.assert_close(future, torch.zeros_like(future), recovered.tolerance, "weights")

@@ -1,7 +1,7 @@
 """The results of a pipeline that an example can show, in the order in which they are computed."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import dropwhile
 
 import torch
@@ -79,7 +79,7 @@ def _list_stages(
         "outputs of the heads", lambda s: s.head_contexts[0], "values", lambda s: s.value[0]
     )
     yield Stage("merged", lambda s: s.merged, "outputs of the heads", lambda s: s.head_contexts[0])
-    yield Stage("after the gate", lambda s: s.context, "merged", lambda s: s.merged)
+    yield Stage("output layer's input", lambda s: s.context, "merged", lambda s: s.merged)
     if block:
         yield from _list_stages_around()
     else:
@@ -99,6 +99,16 @@ def _list_stages_around() -> Iterator[Stage]:
 
 
 STAGES = tuple(_list_stages())
+PRODUCTS = {"q·k": "f(q)·f(k)"}
+FEATURED_STAGES = tuple(
+    replace(
+        each,
+        result=PRODUCTS.get(each.result, each.result),
+        given=PRODUCTS.get(each.given, each.given),
+    )
+    for each in STAGES
+)
+"""where products of features are compared"""
 CROSSED_STAGES = tuple(_list_stages(crossed=True))
 ROTARY_STAGES = tuple(_list_stages(rotary=True))
 BLOCK_STAGES = tuple(_list_stages(block=True))

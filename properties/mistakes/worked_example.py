@@ -29,8 +29,10 @@ from properties.mistakes.example_stages import (
     BLOCK_STAGES,
     CROSSED_STAGES,
     DROPPED_STAGES,
+    FEATURED_STAGES,
     LATE_STAGES,
     LATENT_STAGES,
+    PRODUCTS,
     ROTARY_STAGES,
     STAGES,
     SUMMED_STAGES,
@@ -156,6 +158,7 @@ def _iter_examples_in_mode(
     finishes = bool(overrides.keys() & {"finish", "close"}) and asked.finished
     faulty = base.override(overrides)
     stages = ROTARY_STAGES if asked.variant.rotary else STAGES
+    stages = FEATURED_STAGES if asked.variant.features else stages
     stages = CROSSED_STAGES if asked.crossed else stages
     stages = LATENT_STAGES if asked.latent else stages
     stages = BLOCK_STAGES if asked.variant.block else stages
@@ -186,7 +189,8 @@ def _compare(
         one, other = stage.take(right), stage.take(wrong)
         if _differ(one, other):
             if stage.given == "scores" and _differ(right.scores[0], wrong.scores[0]):
-                stage = replace(stage, given="q·k", take_given=lambda s: s.raw_scores[0])
+                given = PRODUCTS["q·k"] if inputs.variant.features else "q·k"
+                stage = replace(stage, given=given, take_given=lambda s: s.raw_scores[0])
             if other.dim() == 3 and one.shape[-2] == other.shape[-2]:
                 yield _show(inputs, stage, right, one, other)
             return

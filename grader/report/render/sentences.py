@@ -43,9 +43,11 @@ def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]
         return ()
     groups = tuple(dict.fromkeys(sanitise(p.group) for p in held))
     verb = "give" if len(held) > 1 else "gives"
+    broken = {p.group for p in properties if p.status not in (Status.PASSED, Status.NOT_TRIED)}
+    fails = "fails" if broken.issuperset(p.group for p in held) else "fails, or was not tried"
     return (
         f"{count(len(held), 'passing check')} {verb} no points: what matters most in "
-        f"{join_words(groups)} fails.",
+        f"{join_words(groups)} {fails}.",
     )
 
 

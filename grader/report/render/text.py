@@ -287,8 +287,12 @@ def _render_example(example: ExampleRecord) -> Iterator[StyledLine]:
     heads = (example.given, f"right {example.result}", f"{example.result} with this mistake")
     matrices = (example.before, example.right, example.wrong)
     rows = zip(*(_align_numbers(matrix) for matrix in matrices), strict=True)
-    yield StyledLine(f"      For example, {example.sizes}:")
-    for row in align_columns([heads, *rows], gap=4):
+    numbers = list(rows)
+    table = align_columns([heads, *numbers], gap=4)
+    if count_rows([StyledLine(f"      {table[0]}")]) > 1:  # what is wrong is the same thing
+        table = align_columns([(*heads[:2], "with this mistake"), *numbers], gap=4)
+    yield from indent(6, f"For example, {example.sizes}:")
+    for row in table:
         yield StyledLine(f"      {row}")
 
 

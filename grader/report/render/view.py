@@ -37,8 +37,8 @@ MAX_NOTES = 20
 """how many notes are displayed; a submission can cause any number of them"""
 MAX_CODE_LENGTH = 20_000
 """how many characters of a counterexample's code are displayed"""
-PROBED = frozenset({"weights", "scale"})
-"""the groups whose claims other mistakes may disturb: they recover weights from outputs"""
+PROBED = frozenset({"weights", "scale", "heads"})
+"""the groups whose claims other mistakes may disturb"""
 MAX_EXCERPTS, MAX_SOURCE_LENGTH, MAX_SOURCE_LINES = 8, 38_400, 160
 """how many excerpts of source are displayed, and characters and lines of each"""
 

@@ -19,7 +19,7 @@ MASK: Sequence[Mistake] = (
     define_mistake(
         "no_mask",
         "Nothing is hidden: every token sees all the others.",
-        "fill:inf|\\d{4} | kernel | triangle",
+        "only fill:inf|\\d{4} | kernel | triangle",
     ).simulated_by(permit=scores.no_mask),
     define_mistake(
         "next_token_visible",

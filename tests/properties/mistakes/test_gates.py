@@ -52,5 +52,5 @@ def test_examples_are_of_what_is_asked_for(each: Mistake) -> None:
 def test_an_example_shows_what_the_gate_makes_of_the_merged_heads() -> None:
     found = work_example(CONTRACT, GATES[0])
     assert found is not None
-    assert (found.given, found.result) == ("merged", "after the gate")
+    assert (found.given, found.result) == ("merged", "output layer's input")
     assert found.wrong == found.before != found.right
