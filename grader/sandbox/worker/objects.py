@@ -51,6 +51,12 @@ from grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
 """so many random numbers are drawn after a construction"""
+WRITERS = {
+    None: attribute_paths.put,
+    "parameters": attribute_paths.exchange,
+    "layers": attribute_paths.exchange_layer,
+}
+"""how tensors are written, by what is exchanged"""
 KEPT_RESULTS = 3
 """so many results of an object are kept, to see whether a later call changes them"""
 
@@ -191,7 +197,7 @@ class ObjectHost:
         """Set the values of the tensors at these paths."""
         target = self.objects[meta["handle"]]
         device = torch.device(meta.get("device") or "cpu")
-        set_tensor = attribute_paths.exchange if meta.get("exchange") else attribute_paths.put
+        set_tensor = WRITERS[meta.get("exchange")]
         for path, tensor in tensors.items():
             set_tensor(target, path, tensor.to(device))
         return {}, ()
@@ -269,7 +275,8 @@ class ObjectHost:
         """Call an object for chunks of sequences, each with the cache of the one before it."""
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         target = self.objects[meta["handle"]]
-        decoded = decoding.decode(target, meta["after"], given, meta["counted"])
+        options = _list_call_options(meta)
+        decoded = decoding.decode(target, meta["after"], given, meta["counted"], options)
         said = {
             "forms": [each.form for each in decoded],
             "held": [each.held for each in decoded],
