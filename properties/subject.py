@@ -285,6 +285,9 @@ class Subject(Protocol):
     ) -> Tensor:
         """Draw random numbers after seeding the generators and building an instance."""
 
+    def list_unset(self, name: str, arguments: Mapping[str, Value]) -> Sequence[str]:
+        """Return which parameters of a new instance have numbers that nobody gave them."""
+
     def list_disturbed(self) -> Sequence[str]:
         """Return which settings of torch its code has changed so far, constructors included."""
 

@@ -114,6 +114,10 @@ class ChannelSubject:
         meta = {"name": name, "arguments": dict(arguments), "seed": seed}
         return self.ask("draw", meta).tensors[0][1]
 
+    def list_unset(self, name: str, arguments: Mapping[str, Value]) -> Sequence[str]:
+        meta = {"name": name, "arguments": dict(arguments)}
+        return parse_reply(self.ask("unset", meta), NamesReply).names
+
     def list_disturbed(self) -> Sequence[str]:
         return parse_reply(self.ask("disturbed", {}), NamesReply).names
 

@@ -147,6 +147,21 @@ def _read_settings() -> list[Any]:
     return [read() for read, _ in SETTINGS.values()]
 
 
+@contextlib.contextmanager
+def fill_new_memory() -> Iterator[None]:
+    """Let memory that torch hands out hold NaN: what is never written to is NaN then, for sure."""
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        yield
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+        torch.use_deterministic_algorithms(deterministic, warn_only=warned)
+
+
 class _AttentionMode(torch.overrides.TorchFunctionMode):
     """Passes the name of each attention function of torch to a callback before it is called."""
 
