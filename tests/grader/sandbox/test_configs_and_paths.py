@@ -171,26 +171,28 @@ class Projected(nn.Module):
         self.bare = nn.Parameter(torch.zeros(2))
 
     @property
-    def first(self) -> nn.Module:
-        return self.parts[0]
+    def first(self) -> nn.Linear:
+        layer = self.parts[0]
+        assert isinstance(layer, nn.Linear)
+        return layer
 
 
 def test_a_layer_is_replaced_by_another_with_the_same_values_elsewhere() -> None:
     module = Projected()
-    layer, bias = module.parts[0], module.parts[0].bias
+    before = module.first
     exchange_layer(module, "parts.0.weight", torch.ones(3, 2))
-    assert module.parts[0] is not layer
-    assert torch.equal(module.parts[0].weight, torch.ones(3, 2))
-    assert torch.equal(module.parts[0].bias, bias)
-    assert not torch.equal(layer.weight, torch.ones(3, 2))
+    assert module.first is not before
+    assert torch.equal(module.first.weight, torch.ones(3, 2))
+    assert torch.equal(module.first.bias, before.bias)
+    assert not torch.equal(before.weight, torch.ones(3, 2))
 
 
 def test_what_is_held_by_no_part_is_written_where_it_is() -> None:
     module = Projected()
-    bare, layer = module.bare, module.parts[0]
+    bare, layer = module.bare, module.first
     exchange_layer(module, "bare", torch.ones(2))
     exchange_layer(module, "first.weight", torch.ones(3, 2))  # a property gives it
     assert module.bare is bare
     assert torch.equal(bare, torch.ones(2))
-    assert module.parts[0] is layer
+    assert module.first is layer
     assert torch.equal(layer.weight, torch.ones(3, 2))
