@@ -154,8 +154,11 @@ class Module(Protocol):
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         """Set tensors by attribute path; unregistered tensors are replaced."""
 
-    def exchange(self, tensors: Mapping[str, Tensor]) -> None:
-        """Set tensors by attribute path; registered parameters are replaced by new ones."""
+    def exchange(self, tensors: Mapping[str, Tensor], *, layers: bool = False) -> None:
+        """Set tensors by attribute path; registered parameters are replaced by new ones.
+
+        With `layers`, so are the parts of the module that hold them.
+        """
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Call `load_state_dict` with its own state dict, updated by these entries."""
@@ -205,8 +208,13 @@ class Module(Protocol):
         each of `parameters()`, which is what an optimizer sees, by `rate` times its gradient.
         """
 
-    def decode(self, chunks: Sequence[Chunk], counted: bool = False) -> tuple[CallResult, ...]:
-        """Call it in evaluation mode for chunks of sequences, in order, each with its cache."""
+    def decode(
+        self, chunks: Sequence[Chunk], counted: bool = False, manner: str = "usual"
+    ) -> tuple[CallResult, ...]:
+        """Call it in evaluation mode for chunks of sequences, in order, each with its cache.
+
+        The cache is passed by name, or in the `manner` "by position".
+        """
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
         """Call it, write over what it returned, and call it again; return the second answer.
@@ -276,6 +284,9 @@ class Subject(Protocol):
         self, name: str, arguments: Mapping[str, Value], seed: int
     ) -> Tensor:
         """Draw random numbers after seeding the generators and building an instance."""
+
+    def list_unset(self, name: str, arguments: Mapping[str, Value]) -> Sequence[str]:
+        """Return which parameters of a new instance have numbers that nobody gave them."""
 
     def list_disturbed(self) -> Sequence[str]:
         """Return which settings of torch its code has changed so far, constructors included."""

@@ -13,6 +13,7 @@ from properties import peculiarity
 from properties.contract import Contract
 from properties.families import (
     alignment,
+    arguments,
     backward,
     batch,
     contract,
@@ -52,9 +53,9 @@ from properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding,
-    given_scores, decoding, padded_decoding, forgetting, latents, variants, weights, sinks,
-    differential, linear, scale, heads, gradients, alignment, online, backward, hidden, gates,
-    transformer_block, dropout, dropped_pairs, training, precision, device, initialisation,
+    given_scores, decoding, padded_decoding, arguments, forgetting, latents, variants, weights,
+    sinks, differential, linear, scale, heads, gradients, alignment, online, backward, hidden,
+    gates, transformer_block, dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

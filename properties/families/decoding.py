@@ -34,7 +34,7 @@ family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
 SOME_TOKENS = compose(at_least(tokens=5), with_values(mask_form=MaskForm.NONE))
 LARGE = (
-    {"batch": 1, "tokens": 520, "d_in": 3, "heads": 2, "head_dim": 2},
+    {"batch": 1, "tokens": 1030, "d_in": 3, "heads": 1, "head_dim": 2},
     {"batch": 9, "tokens": 7, "d_in": 3, "heads": 12, "head_dim": 2},
 )
 """more tokens, sequences and heads than a cache of a round size has room for"""
@@ -75,7 +75,7 @@ def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
     hint="what is done otherwise for many tokens, sequences or heads?",
 )
 def a_large_cache_is_right_too(context: LiveContext) -> None:
-    """A cache of hundreds of tokens, of many sequences or heads, is as right as a small one."""
+    """A cache of a thousand tokens, of many sequences or heads, is as right as a small one."""
     first = min(LONGEST_CHUNK, context.case.tokens - 4)
     _assert_whole(context, (first, 1, 1, context.case.tokens - first - 3, 1))
 

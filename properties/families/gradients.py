@@ -34,6 +34,7 @@ GRADIENT_SIZES = (
     {"batch": 1, "tokens": 6, "d_in": 7, "heads": 1, "head_dim": 130, "sharpness": 2},
     {"batch": 9, "tokens": 17, "d_in": 33, "heads": 6, "head_dim": 8, "sharpness": 2},
 )
+MANY_TOKENS = {"batch": 1, "tokens": 600, "d_in": 2, "heads": 1, "head_dim": 2, "sharpness": 2}
 LOSS_FACTORS = (2.0**20, 2.0**-20)
 CUT_HINT = "what changes gradients: detach(), .data, clamp, hook, backward?"
 UNUSED_HINT = "is it used, and not detached on the way to the output?"
@@ -159,9 +160,23 @@ def each_argument_gets_its_gradient_alone(context: LiveContext) -> None:
 )
 def gradients_are_right_at_every_size(context: CaseContext) -> None:
     """Long sequences, many heads and wide ones have the gradients of the equation, too."""
-    names = ("x", *(n for n, _ in context.parameters.items()))
-    own, exact = _get_gradients(context)
-    assert_close_to_exact(context, own, exact, names)
+    _assert_gradients_close(context, ["x", *(n for n, _ in context.parameters.items())])
+
+
+@family_property(
+    C.FEATURES,  # a state goes through the tokens, and is kept from part to part
+    C.CAUSAL,
+    C.TOKENS,
+    C.PROJECTED,
+    C.WIDTHS,
+    C.MODULE,
+    sizes=(MANY_TOKENS,),
+    after=(gradients_are_right_at_every_size,),
+    hint="is a state detached somewhere on the way through the tokens?",
+)
+def gradients_reach_back_over_hundreds_of_tokens(context: CaseContext) -> None:
+    """Of hundreds of tokens the first get their gradients from the last, too."""
+    _assert_gradients_close(context, ["x", *(n for n, _ in context.parameters.items())])
 
 
 @family_property(

@@ -29,6 +29,7 @@ from properties.harness.steps import (
     Rebuild,
     build_fresh_module,
     fit_for_histories,
+    fit_for_moves,
     keep_for_histories,
     make_calls,
     make_evaluations,
@@ -143,7 +144,7 @@ def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     C.INITIALISED,
     after=(the_weights_are_registered_and_trainable, earlier_calls_do_not_matter),
     limit=1,
-    on=fit_for_histories,
+    on=fit_for_moves,
     dtypes=("float64",),
     hint="is something kept, shared or rounded when it is moved or copied?",
 )
@@ -179,6 +180,30 @@ def new_weights_are_used_at_once(context: LiveContext) -> None:
                 parameters=other, options=CallOptions(grad=grad), adapter=adapter
             )
             assert_outputs_unchanged(context, answer, wanted, expected)
+
+
+@family_property(
+    C.STATED,
+    C.MODULE,
+    C.INITIALISED,
+    C.PROJECTED,
+    after=(new_weights_are_used_at_once,),
+    limit=1,
+    on=fit_for_histories,
+    dtypes=("float64",),
+    hint="is there a list or tuple that holds on to the first layers?",
+)
+def new_layers_are_used_at_once(context: LiveContext) -> None:
+    """A layer that is put in the place of another one is used from the next call on."""
+    adapter = build_fresh_module(context)
+    context.run_module(adapter=adapter)
+    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    expected = context.compute_expected(parameters=other)
+    adapter.exchange_layers(other)
+    answer = context.run_module(parameters=other, adapter=adapter)
+    fresh = build_fresh_module(context)
+    wanted = context.run_module(parameters=other, adapter=fresh)
+    assert_outputs_unchanged(context, answer, wanted, expected)
 
 
 @family_property(

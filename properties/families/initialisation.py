@@ -122,6 +122,25 @@ def _assert_no_seed_set(context: LiveContext) -> None:
 
 
 @family_property(
+    C.INITIALISED,
+    C.STATED,
+    on=WIDE,
+    limit=1,
+    hint="torch.empty() has whatever numbers its memory held before",
+)
+def every_parameter_starts_from_numbers_of_its_own(context: LiveContext) -> None:
+    """Parameters start from numbers that are chosen or drawn, not from what memory held before."""
+    contract = context.contract
+    unset = context.harness.subject.list_unset(
+        contract.name, contract.build_arguments(context.case)
+    )
+    if unset:
+        got = "whatever the memory held that it was given"
+        where = f"the initial {unset[0]}"
+        raise Violation(ViolationKind.VALUE, "numbers chosen or drawn", got, where)
+
+
+@family_property(
     C.UNIFORM,
     on=at_least(d_in=40, head_dim=40),
     limit=1,

@@ -26,17 +26,25 @@ from properties.violation import Violation, ViolationKind
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability
 MASK_NUMBERS = {
-    torch.float64: (0.5, -1.0, 1e-12, 200.0),
-    torch.float16: (0.5, -1.0, 1e-3, 200.0),
-    torch.float32: (0.25, -0.5, 1e-30, 1.0),
+    torch.float64: (0.5, -1.0, 1e-50, 200.0, -1e9),
+    torch.float16: (0.5, -1.0, 1e-3, 200.0, -1e4),
+    torch.float32: (0.25, -0.5, 1e-30, 1.0, -1e9),
     torch.uint8: (1, 200, 255),
     torch.int32: (1, -1, 256),
     torch.int64: (1, -2, 2**32),
 }
-"""types that a mask may have, and numbers of that type other than zero"""
+"""types that a mask may have, and numbers of that type other than zero
+
+Some have no place in a narrower type, and some are what masks have that are added to scores.
+"""
 CAUSAL_HINT = "nothing of later tokens may enter: no score, no value, no mean"
 SIZES_OF_MASKED = {"batch": 2, "tokens": 4, "heads": 2, "head_dim": 2, "d_in": 3}
 TWO_AXES = ({**SIZES_OF_MASKED, "mask_form": MaskForm.QUERY_KEY},)
+SQUARES = (
+    {**SIZES_OF_MASKED, "batch": 4, "mask_form": MaskForm.QUERY_KEY},
+    {**SIZES_OF_MASKED, "batch": 4, "heads": 4, "mask_form": MaskForm.QUERY_KEY},
+)
+"""as many sequences, or heads too, as tokens: the shape of a mask does not tell its axes apart"""
 MASK_FORMS = tuple(
     {**SIZES_OF_MASKED, "mask_form": form}
     for form in (
@@ -49,6 +57,9 @@ MASK_FORMS = tuple(
 )
 """masks with an axis for sequences or heads"""
 UNMASKED = with_values(mask_form=MaskForm.NONE)
+BOOL_IN_FLOAT32 = with_values(
+    mask_form=MaskForm.QUERY_KEY, mask_type=MaskType.BOOL, dtype="float32"
+)
 MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is MaskForm.NONE else case)
 
 
@@ -146,6 +157,11 @@ def a_mask_may_lack_axes(context: CaseContext) -> None:
 )
 def every_form_of_mask_is_understood(context: CaseContext) -> None:
     """Any mask that broadcasts acts like the full (b, h, t, t) one."""
+    _assert_taken_for_the_full_one(context)
+
+
+def _assert_taken_for_the_full_one(context: CaseContext) -> None:
+    """Raise Violation unless the case's mask gives what the same mask with all four axes gives."""
     assert context.mask is not None
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     full = (context.mask != 0).expand(b, h, t, t).contiguous()
@@ -154,8 +170,22 @@ def every_form_of_mask_is_understood(context: CaseContext) -> None:
 
 
 @family_property(
+    C.STATED,
     C.ANY_MASK,
-    on=compose(MASKED, with_values(mask_form=MaskForm.QUERY_KEY, mask_type=MaskType.BOOL)),
+    sizes=SQUARES,
+    on=lambda case: case if MASK_OF_TWO_AXES.is_in(case) and case.batch == case.tokens else None,
+    after=(a_mask_may_lack_axes, every_form_of_mask_is_understood),
+    hint="equal sizes tell nothing about what an axis stands for",
+)
+def a_mask_means_the_same_where_sizes_are_equal(context: CaseContext) -> None:
+    """A mask (tokens, tokens) means the same where there are as many sequences, or heads."""
+    _assert_taken_for_the_full_one(context)
+
+
+@family_property(
+    C.ANY_MASK,
+    # Tokens in float32: a mask in float64 has numbers that are none of them.
+    on=compose(MASKED, BOOL_IN_FLOAT32),
     limit=3,
     choose=select_plainest,
     about=MASK_OF_NUMBERS,

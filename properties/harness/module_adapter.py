@@ -96,6 +96,11 @@ class ModuleAdapter:
         self.holder.exchange(self._convert(parameters))
         self.current_parameters = parameters
 
+    def exchange_layers(self, parameters: Parameters) -> None:
+        """Put other layers, with these parameters, in the places of those that hold them."""
+        self.holder.exchange(self._convert(parameters), layers=True)
+        self.current_parameters = parameters
+
     def read(self) -> Parameters:
         """Return the present parameters in float64. Raises Violation where one is missing."""
         found = self.holder.read(list(self.contract.get_parameter_shapes(self.case)))
@@ -241,10 +246,14 @@ class ModuleAdapter:
             result = self.module.refill(earlier, later, reuse, grad)
         return self._add_batch_axis(result)
 
-    def decode(self, chunks: Sequence[Chunk], counted: bool = False) -> list[CallResult]:
+    def decode(
+        self, chunks: Sequence[Chunk], counted: bool = False, manner: str = "usual"
+    ) -> list[CallResult]:
         """Call it for chunks of tokens with a batch axis; weights are by attribute path."""
         sent = [replace(each, tokens=self.build_inputs(each.tokens, None)[0]) for each in chunks]
-        return [self._add_batch_axis(result) for result in self.module.decode(sent, counted)]
+        return [
+            self._add_batch_axis(result) for result in self.module.decode(sent, counted, manner)
+        ]
 
     def call_within(
         self, way: str, x: Tensor, mask: Tensor | None, parameters: Parameters

@@ -39,10 +39,21 @@ def fit_for_histories(case: Case) -> Case:
     return keep_for_histories(case)
 
 
+def fit_for_moves(case: Case) -> Case:
+    """Return a case on which it shows that something was rounded: a softcap, speeds, positions."""
+    sizes = {"tokens": 40, "context_length": 42, "head_dim": 8}
+    case = replace(fit_for_histories(case), **sizes)  # type: ignore[arg-type]  # sizes
+    return replace(case, softcap=case.softcap and NOT_IN_BFLOAT16)
+
+
 def keep_for_histories(case: Case) -> Case:
     """Return a case of these sizes with the options of histories."""
     case = replace(case, dropout=0.5, sharpness=2, dtype="float32", mask_form=MaskForm.QUERY_KEY)
     return replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
+
+
+NOT_IN_BFLOAT16 = 1.3
+"""a number that bfloat16 rounds by a third of a percent"""
 
 
 @dataclass(eq=False)

@@ -114,6 +114,10 @@ class ChannelSubject:
         meta = {"name": name, "arguments": dict(arguments), "seed": seed}
         return self.ask("draw", meta).tensors[0][1]
 
+    def list_unset(self, name: str, arguments: Mapping[str, Value]) -> Sequence[str]:
+        meta = {"name": name, "arguments": dict(arguments)}
+        return parse_reply(self.ask("unset", meta), NamesReply).names
+
     def list_disturbed(self) -> Sequence[str]:
         return parse_reply(self.ask("disturbed", {}), NamesReply).names
 
@@ -158,8 +162,9 @@ class ChannelModule:
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         self._ask("write", label_by_name(tensors), device=self.device)
 
-    def exchange(self, tensors: Mapping[str, Tensor]) -> None:
-        self._ask("write", label_by_name(tensors), device=self.device, exchange=True)
+    def exchange(self, tensors: Mapping[str, Tensor], *, layers: bool = False) -> None:
+        what = "layers" if layers else "parameters"
+        self._ask("write", label_by_name(tensors), device=self.device, exchange=what)
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._ask("restore", label_by_name(tensors), device=self.device)
@@ -183,13 +188,15 @@ class ChannelModule:
         reply = self._ask("refill", sent, device=self.device, grad=grad, reuse=reuse)
         return _make_call_result(reply)
 
-    def decode(self, chunks: Sequence[Chunk], counted: bool = False) -> tuple[CallResult, ...]:
+    def decode(
+        self, chunks: Sequence[Chunk], counted: bool = False, manner: str = "usual"
+    ) -> tuple[CallResult, ...]:
         sent = {str(number): chunk.tokens for number, chunk in enumerate(chunks)}
         for number, chunk in enumerate(chunks):
             sent |= {f"{number} {path}": tensor for path, tensor in chunk.weights.items()}
             sent |= {} if chunk.mask is None else {f"mask {number}": chunk.mask}
         after = [chunk.after for chunk in chunks]
-        asked = {"device": self.device, "after": after, "counted": counted}
+        asked = {"device": self.device, "after": after, "counted": counted, "manner": manner}
         reply = self._ask("decode", label_by_name(sent), **asked)
         told = parse_reply(reply, DecodeReply)
         columns = [tensor for _, tensor in reply.tensors], told.forms, told.held, told.kept

@@ -4,6 +4,7 @@
 that its author forgot to register can be read and set like any other.
 """
 
+import copy
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -55,6 +56,18 @@ def exchange(root: object, path: str, value: Tensor) -> None:
         setattr(parent, last, nn.Parameter(value.clone()))
     else:
         put(root, path, value)
+
+
+def exchange_layer(root: object, path: str, value: Tensor) -> None:
+    """Put a copy of the layer that holds a parameter in its place, and the value into the copy.
+
+    A tensor that is in no part of a module is set like any. Raises NoSuchTensor.
+    """
+    *parents, name, _ = ["", *path.split(".")]
+    holder = functools.reduce(_step, parents[1:], root) if name else None
+    if isinstance(holder, nn.Module) and holder._modules.get(name) is not None:
+        setattr(holder, name, copy.deepcopy(holder._modules[name]))
+    put(root, path, value)
 
 
 def _overwrite(old: nn.Parameter, value: Tensor) -> None:

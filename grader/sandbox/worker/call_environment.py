@@ -147,6 +147,24 @@ def _read_settings() -> list[Any]:
     return [read() for read, _ in SETTINGS.values()]
 
 
+@contextlib.contextmanager
+def fill_new_memory() -> Iterator[None]:
+    """Let memory that torch hands out hold NaN: what is never written to is NaN then, for sure."""
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch._C._get_deterministic_fill_uninitialized_memory()
+    # torch.use_deterministic_algorithms would import a compiler, which takes half a second.
+    set_deterministic = torch._C._set_deterministic_algorithms
+    set_filled = torch._C._set_deterministic_fill_uninitialized_memory
+    set_deterministic(True, warn_only=True)
+    set_filled(True)
+    try:
+        yield
+    finally:
+        set_filled(filled)
+        set_deterministic(deterministic, warn_only=warned)
+
+
 class _AttentionMode(torch.overrides.TorchFunctionMode):
     """Passes the name of each attention function of torch to a callback before it is called."""
 

@@ -64,7 +64,8 @@ class CallHooks:
         Of the tensors given the first `apart` are tokens. With one, a sequence attends to itself,
         and all inputs but the mask are this one. With two the second is what is attended to; with
         three they are queries, keys and values. A `cache` among the options continues a sequence;
-        None begins one. `manner` is as in `properties.subject.CallOptions`.
+        None begins one, and is passed by name, or in the `manner` "by position" behind the tensors.
+        Other manners are as in `properties.subject.CallOptions`.
         """
         manner = options.get("manner")
         apart = options.get("apart", 1)
@@ -78,6 +79,8 @@ class CallHooks:
             roles["mask"] = convert(masks[0] if masks else None, *tokens)
         passed = (roles[name] for name in self.inputs if name in roles)
         named = self._pass_cache(called, options["cache"]) if "cache" in options else {}
+        if manner == "by position":
+            return (*passed, options["cache"]), {}
         if manner == "without weights":
             named |= self.without_weights or {}
         return (*passed, *self.numbers), named
@@ -151,9 +154,13 @@ class CallHooks:
             first = self.places[0] if self.places else 0
             return restore_axes(parts[first], self.axes) if len(parts) > first else result
         outputs = self._arrange(parts, given, result)
-        if self.cache is None or self.cache["argument"] not in named:
+        if self.cache is None or not (self.cache["argument"] in named or self._is_last(given)):
             return outputs
         return ContinuedResult(outputs, cache)
+
+    def _is_last(self, given: tuple[Any, ...]) -> bool:
+        """Return whether a cache was given by position, behind the tensors."""
+        return len(given) > len(self.inputs)
 
     def _take_cache(self, parts: list[Any]) -> Any:
         """Take the cache that a module hands over out of what it returned; NO_CACHE for none."""

@@ -6,7 +6,7 @@ continued twice; one that keeps its own can only go on, or forget it.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,11 @@ class DecodedChunk:
 
 
 def decode(
-    target: nn.Module, after: Sequence[int | None], given: Tensors, counted: bool
+    target: nn.Module,
+    after: Sequence[int | None],
+    given: Tensors,
+    counted: bool,
+    options: Mapping[str, Any],
 ) -> list[DecodedChunk]:
     """Call a module for each chunk.
 
@@ -50,7 +54,7 @@ def decode(
         cache = None if earlier is None else caches[earlier]
         inputs = [given[name] for name in (str(number), f"mask {number}") if name in given]
         with torch.no_grad(), count_held(counted, [*inputs, *find_tensors(cache)]) as held:
-            result = target(*inputs, cache=cache)
+            result = target(*inputs, cache=cache, **options)
         output = _extract_output(result)
         caches.append(result.cache)
         kept = count_kept(result.cache) if counted else 0

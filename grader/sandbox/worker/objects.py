@@ -20,6 +20,7 @@ from grader.sandbox.worker.batch import Meta, Reply, Tensors
 from grader.sandbox.worker.call_environment import (
     GRADIENT_MODES,
     advance,
+    fill_new_memory,
     get_random_state,
     seed,
     watch_attention_calls,
@@ -43,6 +44,7 @@ from grader.sandbox.worker.calling import (
     set_training,
     snapshot_state,
 )
+from grader.sandbox.worker.compounds import Parent, Twins
 from grader.sandbox.worker.configs import Config, make_config
 from grader.sandbox.worker.held import count_held
 from grader.sandbox.worker.left_behind import UnmovedTracker
@@ -51,6 +53,12 @@ from grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
 """so many random numbers are drawn after a construction"""
+WRITERS = {
+    None: attribute_paths.put,
+    "parameters": attribute_paths.exchange,
+    "layers": attribute_paths.exchange_layer,
+}
+"""how tensors are written, by what is exchanged"""
 KEPT_RESULTS = 3
 """so many results of an object are kept, to see whether a later call changes them"""
 
@@ -64,24 +72,6 @@ def _list_call_options(meta: Meta) -> dict[str, Any]:
     """Return what a call form is told besides the inputs; nothing where it is a usual call."""
     manner = meta.get("manner", "usual")
     return {**_split_inputs(meta), **({} if manner == "usual" else {"manner": manner})}
-
-
-class Parent(nn.Module):
-    """A module of which a submission's is a part."""
-
-    def __init__(self, child: nn.Module) -> None:
-        super().__init__()
-        self.child = child
-
-    def forward(self, *inputs: Tensor) -> Any:
-        return self.child(*inputs)
-
-
-class Twins(nn.ModuleList):
-    """Two modules that are called one after the other."""
-
-    def forward(self, *inputs: Tensor) -> list[Tensor]:
-        return [tensor for module in self for tensor in extract_tensors(module(*inputs))[:1]]
 
 
 class ObjectHost:
@@ -147,6 +137,16 @@ class ObjectHost:
         drawn = torch.cat([torch.rand(DRAWN, dtype=torch.float64), torch.tensor(others).double()])
         return {}, label_by_position([drawn])
 
+    def list_unset(self, meta: Meta, tensors: Tensors) -> Reply:
+        """List the parameters of a new instance that have numbers which nobody gave them."""
+        with fill_new_memory():
+            made, _ = self.construct(meta, tensors)
+        built = self.objects[made["handle"]]
+        named = nn.Module.named_parameters(built) if isinstance(built, nn.Module) else ()
+        unset = [name for name, parameter in named if bool(parameter.isnan().any())]
+        self.drop({"handles": [made["handle"]]}, {})
+        return {"names": unset}, ()
+
     def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
         """Return a handle of a function of tensors, which is then called like a module."""
         function = self._look_up(meta["name"])
@@ -191,7 +191,7 @@ class ObjectHost:
         """Set the values of the tensors at these paths."""
         target = self.objects[meta["handle"]]
         device = torch.device(meta.get("device") or "cpu")
-        set_tensor = attribute_paths.exchange if meta.get("exchange") else attribute_paths.put
+        set_tensor = WRITERS[meta.get("exchange")]
         for path, tensor in tensors.items():
             set_tensor(target, path, tensor.to(device))
         return {}, ()
@@ -269,7 +269,8 @@ class ObjectHost:
         """Call an object for chunks of sequences, each with the cache of the one before it."""
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         target = self.objects[meta["handle"]]
-        decoded = decoding.decode(target, meta["after"], given, meta["counted"])
+        options = _list_call_options(meta)
+        decoded = decoding.decode(target, meta["after"], given, meta["counted"], options)
         said = {
             "forms": [each.form for each in decoded],
             "held": [each.held for each in decoded],

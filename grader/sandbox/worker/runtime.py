@@ -114,6 +114,7 @@ class WorkerRuntime(ObjectHost):
             "fingerprints": self.fingerprint,
             "construct": self.construct,
             "draw": self.draw_after_construction,
+            "unset": self.list_unset,
             "function": self.get_function,
             "call": self.call,
             "tensors": self.describe_tensors,

@@ -12,6 +12,7 @@ from grader.sandbox.worker.attribute_paths import (
     MAX_UNREGISTERED,
     describe_registered,
     describe_unregistered,
+    exchange_layer,
     find,
 )
 from grader.sandbox.worker.configs import Config, StrictConfig, make_config
@@ -158,3 +159,40 @@ def test_properties_and_overridden_methods_are_not_asked() -> None:
 
 def test_what_is_no_module_holds_nothing() -> None:
     assert describe_unregistered(TENSOR) == describe_unregistered(len) == {}
+
+
+# ----------------------------------------------------------------- layers in others' places
+
+
+class Projected(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Linear(2, 3)])
+        self.bare = nn.Parameter(torch.zeros(2))
+
+    @property
+    def first(self) -> nn.Linear:
+        layer = self.parts[0]
+        assert isinstance(layer, nn.Linear)
+        return layer
+
+
+def test_a_layer_is_replaced_by_another_with_the_same_values_elsewhere() -> None:
+    module = Projected()
+    before = module.first
+    exchange_layer(module, "parts.0.weight", torch.ones(3, 2))
+    assert module.first is not before
+    assert torch.equal(module.first.weight, torch.ones(3, 2))
+    assert torch.equal(module.first.bias, before.bias)
+    assert not torch.equal(before.weight, torch.ones(3, 2))
+
+
+def test_what_is_held_by_no_part_is_written_where_it_is() -> None:
+    module = Projected()
+    bare, layer = module.bare, module.first
+    exchange_layer(module, "bare", torch.ones(2))
+    exchange_layer(module, "first.weight", torch.ones(3, 2))  # a property gives it
+    assert module.bare is bare
+    assert torch.equal(bare, torch.ones(2))
+    assert module.first is layer
+    assert torch.equal(layer.weight, torch.ones(3, 2))

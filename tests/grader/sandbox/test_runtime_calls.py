@@ -16,7 +16,7 @@ from grader.sandbox.wire import Message, label_by_name, label_by_position
 from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.subject import CallOptions, Pass
 from properties.violation import Status, SubmissionFailed
-from tests.grader.sandbox.runtimes import load_cells, make_function, make_module
+from tests.grader.sandbox.runtimes import load_cells, make_function, make_module, make_subject
 
 
 @pytest.fixture(autouse=True)
@@ -633,3 +633,18 @@ def test_runtime_survives_errors_of_its_submission() -> None:
 
 def test_unknown_request_is_refused() -> None:
     assert WorkerRuntime().answer(Message(1, "exec", {}, label_by_name({}))).op == "raised"
+
+
+class Unset(nn.Module):
+    def __init__(self, fresh: bool) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.own = nn.Parameter(torch.empty(3) if fresh else torch.empty(3).zero_())
+
+
+@pytest.mark.parametrize(("fresh", "unset"), [(True, ["own"]), (False, [])])
+def test_parameters_that_nobody_gave_numbers_are_told(fresh: bool, unset: list[str]) -> None:
+    subject = make_subject(Unset=Unset)
+    assert list(subject.list_unset("Unset", {"fresh": fresh})) == unset
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert not subject.list_disturbed()
