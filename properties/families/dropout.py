@@ -18,6 +18,7 @@ complete, or zero. Without an output layer the two are the same.
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
@@ -101,6 +102,11 @@ class DropoutObservation:
     def rate(self) -> float:
         """The share of weights that are zero."""
         return float((self.ratio == 0).double().mean())
+
+    @cached_property
+    def usual_ratio(self) -> float:
+        """What most weights that are left count; NaN if there are none."""
+        return float(self.ratio[self.ratio != 0].median())
 
 
 def observe_dropout(context: LiveContext) -> DropoutObservation:
@@ -201,10 +207,10 @@ def estimate_second_keep_rate(context: CaseContext, observation: DropoutObservat
     It can only be estimated where the weights are dropped correctly: then all kept numbers have one
     factor, from which the rate follows.
     """
-    rows, kept = observation.vanished_rows, observation.ratio[observation.ratio != 0]
-    if not observation.has_partial_rows or not kept.numel():
+    rows = observation.vanished_rows
+    if not observation.has_partial_rows:
         return 1.0
-    share = 1 / (float(kept.median()) * (1 - context.case.dropout))
+    share = 1 / (observation.usual_ratio * (1 - context.case.dropout))
     if not 0 < share < 1:
         return 1.0
     whole = _compute_whole_value_rate(context, share)
