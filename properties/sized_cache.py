@@ -1,5 +1,6 @@
 """Results that are computed once in a process, as long as they are not too many or too large."""
 
+import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -17,6 +18,7 @@ class SizedCache(Generic[T]):
         self.limit = limit
         self.size = 0
         self.results: dict[Hashable, tuple[T, int]] = {}
+        self._turn = threading.Lock()
 
     def get_or_make(self, key: Hashable, make: Callable[[], T], count: Callable[[T], int]) -> T:
         """Return the result of this key; `count` says how many numbers a new one holds."""
@@ -26,8 +28,11 @@ class SizedCache(Generic[T]):
         size = count(made) + EACH
         if size * LARGEST_SHARE > self.limit:
             return made
-        while self.size + size > self.limit:
-            self.size -= self.results.pop(next(iter(self.results)))[1]
-        self.results[key] = made, size
-        self.size += size
+        with self._turn:
+            if key in self.results:  # another thread was as slow
+                return self.results[key][0]
+            while self.size + size > self.limit:
+                self.size -= self.results.pop(next(iter(self.results)))[1]
+            self.results[key] = made, size
+            self.size += size
         return made

@@ -28,3 +28,14 @@ def test_a_result_that_would_take_much_of_the_room_is_not_kept() -> None:
     small = remember(cache, 0, 0)
     assert remember(cache, 1, 1) is not remember(cache, 1, 1)
     assert remember(cache, 0, 0) is small
+
+
+def test_a_result_that_was_kept_meanwhile_counts_once() -> None:
+    cache = SizedCache[list[int]](LARGEST_SHARE * EACH)
+
+    def make_slowly() -> list[int]:
+        remember(cache, 0, 0)
+        return [1]
+
+    assert cache.get_or_make(0, make_slowly, lambda _: 0) == [0]
+    assert cache.size == EACH
