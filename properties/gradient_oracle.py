@@ -24,6 +24,7 @@ from properties.contract import Capability, Contract, Returns
 from properties.feature_tolerance import find_slopes
 from properties.oracle import get_precisions, get_scale, hash_tensors
 from properties.role_tolerance import bound_angles, bound_turning
+from properties.sized_cache import SizedCache
 from properties.tolerance import K, Tolerance, seat_sinks
 from properties.variant import get_variant
 from reference import (
@@ -71,10 +72,9 @@ class ExactGradients:
 
 ROLES = ("query", "key", "value")
 """what a function is given that takes them as they are"""
-_CACHE: dict[tuple[object, ...], ExactGradients] = {}
-MAX_CACHED = 1024
-MAX_CACHED_NUMEL = 1 << 12
-"""How many results are cached, and the most numbers that the loss of one may depend on."""
+MAX_CACHED_NUMEL = 1 << 21
+"""the most numbers that the losses of all results that are cached may depend on"""
+_CACHE = SizedCache[ExactGradients](MAX_CACHED_NUMEL)
 
 
 def compute_gradients(
@@ -94,14 +94,11 @@ def compute_gradients(
     asked = contract.returns, contract.has(Capability.ATTENTION)
     family = *asked, get_scale(contract, case), get_variant(contract, case)
     key = (*family, names, case.heads, case.dtype, case.tokens, loss.output, content)
-    if key in _CACHE:
-        return _CACHE[key]
-    found = _compute_gradients(contract, case, x, parameters, may_attend, loss)
-    if sum(tensor.numel() for tensor in (x, *tensors)) <= MAX_CACHED_NUMEL:
-        if len(_CACHE) == MAX_CACHED:
-            del _CACHE[next(iter(_CACHE))]
-        _CACHE[key] = found
-    return found
+    return _CACHE.get_or_make(
+        key,
+        lambda: _compute_gradients(contract, case, x, parameters, may_attend, loss),
+        lambda _: sum(tensor.numel() for tensor in (x, *tensors)),
+    )
 
 
 def _compute_gradients(

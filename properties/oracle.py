@@ -11,6 +11,7 @@ from properties.block_tolerance import bound_block
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
 from properties.role_tolerance import bound_linear_error
+from properties.sized_cache import SizedCache
 from properties.tolerance import (
     PRECISIONS,
     K,
@@ -29,9 +30,8 @@ from reference import (
     transformer_block,
 )
 
-MAX_CACHED = 4096
-MAX_CACHED_SCORES = 1 << 11
-"""How many answers are cached, and the most scores of one: a few hundred MiB at the very most."""
+MAX_CACHED_SCORES = 1 << 22
+"""the most scores of all answers that are cached: a few hundred MiB at the very most"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Expected:
     exact: MultiHeadResult
 
 
-_CACHE: dict[tuple[object, ...], Expected] = {}
+_CACHE = SizedCache[Expected](MAX_CACHED_SCORES)
 
 
 def get_scale(contract: Contract, case: Case) -> float:
@@ -87,14 +87,11 @@ def compute_expected(
     names, tensors = zip(*parameters.items(), strict=True)
     content = hash_tensors(x, may_attend, added, *tensors, *others)
     key = (*family, names, case.heads, case.dtype, content)
-    if key not in _CACHE:
-        expected = _compute_expected(contract, case, x, parameters, may_attend, others, added)
-        if expected.exact.scores.numel() > MAX_CACHED_SCORES:
-            return expected
-        if len(_CACHE) == MAX_CACHED:
-            del _CACHE[next(iter(_CACHE))]
-        _CACHE[key] = expected
-    return _CACHE[key]
+    return _CACHE.get_or_make(
+        key,
+        lambda: _compute_expected(contract, case, x, parameters, may_attend, others, added),
+        lambda expected: expected.exact.scores.numel(),
+    )
 
 
 def hash_tensors(*tensors: Tensor | None) -> bytes:

@@ -9,7 +9,9 @@ dtypes must be on a list, and shapes must fill the body exactly.
 """
 
 import functools
+import itertools
 import math
+import operator
 import os
 import select
 import struct
@@ -43,6 +45,7 @@ DTYPES = {
         torch.bool,
     )
 }
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class BadFrame(Exception):
@@ -88,19 +91,21 @@ TensorHeaders = list[tuple[str, str, tuple[int, ...]]]
 
 
 def pack_tensors(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorHeaders, list[memoryview]]:
-    """Return the header entries of tensors and their bytes. Raises BadFrame."""
+    """Return the header entries of tensors and their bytes, neighbours of one dtype in one row.
+
+    Raises BadFrame.
+    """
     headers: TensorHeaders = []
     parts: list[memoryview] = []
-    for name, tensor in tensors:
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        if dtype not in DTYPES:
-            raise BadFrame(f"a tensor of dtype {dtype} cannot be sent")
-        headers.append((name, dtype, tuple(tensor.shape)))
-        if tensor.numel():
-            flat = tensor.detach().resolve_neg().contiguous().reshape(-1)
-            # A single number is contiguous whatever its stride, which a view as bytes refuses.
-            flat = flat.as_strided(flat.shape, (1,)).view(torch.uint8)
-            parts.append(flat.numpy().data.cast("B"))
+    for dtype, run in itertools.groupby(tensors, lambda each: each[1].dtype):
+        if dtype not in NAMES:
+            name = str(dtype).removeprefix("torch.")
+            raise BadFrame(f"a tensor of dtype {name} cannot be sent")
+        named = list(run)
+        headers.extend((name, NAMES[dtype], tuple(tensor.shape)) for name, tensor in named)
+        row = torch.cat([tensor.detach().reshape(-1) for _, tensor in named])
+        if row.numel():
+            parts.append(row.view(torch.uint8).numpy().data)
     return headers, parts
 
 
@@ -122,36 +127,50 @@ def decode(header: bytes, body: bytearray, max_tensors: int | None = None) -> Me
         raise BadFrame(f"unreadable header: {error}") from None
     if max_tensors is not None and len(parsed.tensors) > max_tensors:
         raise BadFrame(f"a frame of {len(parsed.tensors)} tensors is over the limit")
-    tensors, offset = [], 0
-    for name, dtype_name, shape in parsed.tensors:
-        end = offset + _compute_size(dtype_name, shape)
+    tensors: list[tuple[str, Tensor]] = []
+    offset = 0
+    for dtype_name, run in itertools.groupby(parsed.tensors, operator.itemgetter(1)):
+        names, _, shapes = zip(*run, strict=True)
+        counts = [_count_numbers(shape) for shape in shapes]
+        end = offset + sum(counts) * _get_dtype(dtype_name).itemsize
         if end > len(body):
             raise BadFrame("a tensor reaches beyond the body")
-        tensors.append((name, _build_tensor(DTYPES[dtype_name], shape, body[offset:end])))
+        row = _build_row(DTYPES[dtype_name], body, offset, sum(counts))
+        # Each gets memory of its own; autograd treats views differently.
+        parts = zip(row.split(counts), shapes, strict=True)
+        shaped = (part.clone().resize_(shape) for part, shape in parts)
+        tensors.extend(zip(names, shaped, strict=True))
         offset = end
     if offset != len(body):
         raise BadFrame(f"{len(body) - offset} bytes belong to no tensor")
     return Message(parsed.id, parsed.op, parsed.meta, tuple(tensors), len(header) + len(body))
 
 
-def _compute_size(dtype_name: str, shape: tuple[int, ...]) -> int:
-    if dtype_name not in DTYPES:
-        raise BadFrame(f"unknown dtype {dtype_name[:40]!r}")
-    if len(shape) > MAX_DIMENSIONS or any(not 0 <= n <= MAX_BODY for n in shape):
+def _get_dtype(name: str) -> torch.dtype:
+    if name not in DTYPES:
+        raise BadFrame(f"unknown dtype {name[:40]!r}")
+    return DTYPES[name]
+
+
+def _count_numbers(shape: tuple[int, ...]) -> int:
+    if len(shape) > MAX_DIMENSIONS or (shape and not 0 <= min(shape) <= max(shape) <= MAX_BODY):
         raise BadFrame("impossible shape")
+    count = math.prod(shape)
     # Even an empty tensor has strides, and torch refuses strides that overflow.
-    if math.prod(max(n, 1) for n in shape) > MAX_BODY:
+    if (count or math.prod(max(n, 1) for n in shape)) > MAX_BODY:
         raise BadFrame("impossible shape")
-    return math.prod(shape) * DTYPES[dtype_name].itemsize
+    return count
 
 
-def _build_tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytearray) -> Tensor:
-    if not data:
-        return torch.empty(shape, dtype=dtype)
-    if dtype is torch.bool and torch.frombuffer(data, dtype=torch.uint8).max() > 1:
-        raise BadFrame("a bool that is neither 0 nor 1")
-    # `.data` gives an ordinary tensor: autograd treats views differently.
-    return torch.frombuffer(data, dtype=dtype).reshape(shape).data
+def _build_row(dtype: torch.dtype, body: bytearray, offset: int, count: int) -> Tensor:
+    """Return a view of numbers that lie in a row in a body."""
+    if not count:
+        return torch.empty(0, dtype=dtype)
+    if dtype is torch.bool:
+        flags = torch.frombuffer(body, dtype=torch.uint8, count=count, offset=offset)
+        if flags.max() > 1:
+            raise BadFrame("a bool that is neither 0 nor 1")
+    return torch.frombuffer(body, dtype=dtype, count=count, offset=offset)
 
 
 def write(fd: int, message: Message, deadline: float | None = None) -> None:

@@ -97,10 +97,10 @@ def estimate_second_keep_rate(context: CaseContext, observation: DropoutObservat
     It can only be estimated where the weights are dropped correctly: then all kept numbers have one
     factor, from which the rate follows.
     """
-    rows, kept = observation.vanished_rows, observation.ratio[observation.ratio != 0]
-    if not observation.has_partial_rows or not kept.numel():
+    rows = observation.vanished_rows
+    if not observation.has_partial_rows:
         return 1.0
-    share = 1 / (float(kept.median()) * (1 - context.case.dropout))
+    share = 1 / (observation.usual_ratio * (1 - context.case.dropout))
     if not 0 < share < 1:
         return 1.0
     whole = _compute_whole_value_rate(context, share)

@@ -10,6 +10,7 @@ in evaluation mode first (`reveal_weights`), and only weights that show there ar
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
@@ -92,10 +93,15 @@ class DropoutObservation:
     has_partial_rows: bool
     """whether some coordinates of a single token vanished without the others"""
 
-    @property
+    @cached_property
     def ratio(self) -> Float[Tensor, "batch heads visible"]:
         """Those of the visible weights."""
         return self.ratios[..., self.visible]
+
+    @cached_property
+    def usual_ratio(self) -> float:
+        """What most weights that are left count; NaN if there are none."""
+        return float(self.ratio[self.ratio != 0].median())
 
 
 def observe_dropout(context: LiveContext) -> DropoutObservation:

@@ -272,6 +272,8 @@ class CaseContext(AnswerSource):
         may stay what they are.
         """
         comparison.assert_shape(got, tuple(before.shape), what)
+        if got.dtype == before.dtype and torch.equal(got, before):  # usual, and much faster
+            return
         lost = before.isnan() & got.isnan() | (got == before) & got.isinf()
         got, before = got.masked_fill(lost, 0.0), before.masked_fill(lost, 0.0)
         finite = before[before.isfinite()].abs()

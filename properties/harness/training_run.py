@@ -106,7 +106,10 @@ class TrainingCall:
         if self.kept is None:
             return exact
         result = attend(context, given, self.parameters, None)
-        doubtful = Loss(given.cotangent, kept=select_doubtful(context, result))
+        counted = select_doubtful(context, result)
+        if not bool(counted.any()):
+            return exact
+        doubtful = Loss(given.cotangent, kept=counted)
         lost = compute_absolute_gradients(*inputs, result, doubtful)
         lost.pop("b_o", None)  # its gradient is the same whatever was kept
         return replace(exact, uncertain=lost)

@@ -9,7 +9,10 @@ from properties.mistakes.pipeline import (
     AttentionInputs,
     Pipeline,
     PipelineState,
+    StepOverrides,
 )
+
+PLACES = {step: place for place, step in enumerate(STEP_NAMES)}
 
 
 class MemoisedEvaluator:
@@ -20,21 +23,26 @@ class MemoisedEvaluator:
 
     def __init__(self, inputs: AttentionInputs, base: Pipeline) -> None:
         self._base_functions = [getattr(base, step) for step in STEP_NAMES]
-        self._root = _Node(PipelineState(inputs))
+        self._path = [_Node(PipelineState(inputs))]
+        """the states of the base, after so many steps"""
 
     def evaluate(self, pipeline: Pipeline) -> PipelineState | None:
         """Return all results of a pipeline, or None if some shapes in it do not fit."""
         functions = [getattr(pipeline, step) for step in STEP_NAMES]
-        differs = [
-            i for i, function in enumerate(functions) if function is not self._base_functions[i]
-        ]
-        last = differs[-1] if differs else 0
-        node = self._root
-        for result_name, function in zip(RESULT_NAMES[:last], functions, strict=False):
-            successor = node.get_successor(result_name, function)
-            if successor is None:
-                return None
-            node = successor
+        named = zip(STEP_NAMES, functions, self._base_functions, strict=True)
+        return self.evaluate_with({step: f for step, f, own in named if f is not own})
+
+    def evaluate_with(self, overrides: StepOverrides) -> PipelineState | None:
+        """Return the same for the base with some steps replaced."""
+        functions = self._base_functions.copy()
+        for step, function in overrides.items():
+            functions[PLACES[step]] = function
+        places = [PLACES[step] for step in overrides] or [0]
+        last, node = max(places), self._follow_base(min(places))
+        for place in range(min(places), last):
+            node = node and node.get_successor(RESULT_NAMES[place], functions[place])
+        if node is None:
+            return None
         state = node.state.copy()
         try:
             for result_name, function in zip(RESULT_NAMES[last:], functions[last:], strict=True):
@@ -42,6 +50,16 @@ class MemoisedEvaluator:
         except SHAPE_ERRORS:
             return None
         return state
+
+    def _follow_base(self, place: int) -> "_Node | None":
+        """Return the state of the base before a step."""
+        while len(self._path) <= place:
+            done = len(self._path) - 1
+            node = self._path[-1].get_successor(RESULT_NAMES[done], self._base_functions[done])
+            if node is None:
+                return None
+            self._path.append(node)
+        return self._path[place]
 
 
 class _Node:

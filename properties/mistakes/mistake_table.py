@@ -130,16 +130,16 @@ def _iter_pairs(evaluator: MemoisedEvaluator, key: MistakeKey) -> Iterator[Candi
         (each, overrides)
         for each in key.mistakes
         for overrides in each.variants[:MAX_VARIANTS_PER_MISTAKE]
-        if not each.rare and _has_effect(evaluator, key.base.override(overrides), correct.answer)
+        if not each.rare and _has_effect(evaluator, overrides, correct.answer)
     ]
     for (one, overrides), (other, another) in itertools.combinations(common, 2):
         if one is not other and not overrides.keys() & another.keys():
             yield (one, other), {**overrides, **another}
 
 
-def _has_effect(evaluator: MemoisedEvaluator, pipeline: Pipeline, correct: Outputs) -> bool:
-    """Whether a pipeline gives another answer than the correct one."""
-    state = evaluator.evaluate(pipeline)
+def _has_effect(evaluator: MemoisedEvaluator, overrides: StepOverrides, correct: Outputs) -> bool:
+    """Whether another answer than the correct one is given with these overrides."""
+    state = evaluator.evaluate_with(overrides)
     return state is None or not all(map(torch.equal, state.answer, correct))
 
 
@@ -147,7 +147,7 @@ def _iter_outputs(
     evaluator: MemoisedEvaluator, base: Pipeline, overrides: StepOverrides
 ) -> Iterator[Outputs]:
     """Yield the answer with these overrides and, if it has NaN, those with NaN workarounds."""
-    state = evaluator.evaluate(base.override(overrides))
+    state = evaluator.evaluate_with(overrides)
     if state is None:
         return
     yield state.answer

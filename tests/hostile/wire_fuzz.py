@@ -243,8 +243,8 @@ def fuzz_by_coverage(target: FuzzTarget, inputs: int) -> None:
     for function in (
         wire.decode,
         wire.read,
-        wire._compute_size,
-        wire._build_tensor,
+        wire._count_numbers,
+        wire._build_row,
         wire._read_exactly,
     ):
         setattr(wire, function.__name__, atheris.instrument_func(function))

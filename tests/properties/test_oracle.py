@@ -13,6 +13,7 @@ from properties.cases.case_tensors import make_mask, make_parameters, make_token
 from properties.check import find_first_failure
 from properties.harness.harness import Harness
 from properties.oracle import Expected, compute_expected
+from properties.sized_cache import SizedCache
 from reference import causal_mask
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract
@@ -21,7 +22,7 @@ CASE = Case(batch=2, tokens=3, context_length=3, d_in=3, heads=2, head_dim=2, se
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oracle, "_CACHE", {})
+    monkeypatch.setattr(oracle, "_CACHE", SizedCache[Expected](oracle.MAX_CACHED_SCORES))
 
 
 def asked(case: Case = CASE, shift: float = 0.0) -> Expected:
@@ -55,15 +56,6 @@ def test_numbers_dtype_and_mask_are_part_of_the_cache_key() -> None:
     assert len({id(answer) for answer in answers}) == len(answers)
 
 
-def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oracle, "MAX_CACHED", 2)
-    for seed in range(5):
-        asked(replace(CASE, seed=seed))
-    assert len(oracle._CACHE) == 2
-    monkeypatch.setattr(oracle, "MAX_CACHED_SCORES", 1)
-    assert asked(replace(CASE, seed=9)) is not asked(replace(CASE, seed=9))
-
-
 MANY_CASES = [exercise for exercise in ALL if exercise.cases > 3]
 
 
@@ -75,7 +67,7 @@ def test_no_property_changes_cached_results(exercise: Exercise) -> None:
     kept: dict[int, tuple[Expected, list[torch.Tensor]]] = {}
     for claim, chosen in exercise.plan_cases().items():
         find_first_failure(claim, harness, chosen[:4])
-        for expected in oracle._CACHE.values():
+        for expected, _ in oracle._CACHE.results.values():
             if id(expected) not in kept:
                 copies = [t.clone() for t in (*expected.outputs, expected.exact.weights)]
                 kept[id(expected)] = expected, copies

@@ -24,6 +24,7 @@ from grader.sandbox.grader_side.replies import (
     parse_reply,
 )
 from grader.sandbox.wire import Message, label_by_name, label_by_position
+from grader.sandbox.worker.call_environment import isolate_random_state
 from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.subject import (
     CallOptions,
@@ -62,7 +63,7 @@ class InProcessChannel:
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         self.count += 1
         # As over a wire: neither side may hold tensors that the other can write to.
-        with _TURN:
+        with _TURN, isolate_random_state():
             reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
         return replace(reply, tensors=_copy_tensors(reply.tensors))
 

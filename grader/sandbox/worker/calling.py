@@ -270,8 +270,8 @@ def list_alterations(before: list[dict[str, object]], tensors: list[Tensor]) -> 
 
 def has_changed(result: Tensor, copied: Tensor) -> bool:
     """Whether a result returned earlier has other values now."""
+    if torch.equal(result, copied):  # usual, and five times as fast
+        return False
     with torch.no_grad():
-        if torch.equal(result, copied):  # usual, and five times as fast
-            return False
         same = (result == copied) | (result.isnan() & copied.isnan())
         return result.shape != copied.shape or not bool(same.all())

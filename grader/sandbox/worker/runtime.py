@@ -39,7 +39,6 @@ from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from grader.sandbox.worker.call_environment import (
     INITIAL_SEED,
     forbid_builtin_attention,
-    isolate_random_state,
     seed,
     suppress_output,
     watch_settings,
@@ -80,12 +79,10 @@ class WorkerRuntime(ObjectHost):
         """handles of objects that transcripts made, by their numbers there"""
 
     def answer(self, request: Message) -> Message:
-        """Answer one request; an exception of the submission becomes a reply of its own."""
-        with isolate_random_state():
-            return self._answer_as_first(request)
+        """Answer one request; an exception of the submission becomes a reply of its own.
 
-    def _answer_as_first(self, request: Message) -> Message:
-        """Answer a request with the random numbers that the first one gets."""
+        All get the random numbers that the first one gets.
+        """
         seed(INITIAL_SEED)
         try:
             with suppress_output(), forbid_builtin_attention(self.by_hand):
@@ -340,7 +337,7 @@ class WorkerRuntime(ObjectHost):
             meta["handle"] = self.numbered.get(meta["handle"])
         if "handles" in meta:
             meta["handles"] = [self.numbered.get(number) for number in meta["handles"]]
-        reply = self._answer_as_first(Message(0, request["op"], meta, inputs))
+        reply = self.answer(Message(0, request["op"], meta, inputs))
         if "handle" not in reply.meta:
             return reply
         self.numbered[request["makes"]] = reply.meta["handle"]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from grader.sandbox.grader_side.subject import InProcessChannel
 from grader.sandbox.wire import Message, label_by_name, label_by_position
 from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.subject import CallOptions, Pass
@@ -237,7 +238,16 @@ def test_no_request_touches_the_random_numbers_of_this_process() -> None:
     module = make_module(nn.Linear, in_features=2, out_features=2)
     module.copy("state_dict")
     module.vjp([torch.ones(1, 2)], torch.ones(1, 2), ["weight"], None)
-    load_cells("import random, torch", "random.seed(1)\nWanted = torch.rand(2)")
+    channel = InProcessChannel(WorkerRuntime({"Wanted": Draws}))
+    channel.request("construct", {"name": "Wanted", "arguments": {}})
+
+
+class Draws(nn.Module):
+    """A module whose construction draws random numbers, and seeds them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        random.seed(torch.randint(9, ()).item())
 
 
 # -------------------------------------------------------------------------------- vjp

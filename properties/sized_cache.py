@@ -1,0 +1,38 @@
+"""Results that are computed once in a process, as long as they are not too many or too large."""
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+EACH = 1024
+"""so many numbers take the room that a result takes besides its own"""
+LARGEST_SHARE = 16
+"""a result that takes more than this part of all the room is not kept"""
+
+
+class SizedCache(Generic[T]):
+    """Results by key; the oldest are dropped where all of them hold too many numbers."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = 0
+        self.results: dict[Hashable, tuple[T, int]] = {}
+        self._turn = threading.Lock()
+
+    def get_or_make(self, key: Hashable, make: Callable[[], T], count: Callable[[T], int]) -> T:
+        """Return the result of this key; `count` says how many numbers a new one holds."""
+        if (known := self.results.get(key)) is not None:
+            return known[0]
+        made = make()
+        size = count(made) + EACH
+        if size * LARGEST_SHARE > self.limit:
+            return made
+        with self._turn:
+            if key in self.results:  # another thread was as slow
+                return self.results[key][0]
+            while self.size + size > self.limit:
+                self.size -= self.results.pop(next(iter(self.results)))[1]
+            self.results[key] = made, size
+            self.size += size
+        return made
