@@ -236,7 +236,8 @@ def required(prop: Property) -> Iterator[Property]:
 
 def heard(prop: Property, harness: Harness) -> bool:
     """Whether it accuses an answer, and is tried at all: what it requires holds."""
-    before = set(required(prop)) & set(select_for_contract(harness.requested_contract))
+    needed = set(required(prop))  # in their order: a module may be another one after a call
+    before = [one for one in select_for_contract(harness.requested_contract) if one in needed]
     return not any(accusation(one, harness) for one in before) and bool(accusation(prop, harness))
 
 
