@@ -157,10 +157,19 @@ def find_consequences(
 def _list_said(
     verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
 ) -> frozenset[Property]:
-    """Return what fails in a way that the sentence of a mistake in the equation says already."""
+    """Return what fails in a way that the sentence of a mistake in the equation says already.
+
+    Where it does, so does what may fail for the same reason.
+    """
     names = {each.mistake.name for each in diagnosed}
     said = [each for each in STRUCTURAL if names.intersection(each.said_by)]
-    return frozenset(v.property for v in verdicts if any(each.is_shown_by(v) for each in said))
+    shown = [each for each in said if any(map(each.is_shown_by, verdicts))]
+    failed = [verdict for verdict in verdicts if _has_failed(verdict)]
+    return frozenset(
+        v.property
+        for v in failed
+        if any(each.is_shown_by(v) or v.property in each.explains for each in shown)
+    )
 
 
 def find_structural_mistake(

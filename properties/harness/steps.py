@@ -174,7 +174,7 @@ class Build:
         _call_both_ways(other, make_tokens(self.case, context.contract), mask)
 
     def __str__(self) -> str:
-        return f"another module, with {self.differences}, is built and called"
+        return f"another module, with {self.differences} and other weights, is built and called"
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def test_other_module_is_described_by_its_arguments() -> None:
 
     context = context_of(Latest)
     found = trouble_with(Latest, make_other_modules(context))
-    assert found.after == "another module, with d_out=4, is built and called"
+    assert found.after == "another module, with d_out=4 and other weights, is built and called"
 
 
 def test_exception_after_a_history_names_it() -> None:

@@ -34,7 +34,7 @@ def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
 
 def describe_weights(evidence: WeightsEvidence) -> str:
     """Describe the most obvious error in a matrix of weights."""
-    if all(got == 0 for *_, got in _iter_cells(evidence)):
+    if all(number == 0 for row in evidence.got for number in row):
         return f"With {count(evidence.length, 'token')}, no output gets anything of any value."
     for describe in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
         if finding := describe(evidence):

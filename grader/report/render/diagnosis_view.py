@@ -18,6 +18,8 @@ class DiagnosisView:
     """one for each sentence"""
     compared: bool = False
     """whether what such mistakes compute was compared with the answers"""
+    any_compared: bool = False
+    """whether one of them is in what is computed"""
 
     @property
     def pronoun(self) -> str:
@@ -40,7 +42,13 @@ def view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
     # A mistake that is known by the checks that fail was compared with no answers.
     compared = all(m.cases_tried for m in mistakes)
     rest = f"; {it} the answers to {share} {inputs} tried:" if compared else ":"
-    return DiagnosisView(found + rest, sentences, tuple(m.example for m in mistakes), compared)
+    return DiagnosisView(
+        found + rest,
+        sentences,
+        tuple(m.example for m in mistakes),
+        compared,
+        any(m.cases_tried for m in mistakes),
+    )
 
 
 def _tell_where_to_look(mistake: DiagnosisRecord) -> str:

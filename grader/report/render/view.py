@@ -166,19 +166,19 @@ class SubmissionView:
 
     @property
     def example(self) -> FailureView | None:
-        """The one that shows what the mistakes do: the first with numbers to draw, if any.
+        """The one that shows what the mistakes do.
 
-        Else it is the first in the group of which most follows, of mistakes in what is computed,
-        and of groups that are tried on weights made plain only if there is no other; of other
-        mistakes it is the check that they are known by, which has kept its hint.
+        Of mistakes in what is computed it is one of values, if some follow: what these claim fails
+        of all such mistakes. Else it is the first in the group of which most follows. Of other
+        mistakes it is one with numbers to draw, or the check that they are known by, which has
+        kept its hint.
         """
-        drawn = [f for f in self.consequences if f.evidence]
-        if self.diagnosis is not None and self.diagnosis.compared:
+        if self.diagnosis is not None and self.diagnosis.any_compared:
             groups = sorted(self.groups, key=_rank_as_example)
             ordered = [f for group in groups for f in group.failures if f.follows]
-        else:
-            ordered = sorted(self.consequences, key=lambda f: HINT_ROW not in f.details)
-        return next(iter([*drawn, *ordered]), None)
+            return next(iter(ordered), None)
+        known = sorted(self.consequences, key=lambda f: HINT_ROW not in f.details)
+        return next(iter([*(f for f in known if f.evidence), *known]), None)
 
     @property
     def folded(self) -> tuple[FailureView, ...]:
@@ -199,9 +199,9 @@ HINT_ROW = f"{'hint':<9} "
 """how a hint begins among the rows of a message"""
 
 
-def _rank_as_example(group: GroupView) -> tuple[bool, float]:
+def _rank_as_example(group: GroupView) -> tuple[bool, bool, float]:
     """Return the key of a group to show an example of: what it says holds of most mistakes."""
-    return group.name in PROBED, -_share_of_consequences(group)
+    return group.name != "values", group.name in PROBED, -_share_of_consequences(group)
 
 
 def _share_of_consequences(group: GroupView) -> float:
