@@ -32,6 +32,7 @@ from properties.families.dropped_weights import (
     DropoutObservation,
     RevealedWeights,
     draw_units,
+    get_length_of_single_values,
     make_revealing_parameters,
     make_unlike_tokens,
     observe_dropout,
@@ -40,6 +41,7 @@ from properties.families.dropped_weights import (
     simplify_for_counting,
 )
 from properties.families.values import it_equals_the_equation
+from properties.harness.call_sizes import add_case
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
@@ -131,8 +133,7 @@ def _compute_effective_rate(
 def each_token_adds_its_own_value(context: LiveContext) -> None:
     """Where all scores are equal, each token adds its value to the output, and nothing else."""
     revealed = context.compute_once(reveal_weights)
-    visible = context.list_visible()
-    _assert_something_shows(revealed, visible)
+    _assert_something_shows(revealed)
     exact = float(revealed.exact.abs().max())
     most = float(revealed.shown.nan_to_num().abs().max())
     if most > 2 * exact:
@@ -141,9 +142,10 @@ def each_token_adds_its_own_value(context: LiveContext) -> None:
     _assert_zeros_take_their_own_part(revealed)
 
 
-def _assert_something_shows(revealed: RevealedWeights, visible: Tensor) -> None:
-    """Raise Violation if of most visible tokens nothing arrives that could be dropped."""
-    for numbers, least in ((revealed.shown[:, visible], 0.5), (revealed.single, 1.0)):
+def _assert_something_shows(revealed: RevealedWeights) -> None:
+    """Raise Violation if to most outputs nothing arrives that could be dropped."""
+    arriving = revealed.shown.abs().amax(-1)  # NaN where a number is
+    for numbers, least in ((arriving, 0.5), (revealed.single, 1.0)):
         if not bool(numbers.isfinite().any()):
             raise Violation(ViolationKind.VALUE, "its value", "no finite number", OF_A_TOKEN)
         nothing = ~numbers.isfinite() | (numbers == 0)
@@ -152,6 +154,9 @@ def _assert_something_shows(revealed: RevealedWeights, visible: Tensor) -> None:
                 f"{count_share(int(nothing.sum()), nothing.numel(), 'number')} zero, or not finite"
             )
             raise Violation(ViolationKind.VALUE, "its value", got, OF_A_TOKEN)
+    if not bool(revealed.visible.any()):
+        got = "heads with values of unlike tokens"
+        raise Violation(ViolationKind.VALUE, "its value in every head", got, OF_A_TOKEN)
 
 
 def _assert_zeros_take_their_own_part(revealed: RevealedWeights) -> None:
@@ -314,7 +319,10 @@ def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     rows = observation.vanished_rows
     if bool((rows == rows[0]).all()) and _is_drawn_together(observation):
         return  # all sequences drop the same
-    _assert_frequency(observation.vanished_rows, whole, expected, "outputs in training")
+    tokens = get_length_of_single_values(context)
+    case = replace(context.case, batch=SINGLE_TOKEN_SEQUENCES, tokens=tokens)
+    with add_case(context.contract, case):
+        _assert_frequency(rows, whole, expected, "outputs in training")
     if share < 1:
         _assert_dropout_of_output(context)
 

@@ -56,16 +56,23 @@ def simplify_for_counting(case: Case) -> Case:
 
 @dataclass(frozen=True, eq=False)
 class RevealedWeights:
-    """The attention weights of one sequence in evaluation mode, as outputs show them."""
+    """The attention weights of a sequence in evaluation mode, as outputs show them."""
 
-    shown: Float[Tensor, "heads queries keys"]
+    shown: Float[Tensor, "keys heads queries keys"]
+    """of as many sequences as there are tokens, all of them the same"""
     without: Float[Tensor, "keys heads queries keys"]
-    """the same, of sequences in each of which one token is zero"""
+    """of the same sequences, in each of which one token is zero"""
     single: Float[Tensor, "2 1 d_out"]
     """the outputs of tokens that see themselves alone, whose values are one: two, for one sequence
     alone is a peculiarity"""
     exact: Float[Tensor, "heads queries keys"]
     """what a right module shows"""
+
+    @property
+    def visible(self) -> Bool[Tensor, "queries keys"]:
+        """Which weights show in every head."""
+        there = self.shown[0].isfinite() & (self.shown[0] != 0)
+        return there.all(0)
 
 
 def reveal_weights(context: LiveContext) -> RevealedWeights:
@@ -73,12 +80,17 @@ def reveal_weights(context: LiveContext) -> RevealedWeights:
     tokens, heads = context.case.tokens, context.case.heads
     parameters = make_revealing_parameters(context)
     one = make_unlike_tokens(context.case) * draw_units(context)
-    x = torch.cat([one, one * (1 - torch.eye(tokens)).unsqueeze(-1)])
-    output = context.run_module(x, parameters, options=IN_EVALUATION)[0]
-    shown = split_heads(output, heads)[..., :tokens]
+    without_one = torch.cat([one, one * (1 - torch.eye(tokens)).unsqueeze(-1)])
+    # Each is compared with a sequence at the same place: a mask may be that of the first alone.
+    whole, output = (
+        context.run_module(x.contiguous(), parameters, options=IN_EVALUATION)[0]
+        for x in (one.expand_as(without_one), without_one)
+    )
+    shown = split_heads(whole, heads)[..., :tokens]
+    without = split_heads(output, heads)[1:, ..., :tokens]
     single = run_on_single_values(context, parameters, IN_EVALUATION, 2)
     exact = context.compute_expected(one, parameters).exact.weights
-    return RevealedWeights(shown[0], shown[1:], single, exact[0])
+    return RevealedWeights(shown[1:], without, single, exact[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +130,8 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
     single = run_on_single_values(context, parameters, IN_TRAINING, SINGLE_TOKEN_SEQUENCES)
     zero = (split_heads(single, case.heads) == 0)[:, 0, 0]
     return DropoutObservation(
-        visible & (revealed.shown.isfinite() & (revealed.shown != 0)).all(0),
-        weights / revealed.exact.where(visible, 1.0),
+        revealed.visible,
+        weights / revealed.shown[0].where(revealed.visible, 1.0),
         zero.all(-1),
         bool(zero[~zero.all(-1)].any()),
     )
@@ -140,11 +152,16 @@ def run_on_single_values(
     Such is a sequence of a single token. Where that is known to be too short for the submission,
     it is the first of more tokens, if later ones are hidden from it.
     """
-    case = context.case
-    is_too_short = not context.harness.unsupported.keys().isdisjoint(SHORT)
-    tokens = case.tokens if is_too_short and context.contract.has(Capability.CAUSAL) else 1
+    case, tokens = context.case, get_length_of_single_values(context)
     x = draw_units(context).expand(sequences, tokens, case.d_in).contiguous()
     return context.run_module(x, parameters, options=options)[0][:, :1]
+
+
+def get_length_of_single_values(context: LiveContext) -> int:
+    """Return how many tokens the sequences have of which the first sees itself alone."""
+    is_too_short = not context.harness.unsupported.keys().isdisjoint(SHORT)
+    is_causal = context.contract.has(Capability.CAUSAL)
+    return context.case.tokens if is_too_short and is_causal else 1
 
 
 def make_revealing_parameters(context: CaseContext) -> Parameters:

@@ -84,19 +84,21 @@ def diagnose_dropout(harness: Harness, device: str) -> Mistake | None:
     return _diagnose_training(context, _recover_dropout_weights(context, training=True))
 
 
-def _recover_dropout_weights(context: LiveContext, training: bool) -> DropoutWeights:
+def _recover_dropout_weights(
+    context: LiveContext, training: bool, grad: str = "no_grad"
+) -> DropoutWeights:
     case = context.case
     columns = tomography.compute_payload_width(case)
     parameters = tomography.make_routing_parameters(context)
     x = tomography.make_sequence(case, 0, columns)
     exact = context.compute_expected(x, parameters, mask=None).exact
-    outputs = _run_heads(context, x.expand(case.batch, -1, -1), training)
+    outputs = _run_heads(context, x.expand(case.batch, -1, -1), training, grad)
     used = outputs[..., :columns].permute(0, 2, 1, 3)[..., : case.tokens]
     observed = used.shape[-1]
     return DropoutWeights(exact.weights[0, ..., :observed], exact.scores[0, ..., :observed], used)
 
 
-def _run_heads(context: LiveContext, x: Tensor, training: bool) -> Tensor:
+def _run_heads(context: LiveContext, x: Tensor, training: bool, grad: str = "no_grad") -> Tensor:
     """Return the output of every head, of a new module: batch tokens heads head_dim.
 
     One that was called in evaluation before may drop nothing in training for that reason.
@@ -104,7 +106,7 @@ def _run_heads(context: LiveContext, x: Tensor, training: bool) -> Tensor:
     parameters = tomography.make_routing_parameters(context)
     adapter = construct(context.harness.subject, context.contract, context.case)
     adapter.set(parameters)
-    options = CallOptions(training=training, seed=context.case.seed)
+    options = CallOptions(training=training, seed=context.case.seed, grad=grad)
     output = context.run_module(
         x.contiguous(), parameters, mask=None, options=options, adapter=adapter
     )[0]
@@ -131,7 +133,8 @@ def _diagnose_evaluation(observed: DropoutWeights, rate: float) -> Mistake | Non
 def _diagnose_training(context: LiveContext, observed: DropoutWeights) -> Mistake | None:
     rate = context.case.dropout
     if _is_exact(observed):
-        return dropout_mistakes.NEVER if rate else None
+        never = rate and _is_exact(_recover_dropout_weights(context, training=True, grad="grad"))
+        return dropout_mistakes.NEVER if never else None
     if not rate:
         return dropout_mistakes.NOT_ASKED_FOR if observed.factor is not None else None
     whole = _measure_whole_value_share(context)

@@ -117,6 +117,7 @@ LATER = {
     "many_heads_are_right_too": "multi_head_attention/heads_in_groups_of_six",
     "wide_heads_are_right_too": "multi_head_attention/scale_capped_at_64",
     "a_copy_is_trained_by_itself": "multi_head_wrapper/merge_closes_over_the_heads",
+    "each_token_adds_its_own_value": "causal_attention/residual_added",
     "what_was_trained_is_used": "multi_head_attention/dropout_through_data",
     "a_training_step_moves_every_weight": (
         "multi_head_attention/output_layer_kept_from_the_optimizer"

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case, MemoryLayout
+from properties.case_description import describe_case
 from properties.cases.case_set import generate_case_set
 from properties.cases.case_transforms import at_least, with_values
 from properties.check import (
@@ -95,7 +96,7 @@ def test_violation_states_claim_case_and_hint() -> None:
         "It is right.\n"
         "  expected  right\n"
         "  got       wrong for 2 tokens\n"
-        f"  on        {verdict.case}\n"
+        f"  on        {describe_case(nobody().contract, verdict.case)}\n"
         "  hint      look again"
     )
 
@@ -115,7 +116,7 @@ def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
     assert verdict.message == (
         "It is right.\n"
         "  got       it asked for too much (cell 3)\n"
-        f"  on        {BANK[4]}\n"
+        f"  on        {describe_case(nobody().contract, BANK[4])}\n"
         "  hint      look again"
     )
 

@@ -9,6 +9,8 @@ from rich.cells import cell_len
 
 COLUMNS = 80
 """how wide a terminal is into which the text fits"""
+COMMAND = re.compile(r"\s*(?:::|##\[)")
+"""how a line begins that some logs of continuous integration obey"""
 LABEL = re.compile(r" {4}(?:expected|got|after|because|on|hint|seen) +|  note {2}")
 """what stands before the text of a row; what goes on below begins where that text does"""
 
@@ -33,14 +35,15 @@ def fold_lines(lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
         label = LABEL.match(line.text)
         by = label.end() if label else len(line.text) - len(line.text.lstrip()) + 2
         rest = " " * by
-        for part in textwrap.wrap(
+        parts = textwrap.wrap(
             line.text,
             COLUMNS,
             subsequent_indent=rest,
             break_long_words=False,
             break_on_hyphens=False,
-        ):
-            yield replace(line, text=part)
+        )
+        obeyed = any(map(COMMAND.match, parts[1:]))
+        yield from [line] if obeyed else (replace(line, text=part) for part in parts)
 
 
 def count_rows(lines: Iterable[StyledLine]) -> int:

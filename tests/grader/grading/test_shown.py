@@ -39,7 +39,7 @@ def test_a_wrong_answer_is_drawn_and_its_line_marked(grade_notebook: "GradeNoteb
     [found], [excerpt] = record.diagnosis, record.source
     assert (excerpt.cell, excerpt.marked) == (2, (found.line,))
     line = excerpt.text.split("\n")[(found.line or 0) - excerpt.line]
-    assert "torch.softmax" in line and line in answer("masked_after_softmax")
+    assert "masked_fill" in line and line in answer("masked_after_softmax")
     assert from_json(to_json(build_report([record]))) == build_report([record])
 
 

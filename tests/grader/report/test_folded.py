@@ -135,10 +135,13 @@ def without_hint(claim: PropertyRecord) -> PropertyRecord:
     return replace(claim, message=claim.message.rpartition("\n  hint")[0])
 
 
-def test_the_example_is_of_the_group_that_a_mistake_breaks_most() -> None:
+def test_the_example_is_one_of_values_or_of_the_group_that_a_mistake_breaks_most() -> None:
     passed = [replace(make_failed(f"Held {n}.", "values"), status="passed") for n in range(3)]
     few, all_ = make_failed(EQUATION, "values"), make_failed(FUTURE, "mask")
     shown = render(explain(*passed, follow(few), follow(all_)))
+    assert EQUATION in shown and FUTURE not in shown
+    held = [replace(each, group="batch") for each in passed]
+    shown = render(explain(*held, follow(replace(few, group="batch")), follow(all_)))
     assert FUTURE in shown and EQUATION not in shown
 
 

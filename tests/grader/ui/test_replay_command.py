@@ -48,7 +48,7 @@ def test_a_case_on_which_it_does_not(answer: Path, capsys: pytest.CaptureFixture
     assert replay(answer) == 1
     printed = capsys.readouterr().out
     assert printed.startswith("The output equals the equation of the statement")
-    assert "  expected  " in printed and "  on        tokens=3 d_in=2 " in printed
+    assert "  expected  " in printed and "  on        tokens=3 d=2 " in printed
 
 
 def test_a_case_that_is_refused(answer: Path, capsys: pytest.CaptureFixture[str]) -> None:

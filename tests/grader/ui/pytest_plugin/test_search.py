@@ -91,7 +91,7 @@ def test_what_the_bank_does_not_reach_is_found_and_shrunk_to_the_edge() -> None:
     assert tried.get_outcome(variant(it_equals_the_equation)) == VariantOutcome()
     message = tried.search(variant(it_equals_the_equation)).failure
     assert message.startswith("The output equals the equation of the statement")
-    assert "  on        tokens=41 d_in=1 d_out=1 float64 cpu seed=0" in message
+    assert "  on        tokens=41 d=1 float64 cpu seed=0" in message
     assert "  hint      " in message and "  got       " in message
 
 
