@@ -278,10 +278,13 @@ def _compare_pairs(observation: DropoutObservation) -> dict[str, Tensor]:
     return alike
 
 
-def _is_drawn_together(observation: DropoutObservation) -> bool:
-    """Whether weights are dropped with others more often than the observed share says."""
+def _is_drawn_together(observation: DropoutObservation, of: str = "") -> bool:
+    """Whether weights, or those of two of a kind, are dropped together more often than by chance.
+
+    The chance is that of the observed share.
+    """
     together = _compute_chance_of_two(float((observation.ratio == 0).double().mean()))
-    pairs = _compare_pairs(observation).values()
+    pairs = [alike for name, alike in _compare_pairs(observation).items() if of in ("", name)]
     return any(is_improbable(int(each.sum()), each.numel(), together) for each in pairs)
 
 
@@ -317,8 +320,8 @@ def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     whole = _compute_whole_value_rate(context, share)
     expected = "the share of values that vanish as a whole"
     rows = observation.vanished_rows
-    if bool((rows == rows[0]).all()) and _is_drawn_together(observation):
-        return  # all sequences drop the same
+    if bool((rows == rows[0]).all()) and _is_drawn_together(observation, "two sequences"):
+        return  # all of them drop the same
     tokens = get_length_of_single_values(context)
     case = replace(context.case, batch=SINGLE_TOKEN_SEQUENCES, tokens=tokens)
     with add_case(context.contract, case):
