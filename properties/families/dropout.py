@@ -150,9 +150,8 @@ def _assert_something_shows(revealed: RevealedWeights) -> None:
             raise Violation(ViolationKind.VALUE, "its value", "no finite number", OF_A_TOKEN)
         nothing = ~numbers.isfinite() | (numbers == 0)
         if float((~nothing).double().mean()) < least:
-            got = (
-                f"{count_share(int(nothing.sum()), nothing.numel(), 'number')} zero, or not finite"
-            )
+            share = count_share(int(nothing.sum()), nothing.numel(), "number")
+            got = f"{share} zero, or not finite"
             raise Violation(ViolationKind.VALUE, "its value", got, OF_A_TOKEN)
     if not bool(revealed.visible.any()):
         got = "heads with values of unlike tokens"
