@@ -21,6 +21,7 @@ from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.check import find_first_failure
 from properties.contract import Contract
+from properties.families.contract import the_output_is_finite
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
 from properties.mistakes.catalogue.symptom import StructuralMistake
@@ -33,7 +34,7 @@ from properties.mistakes.faulty_attention import (
     restate,
 )
 from properties.property import Property, Verdict
-from properties.violation import Status
+from properties.violation import Status, ViolationKind
 
 MAX_NUMEL = 1 << 22
 """how many weights, scores included, a case may have on which a property is tried again"""
@@ -126,7 +127,7 @@ def explain_verdicts(
     """Return which failures follow from diagnosed mistakes, and what explains all others."""
     try:
         found = find_consequences(contract, verdicts, diagnosed) if diagnosed else frozenset()
-        found |= _list_said(verdicts, diagnosed)
+        found |= _list_said(verdicts, diagnosed) | _list_beyond_nan(verdicts)
         left = [v for v in verdicts if _has_failed(v) and v.property not in found]
         structural = find_structural_mistake(
             contract, left, BESIDE_OTHERS if diagnosed else STRUCTURAL
@@ -170,6 +171,19 @@ def _list_said(
         for v in failed
         if any(each.is_shown_by(v) or v.property in each.explains for each in shown)
     )
+
+
+def _list_beyond_nan(verdicts: Sequence[Verdict]) -> frozenset[Property]:
+    """Return what fails by NaN or infinity alone, where it is told that there are such numbers.
+
+    Nothing is known of the numbers that they replaced, and so of what a property claims.
+    """
+    spoilt = {
+        v.property
+        for v in verdicts
+        if v.violation is not None and v.violation.kind is ViolationKind.FINITE
+    }
+    return frozenset(spoilt - {the_output_is_finite} if the_output_is_finite in spoilt else ())
 
 
 def find_structural_mistake(

@@ -36,7 +36,7 @@ GRADIENT_SIZES = (
 )
 MANY_TOKENS = {"batch": 1, "tokens": 600, "d_in": 2, "heads": 1, "head_dim": 2, "sharpness": 2}
 LOSS_FACTORS = (2.0**20, 2.0**-20)
-CUT_HINT = "what changes gradients: detach(), .data, clamp, hook, backward?"
+CUT_HINT = "what changes slopes: detach(), .data, clamp, abs, hook, backward?"
 UNUSED_HINT = "is it used, and not detached on the way to the output?"
 
 

@@ -249,7 +249,7 @@ def the_training_flag_is_left_alone(context: LiveContext) -> None:
     after=(the_weights_are_registered_and_trainable,),
     limit=1,
     on=USUAL_CASES,
-    hint="what forward needs is in parameters and buffers, and read there",
+    hint="does state_dict() give all that forward reads, as it is now?",
 )
 def its_state_dict_carries_everything(context: LiveContext) -> None:
     """Another instance that loads its state_dict gives the same output, and is another one."""

@@ -170,8 +170,8 @@ RESULTS = (
     StructuralMistake(
         define_mistake(
             "not_a_number",
-            "NaN comes out: of minus infinity times zero, of a row in which all is hidden, or of a "
-            "division by zero.",
+            "NaN comes out: of numbers that overflow, of minus infinity times zero, of a row in "
+            "which all is hidden, or of a division by zero.",
             "",
         ),
         (Symptom("-> nan", (contract.the_output_is_finite,)),),

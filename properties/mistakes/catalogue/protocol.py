@@ -108,7 +108,8 @@ PROTOCOL = (
         define_mistake(
             "gradients_changed",
             "The numbers are right, and their gradients are not: something, such as detach(), a "
-            "hook or a custom backward, cuts or changes them on the way back.",
+            "hook, a custom backward, or a function without a slope at some numbers, cuts or "
+            "changes them on the way back.",
             "",
         ),
         (

@@ -140,8 +140,8 @@ REGISTRATION = (
     StructuralMistake(
         define_mistake(
             "tensor_left_behind",
-            "A tensor is not on the device of the input: it is made without device=, or kept as an "
-            "attribute that is neither a parameter nor a buffer.",
+            "A tensor is not on the device of the input: it is made without device=, or with a "
+            "fixed one, or kept as an attribute that is neither a parameter nor a buffer.",
             "",
         ),
         (

@@ -14,6 +14,7 @@ from properties.mistakes.catalogue.expected_failures import COPIES, HISTORY, KEP
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from properties.mistakes.steps import calls
+from properties.mistakes.steps.kept_weights import KEPT_WEIGHTS
 
 SIDE_EFFECTS = (
     StructuralMistake(
@@ -151,6 +152,7 @@ STATE = (
             ),
         ),
         explains=(*HISTORY, *COPIES, training.a_training_step_moves_every_weight),
+        wrappers=KEPT_WEIGHTS,
     ),
     StructuralMistake(
         define_mistake(

@@ -106,6 +106,8 @@ FOLDED = [
     ("masked_multi_head", "squeezes_single_axes", "axes_of_length_one_squeezed"),
     ("llama_attention", "only_keys_stand_further_back", "query_positions_counted_anew"),
     ("kv_cache", "room_for_a_hundred", "cache_cut_off"),
+    ("multi_head_attention", "values_folded_in_evaluation", "weights_kept"),
+    ("softcap", "exponentials_overflow", "not_a_number"),
 ]
 
 
