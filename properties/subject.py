@@ -219,7 +219,7 @@ class Module(Protocol):
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
         """Call it, write over what it returned, and call it again; return the second answer.
 
-        `altered` lists the inputs that changed by the writing.
+        `altered` lists the inputs, and other results, that changed by the writing.
         """
 
     def call_within(

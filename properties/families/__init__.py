@@ -22,6 +22,7 @@ from properties.families import (
     device,
     differential,
     dropout,
+    dropout_sizes,
     dropped_pairs,
     forgetting,
     gates,
@@ -55,7 +56,8 @@ FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding,
     given_scores, decoding, padded_decoding, arguments, forgetting, latents, variants, weights,
     sinks, differential, linear, scale, heads, gradients, alignment, online, backward, hidden,
-    gates, transformer_block, dropout, dropped_pairs, training, precision, device, initialisation,
+    gates, transformer_block, dropout, dropout_sizes, dropped_pairs, training, precision, device,
+    initialisation,
 )  # fmt: skip
 
 

@@ -313,7 +313,7 @@ def _assert_values_lost_by_chance(
     essential=True,
 )
 def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
-    """Dropping a weight takes out a whole value, not some coordinates, also where a token is alone."""
+    """Dropping a weight takes out a whole value, not some coordinates; a lone token's, too."""
     observation = context.compute_once(observe_dropout)
     share = estimate_second_keep_rate(context, observation)
     whole = _compute_whole_value_rate(context, share)

@@ -75,6 +75,13 @@ def assert_close_to_exact(
         context.assert_close(got.double(), exact.values[name], tolerance, f"gradient of {where}")
 
 
+def assert_gradients_right_with(context: CaseContext, parameters: Parameters) -> None:
+    """Raise Violation unless all gradients are those of the equation with other parameters."""
+    own = context.compute_gradients(context.cotangent, parameters=parameters)
+    exact = context.compute_exact_gradients(context.cotangent, parameters=parameters)
+    assert_close_to_exact(context, own, exact, ("x", *(name for name, _ in parameters.items())))
+
+
 def describe_learner(context: CaseContext, name: str) -> str:
     """Name what gets a gradient as the submission does; a function of roles knows no x."""
     if name != "x":

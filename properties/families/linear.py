@@ -7,6 +7,7 @@ those of a softmax, and what rests on that alone is claimed of both.
 Source: Katharopoulos et al. 2020, "Transformers are RNNs" (arXiv:2006.16236).
 """
 
+from properties.case import InputContent
 from properties.cases.case_tensors import make_tokens
 from properties.cases.case_transforms import with_values
 from properties.contract import Capability
@@ -33,6 +34,8 @@ C = Capability
 NEEDS = (C.FEATURES, C.PROJECTED, C.TOKENS)
 CORRECT = (it_equals_the_equation,)
 FEATURE_HINT = "features of queries and keys, multiplied, and divided by a sum"
+FAR = 8.0
+"""below zero, so that a product of features is a millionth"""
 TOKENS = 512
 """so many that their square outnumbers all that is linear in them"""
 LONG = with_values(
@@ -61,6 +64,25 @@ def without_queries_and_keys_the_values_are_averaged_evenly(context: CaseContext
     """When all queries and keys are zero, every visible token counts the same."""
     layers = zero_parameters(context, "W_q", "b_q", "W_k", "b_k")
     assert_right_with(context, replace_parameters(context, **layers))
+
+
+@weights(
+    *NEEDS,
+    after=CORRECT,
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="what is added to features, or to the sum that divides them?",
+)
+def features_near_zero_are_shared_rightly(context: CaseContext) -> None:
+    """Features near zero share as others do: nothing is added to them, or to their sum."""
+    x, layers = context.x.clone(), zero_parameters(context, "b_q", "b_k")
+    x[..., 0] = 1
+    for name in ("W_q", "W_k"):
+        layers[name] = getattr(context.parameters, name) / 4
+        layers[name][:, 0] = -FAR
+    parameters = replace_parameters(context, **layers)
+    expected = context.compute_expected(x, parameters)
+    context.assert_close(context.run(x, parameters)[0], expected.outputs[0], expected.tolerances[0])
 
 
 @purity(

@@ -17,6 +17,10 @@ from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
 from properties.families.contract import FORM, assert_refused, it_can_be_constructed
 from properties.families.decoding import one_token_at_a_time_gives_the_same_output
+from properties.families.gradients import (
+    assert_gradients_right_with,
+    the_gradients_of_the_weights_are_right,
+)
 from properties.families.parameter_transforms import (
     ASKING,
     make_identity_projection,
@@ -36,13 +40,14 @@ from reference import Parameters
 masking = PropertyFamily(PropertyGroup.MASK, FORM)
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
+gradients = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 scale = PropertyFamily(PropertyGroup.SCALE, FORM)
 precision = PropertyFamily(PropertyGroup.PRECISION, FORM)
 caching = PropertyFamily(PropertyGroup.CACHE, FORM)
 form = PropertyFamily(PropertyGroup.CONTRACT)
 C = Capability
 WINDOW_HINT = "a window counts the token itself: which distances are within?"
-UNEVEN = ((6, 4), (4, 3), (2, 4))
+UNEVEN = ((6, 4), (4, 3), (2, 4), (9, 6))
 """numbers of heads, and numbers of key heads that they cannot share evenly"""
 LARGE_SCORES = 1e4
 LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 2, "heads": 8, "head_dim": 2}
@@ -240,6 +245,23 @@ def no_score_exceeds_its_limit(context: CaseContext) -> None:
     assert_right_with(context, replace_parameters(context, **queries))
 
 
+@gradients(
+    C.SOFTCAP,
+    C.PROJECTED,
+    C.MODULE,
+    C.TOKENS,
+    C.STABLE,
+    after=(no_score_exceeds_its_limit, the_gradients_of_the_weights_are_right),
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="exponentials of large numbers overflow, and ∞ / ∞ is NaN",
+)
+def scores_far_beyond_their_limit_have_finite_gradients(context: CaseContext) -> None:
+    """Scores far beyond the limit spoil no gradient."""
+    queries = LARGE_SCORES * context.parameters.W_q
+    assert_gradients_right_with(context, replace_parameters(context, W_q=queries))
+
+
 def _share_among_two(case: Case) -> Case:
     """Return a case with several groups of two heads."""
     return replace(case, heads=max(4, 2 * (case.heads // 2)), group=2, tokens=max(2, case.tokens))
@@ -284,6 +306,8 @@ def heads_that_cannot_share_evenly_are_refused(context: LiveContext) -> None:
     """A number of key heads that does not divide the number of heads is refused."""
     names = {argument.quantity: argument.name for argument in context.contract.arguments}
     for count, shared in UNEVEN:
-        arguments = context.contract.build_arguments(replace(context.case, heads=count, group=1))
+        # The width can be shared evenly: what has to be is the number of heads.
+        case = replace(context.case, heads=count, head_dim=shared, group=1)
+        arguments = context.contract.build_arguments(case)
         arguments[names["kv_heads"]] = shared
         assert_refused(context, arguments, f"{count} heads cannot share {shared} evenly")

@@ -179,21 +179,30 @@ def call_with_overwritten_results(
 ) -> tuple[list[Tensor], list[str]]:
     """Call, write over the results, and call again.
 
-    Returns the second results, and which inputs the writing changed.
+    Returns the second results, and which inputs, or other results, the writing changed.
     """
     copies = [tensor.clone() for tensor in inputs]
     set_training(target, False)
     with torch.no_grad():
-        for result in extract_tensors(target(*inputs)):
-            # One that is expanded, say, cannot be written to.
-            with contextlib.suppress(RuntimeError):
-                result.fill_(SPOILT)
-        changed = [
+        changed = _write_over_each(extract_tensors(target(*inputs)))
+        changed += [
             f"input {number}"
             for number, (now, before) in enumerate(zip(inputs, copies, strict=True))
             if not torch.equal(now, before)
         ]
         return extract_tensors(target(*copies)), changed
+
+
+def _write_over_each(results: list[Tensor]) -> list[str]:
+    """Write over one result after the other, and return which others that changed."""
+    changed = []
+    for number, result in enumerate(results):
+        others = {n: (t, t.clone()) for n, t in enumerate(results) if n != number}
+        # One that is expanded, say, cannot be written to.
+        with contextlib.suppress(RuntimeError):
+            result.fill_(SPOILT)
+        changed += [f"result {n}" for n, pair in others.items() if has_changed(*pair)]
+    return changed
 
 
 def apply_memory_layouts(inputs: list[Tensor], memory: str) -> list[Tensor]:

@@ -428,6 +428,8 @@ def test_results_are_written_over_before_the_second_call() -> None:
     assert returned.outputs[0].tolist() == [7.0, 7.0]
     returned = make_function(lambda x: x).overwrite_results([torch.zeros(2)])
     assert returned.altered == ("input 0",)
+    returned = make_function(lambda x: (x + 1,) * 2).overwrite_results([torch.zeros(2)])
+    assert returned.altered == ("result 1",)
     returned = make_function(lambda x: (x + 1).expand(3, 2)).overwrite_results([torch.zeros(2)])
     assert returned.outputs[0].tolist() == [[1.0, 1.0]] * 3, "it cannot be written to"
 

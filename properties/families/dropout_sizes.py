@@ -1,0 +1,57 @@
+"""Dropout acts at every size.
+
+At one size the dropped weights are counted (`properties/families/dropout.py`). Code may take
+another way where there is nothing to average: for a single token, a window of one, one head. So
+here are other sizes, with two calls each. Half of the weights are dropped and the others doubled,
+and so no token of a right module has its output of evaluation: that would take sums of random
+numbers that cancel in all dimensions, to within rounding.
+"""
+
+from properties.contract import Capability
+from properties.counting import count
+from properties.families.contract import FORM
+from properties.families.dropout import dropout_acts_on_the_attention_weights
+from properties.families.dropped_weights import DROPOUT_SEED
+from properties.harness.harness import LiveContext
+from properties.property import PropertyFamily, PropertyGroup, Sizes
+from properties.subject import CallOptions
+from properties.violation import Violation, ViolationKind
+
+family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
+SIZES: tuple[Sizes, ...] = tuple(
+    {"batch": 2, "d_in": 4, "heads": 2, "head_dim": 3, "bias": True, "dropout": 0.5, **sizes}
+    for sizes in (
+        {"tokens": 1, "batch": 1},
+        {"tokens": 1, "context_length": 5},
+        {"tokens": 2, "heads": 1, "batch": 1},
+        {"tokens": 3, "window": 1},
+        {"tokens": 3, "window": 3, "heads": 4, "group": 4},
+        {"tokens": 5, "context_length": 9, "window": 2, "heads": 6, "group": 3},
+        {"tokens": 17, "heads": 1, "head_dim": 64},
+        {"tokens": 4, "batch": 17, "heads": 9},
+        {"tokens": 130, "batch": 1, "window": 130},
+    )
+)
+GRADIENTS = ("grad", "no_grad")
+"""in training with gradients first: what is drawn need not depend on them"""
+
+
+@family_property(
+    Capability.DROPOUT,
+    Capability.WIDTHS,
+    Capability.TOKENS,
+    after=(dropout_acts_on_the_attention_weights,),
+    sizes=SIZES,
+    hint="is there a case in which the weights are not used, or not dropped?",
+    dtypes=("float64",),
+)
+def dropout_acts_at_every_size(context: LiveContext) -> None:
+    """Weights are dropped at every size, of a single token, key or head, and of many."""
+    expected, limit = context.expected.outputs[0], context.expected.tolerances[0]
+    for grad in GRADIENTS:
+        options = CallOptions(training=True, seed=DROPOUT_SEED, grad=grad)
+        output = context.run_module(options=options)[0].detach()
+        alike = ((output - expected).abs() <= limit.float32).all(-1)
+        if bool(alike.any()):
+            got = f"for {count(int(alike.sum()), 'token')} of {alike.numel()} as in evaluation"
+            raise Violation(ViolationKind.VALUE, "another output in training", got)
