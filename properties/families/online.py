@@ -35,9 +35,9 @@ CORRECT = (it_equals_the_equation,)
 SOME_TOKENS = at_least(tokens=5)
 DISTANCE = 4000.0
 """between scores, so that the exponential of one relative to the other vanishes"""
-MANY = with_values(batch=1, tokens=64, context_length=64, d_in=16, heads=1, head_dim=16, block=16)
-"""so many queries that their scores outnumber all else, and blocks enough that what all of them
-give does, too"""
+MANY = with_values(batch=1, tokens=64, context_length=64, d_in=2, heads=1, head_dim=2, block=16)
+"""so many queries that their scores outnumber all else, with keys enough for many blocks; heads so
+narrow that what all blocks give may be stacked"""
 MANY_KEYS = 512
 
 
