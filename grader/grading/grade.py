@@ -51,6 +51,7 @@ from grader.grading.search import (
 )
 from grader.grading.settings import Settings
 from grader.grading.stated_form import check_stated_form
+from grader.grading.unasked_biases import find_unasked_biases, make_note, silence
 from grader.grading.unwritten import find_unwritten
 from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission, read_submission
@@ -71,7 +72,7 @@ from properties.families.contract import (
 )
 from properties.harness.harness import Harness
 from properties.property import Verdict, VerdictCallback, ignore_verdict
-from properties.violation import Status, SubmissionFailed
+from properties.violation import Note, Status, SubmissionFailed
 
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
@@ -326,6 +327,11 @@ def grade_definition(
                 harness.contract = target.contract
             live = LiveChecker(session, harness)
             verdicts = check_definition(live, target, settings, on_verdict)
+            noted: list[Note] = []
+            biases = () if target.contract else find_unasked_biases(live, verdicts)
+            if biases and (other := silence(live, biases)):
+                verdicts = check_definition(other, target, settings, ignore_verdict)
+                live, noted = other, [make_note(biases)]
             searched = search_further(live, target, settings, verdicts, on_search)
             if searched is not None:
                 verdicts = [searched.found.get(v.property, v) for v in verdicts]
@@ -337,9 +343,10 @@ def grade_definition(
             source = collect_excerpts(session, [(error.cell, error.line)])
             record = record_ungraded(submission, settings, began, error, target)
             return replace(record, source=source)
+    certain = select_certain_notes(live.harness, verdicts)
     notes = [
         *record_warnings(warnings, live.harness.contract, summarise_status(verdicts)),
-        *map(record_note, [*target.notes, *select_certain_notes(live.harness, verdicts)]),
+        *map(record_note, [*target.notes, *noted, *certain]),
     ]
     found = verdicts, notes, explanation
     return record_definition(submission, target, began, *found, settings.rounding)

@@ -111,6 +111,8 @@ class Session:
     """the files that the submission imports from beside it"""
     by_hand: bool = False
     """whether torch's own attention is out of the submission's reach"""
+    silenced: tuple[str, ...] = ()
+    """the paths of parameters that are zero in all that is constructed, and stay so"""
     names: tuple[str, ...] = ()
     child: SubmissionChannel | None = None
     budget: Budget = field(default_factory=Budget)
@@ -263,7 +265,8 @@ class Session:
         if self.child is None or self.child.closed:
             self._start_child()
         subject = ChannelSubject(self)
-        reply = subject.ask("load", {"names": self.names, "by_hand": self.by_hand})
+        asked = {"names": self.names, "by_hand": self.by_hand, "silenced": self.silenced}
+        reply = subject.ask("load", asked)
         for _ in range(MAX_IMPORTS):
             importing = parse_reply(reply, _LoadReply).importing
             if importing is None:

@@ -6,9 +6,11 @@ that its author forgot to register can be read and set like any other.
 
 import copy
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
@@ -76,6 +78,31 @@ def _overwrite(old: nn.Parameter, value: Tensor) -> None:
         old.data.copy_(value)
     else:
         old.data = value.to(old.device)
+
+
+def silence(root: object, paths: Sequence[str]) -> None:
+    """Set the parameters at these paths to zero, and keep them there."""
+    for path in paths:
+        tensor = find(root, path)
+        if isinstance(tensor, nn.Parameter):
+            tensor.data.zero_()
+    keep_zero(root, paths)
+
+
+def keep_zero(root: object, paths: Sequence[str]) -> None:
+    """Keep training from changing the parameters at these paths that are zero.
+
+    One that is given other numbers is trained as any. Copies need this anew.
+    """
+    for path in paths:
+        tensor = find(root, path)
+        if isinstance(tensor, nn.Parameter) and tensor.requires_grad:
+            tensor.register_hook(functools.partial(_hide_from_zero, weakref.ref(tensor)))
+
+
+def _hide_from_zero(parameter: Callable[[], Tensor | None], gradient: Tensor) -> Tensor:
+    own = parameter()
+    return gradient if own is None or bool(own.any()) else torch.zeros_like(gradient)
 
 
 def prepare_leaves(root: object, paths: Sequence[str]) -> dict[str, Tensor]:

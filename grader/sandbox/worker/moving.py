@@ -1,7 +1,8 @@
 """Move modules to other dtypes and devices, and track calls of a moved module."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -64,3 +65,15 @@ def track_call(
     if device == second_device.DEVICE_NAME:
         return second_device.enable_second_device(unmoved)
     return contextlib.nullcontext() if dtype is None else MixedDtypeMode(unmoved, dtype)
+
+
+def build_another(old: Any, make: Callable[..., Any], way: str) -> Any:
+    """Build another object, of the same class or a derived one, and load the state of the old."""
+    new = make(type("Derived", (type(old),), {})) if way == "subclass" else make()
+    parameter = next(old.parameters(), None)
+    if parameter is not None:
+        with complex_buffers_apart(new, parameter.device):
+            new.to(dtype=parameter.dtype, device=parameter.device)
+    state = {name: tensor.clone() for name, tensor in old.state_dict().items()}
+    new.load_state_dict(state, assign=way == "assigned state_dict")
+    return new

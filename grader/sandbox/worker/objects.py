@@ -88,6 +88,8 @@ class ObjectHost:
         self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
         self.converted_dtypes: dict[int, torch.dtype] = {}
         """the dtypes of objects that were converted after their construction"""
+        self.silenced: tuple[str, ...] = ()
+        """the paths of parameters that are zero in all that is constructed"""
         self.disturbed: set[str] = set()
         """settings of torch that the submission changed"""
 
@@ -115,6 +117,7 @@ class ObjectHost:
         configs = [(c, dict(vars(c))) for c in arguments.values() if isinstance(c, Config)]
         with watch_settings(self.disturbed):
             instance = make()
+            attribute_paths.silence(instance, self.silenced)
         if not callable(instance):
             kind = type(instance).__name__
             raise Refused(f"`{meta['name']}` gives a {kind}, which is no module")
@@ -324,19 +327,15 @@ class ObjectHost:
 
     def copy(self, meta: Meta, tensors: Tensors) -> Reply:
         """Make another object with the same state."""
-        handle = meta["handle"]
-        old, make = self.objects[handle], self.factories[handle]
-        if meta["way"] == "deepcopy":
-            return {"handle": self._keep(copy.deepcopy(old), make)}, ()
-        if meta["way"] == "pickle":
-            return {"handle": self._keep(pickle.loads(pickle.dumps(old)), make)}, ()
-        new = make(type("Derived", (type(old),), {})) if meta["way"] == "subclass" else make()
-        parameter = next(old.parameters(), None)
-        if parameter is not None:
-            with moving.complex_buffers_apart(new, parameter.device):
-                new.to(dtype=parameter.dtype, device=parameter.device)
-        state = {name: tensor.clone() for name, tensor in old.state_dict().items()}
-        new.load_state_dict(state, assign=meta["way"] == "assigned state_dict")
+        old, make = self.objects[meta["handle"]], self.factories[meta["handle"]]
+        match meta["way"]:
+            case "deepcopy":
+                new = copy.deepcopy(old)
+            case "pickle":
+                new = pickle.loads(pickle.dumps(old))
+            case way:
+                new = moving.build_another(old, make, way)
+        attribute_paths.keep_zero(new, self.silenced)
         return {"handle": self._keep(new, make)}, ()
 
     def nest(self, meta: Meta, tensors: Tensors) -> Reply:

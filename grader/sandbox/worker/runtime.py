@@ -207,6 +207,7 @@ class WorkerRuntime(ObjectHost):
         """
         self.names = tuple(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
+        self.silenced = tuple(meta.get("silenced", ()))
         for cell in self.source.cells:
             register_source(cell)
         self.loading = self._start_loading({})

@@ -1,5 +1,6 @@
 """What constructors are given as configs, and what tensors a module holds without saying so."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from grader.sandbox.worker.attribute_paths import (
     describe_unregistered,
     exchange_layer,
     find,
+    keep_zero,
+    silence,
 )
 from grader.sandbox.worker.configs import Config, StrictConfig, make_config
 
@@ -196,3 +199,40 @@ def test_what_is_held_by_no_part_is_written_where_it_is() -> None:
     assert torch.equal(bare, torch.ones(2))
     assert module.first is layer
     assert torch.equal(layer.weight, torch.ones(3, 2))
+
+
+# --------------------------------------------------------------------- what is silenced
+
+
+def step(layer: nn.Linear) -> None:
+    """Train it by one step, so that all that gets a gradient moves."""
+    layer(torch.ones(3, layer.in_features)).sum().backward()
+    torch.optim.SGD(layer.parameters(), lr=1.0).step()
+
+
+def test_what_is_silenced_is_zero_and_training_leaves_it_so() -> None:
+    layer = nn.Linear(2, 2)
+    before = layer.weight.clone()
+    silence(layer, ["bias", "nothing.there"])
+    step(layer)
+    assert layer.bias.tolist() == [0.0, 0.0]
+    assert not torch.equal(layer.weight, before)
+
+
+def test_what_is_given_other_numbers_is_trained_as_any() -> None:
+    layer = nn.Linear(2, 2)
+    silence(layer, ["bias"])
+    layer.bias.data.fill_(1.0)
+    step(layer)
+    assert layer.bias.tolist() == [-2.0, -2.0]
+
+
+def test_a_copy_is_silenced_anew_only_where_it_is_zero() -> None:
+    layers = nn.Linear(2, 2), nn.Linear(2, 2)
+    silence(layers[0], ["bias"])
+    layers[1].bias.data.fill_(1.0)
+    copies = [copy.deepcopy(layer) for layer in layers]
+    for each in copies:
+        keep_zero(each, ["bias"])
+        step(each)
+    assert [each.bias.tolist() for each in copies] == [[0.0, 0.0], [-2.0, -2.0]]

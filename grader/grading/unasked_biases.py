@@ -1,0 +1,69 @@
+"""Biases that nobody asked for, and what a submission does but for them.
+
+A layer with a bias too many adds to all it gives a number that no check has set, and hardly any
+claim holds. That is one mistake, and its claim says so. Everything else is a question about the
+rest: so it is checked once more, with these biases at zero, where training leaves them.
+"""
+
+from collections.abc import Sequence
+
+from grader.grading.live_checker import LiveChecker
+from properties.families.contract import the_biases_follow_the_option, there_are_no_other_parameters
+from properties.harness.harness import Harness
+from properties.harness.module_adapter import construct
+from properties.peculiarity import BIASES
+from properties.property import Verdict
+from properties.violation import Note, Status, SubmissionFailed, Violation
+
+TOLD_BY = (the_biases_follow_the_option, there_are_no_other_parameters)
+"""the claims that fail for such a bias"""
+
+
+def find_unasked_biases(live: LiveChecker, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return the paths of biases of layers that are asked for without, if more is wrong for them.
+
+    Such a bias stands beside a weight that is asked for.
+    """
+    failed = [v for v in verdicts if v.status is Status.FAILED]
+    told = [v for v in failed if v.property in TOLD_BY and v.case is not None]
+    contract = live.harness.contract
+    if not told or len(told) == len(failed) or contract.transfer is not None:
+        return ()
+    assert told[0].case is not None, "these have one"
+    case = BIASES.remove(told[0].case)
+    try:
+        live.revive()
+        built = construct(live.harness.subject, contract, case).module.describe_tensors()
+    except (SubmissionFailed, Violation):
+        return ()
+    asked = contract.get_parameter_shapes(case)
+    return tuple(sorted(name for name in built if _is_unasked(name, asked)))
+
+
+def _is_unasked(name: str, asked: dict[str, tuple[int, ...]]) -> bool:
+    layer, _, last = name.rpartition(".")
+    return last == "bias" and name not in asked and f"{layer}.weight" in asked
+
+
+def silence(live: LiveChecker, biases: tuple[str, ...]) -> LiveChecker | None:
+    """Return a checker of the same submission, in a new process, whose biases are zero.
+
+    It uses up what searches in the same file may use: what is left of the other budget may be too
+    little. None if no process can be started.
+    """
+    live.restart()
+    session = live.session
+    session.silenced, session.budget = biases, session.search_budget
+    try:
+        session.revive()
+    except SubmissionFailed:
+        return None
+    return LiveChecker(session, Harness(live.harness.subject, live.harness.requested_contract))
+
+
+def make_note(biases: Sequence[str]) -> Note:
+    """Say what all else was checked with."""
+    names = f"`{biases[0]}`" if len(biases) == 1 else f"the {len(biases)} biases"
+    were = "was" if len(biases) == 1 else "were"
+    text = f"in all other checks {names} that nobody asked for {were} zero"
+    return Note("unasked_bias", text)
