@@ -213,7 +213,7 @@ class Module(Protocol):
     ) -> tuple[CallResult, ...]:
         """Call it in evaluation mode for chunks of sequences, in order, each with its cache.
 
-        The cache is passed by name, or in the `manner` "by position".
+        The cache is passed by name, or in the `manner` "by position". "in training" is another one.
         """
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:

@@ -21,7 +21,7 @@ from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.check import find_first_failure
 from properties.contract import Contract
-from properties.families.contract import the_output_is_finite
+from properties.families.contract import the_dtype_is_kept, the_output_is_finite
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
 from properties.mistakes.catalogue.symptom import StructuralMistake
@@ -41,6 +41,11 @@ MAX_NUMEL = 1 << 22
 MAX_KNOWN = 1 << 14
 Outcome = tuple[str, str]
 """a status, and what differs or the type of the exception"""
+TOLD_OF_ITSELF = {
+    the_output_is_finite: ViolationKind.FINITE,
+    the_dtype_is_kept: ViolationKind.DTYPE,
+}
+"""claims that say of all outputs what else is met wherever numbers are compared"""
 PASSED: Outcome = (Status.PASSED.value, "")
 
 _KNOWN: dict[tuple[Contract, Computation, Property, Case], Outcome] = {}
@@ -114,7 +119,8 @@ class Explained:
 
         So does one that comes from reading the submission.
         """
-        if verdict.hint or (self.structural is not None and self.structural.is_shown_by(verdict)):
+        shows = self.structural is not None and self.structural.is_shown_by(verdict)
+        if verdict.hint or shows or verdict.property in TOLD_OF_ITSELF:
             return replace(record, follows=True)
         bare = verdict.without_hint()
         message, words = shorten(bare.message), shorten(bare.redacted_message)
@@ -127,7 +133,8 @@ def explain_verdicts(
     """Return which failures follow from diagnosed mistakes, and what explains all others."""
     try:
         found = find_consequences(contract, verdicts, diagnosed) if diagnosed else frozenset()
-        found |= _list_said(verdicts, diagnosed) | _list_beyond_nan(verdicts)
+        spoilt = _list_spoilt(verdicts)
+        found |= _list_said(verdicts, diagnosed) | frozenset(spoilt)
         left = [v for v in verdicts if _has_failed(v) and v.property not in found]
         structural = find_structural_mistake(
             contract, left, BESIDE_OTHERS if diagnosed else STRUCTURAL
@@ -135,7 +142,7 @@ def explain_verdicts(
     except Exception as error:  # A fault of ours is no reason to lose a grade, and is reported.
         return Explained(faults=(NoteRecord(fault.ERROR_KIND, fault.describe(error)),))
     if structural is None:
-        return Explained(found)
+        return Explained(found.union(spoilt.values()))
     return Explained(found.union(v.property for v in left), structural)
 
 
@@ -173,17 +180,16 @@ def _list_said(
     )
 
 
-def _list_beyond_nan(verdicts: Sequence[Verdict]) -> frozenset[Property]:
-    """Return what fails by NaN or infinity alone, where it is told that there are such numbers.
+def _list_spoilt(verdicts: Sequence[Verdict]) -> dict[Property, Property]:
+    """Return what fails by NaN or by another dtype alone, and the claim that tells of that.
 
-    Nothing is known of the numbers that they replaced, and so of what a property claims.
+    Nothing is known of the numbers that NaN replaced, or of those in the dtype that is right, and
+    so of what a property claims.
     """
-    spoilt = {
-        v.property
-        for v in verdicts
-        if v.violation is not None and v.violation.kind is ViolationKind.FINITE
-    }
-    return frozenset(spoilt - {the_output_is_finite} if the_output_is_finite in spoilt else ())
+    kinds = {v.property: v.violation.kind for v in verdicts if v.violation is not None}
+    told = {kind: prop for prop, kind in TOLD_OF_ITSELF.items() if kinds.get(prop) is kind}
+    others = {prop: kind for prop, kind in kinds.items() if prop not in TOLD_OF_ITSELF}
+    return {prop: told[kind] for prop, kind in others.items() if kind in told}
 
 
 def find_structural_mistake(

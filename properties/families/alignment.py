@@ -23,6 +23,7 @@ UNMASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.NONE))
 LONG = (
     {"batch": 1, "tokens": 3, "d_in": 2, "heads": 2, "head_dim": 1, "sharpness": 2},
     {"batch": 1, "tokens": 130, "d_in": 3, "heads": 1, "head_dim": 3, "sharpness": 2},
+    {"batch": 1, "tokens": 270, "d_in": 3, "heads": 1, "head_dim": 2, "sharpness": 2},
 )
 MANY = 137
 """so many keys come before the queries of a long case"""

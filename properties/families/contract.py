@@ -388,10 +388,12 @@ def every_length_up_to_the_context_works(context: CaseContext) -> None:
 @family_property(C.FUSED, after=FORM, limit=1)
 def it_goes_through_the_fused_attention(context: LiveContext) -> None:
     """It computes attention with F.scaled_dot_product_attention."""
-    called = context.call_module(options=CallOptions(watched=True)).called
-    if "scaled_dot_product_attention" not in called:
-        expected = "a call of F.scaled_dot_product_attention in forward"
-        raise Violation(ViolationKind.TYPE, expected, "none was made")
+    for training in (False, True):
+        options = CallOptions(watched=True, training=training)
+        if "scaled_dot_product_attention" not in context.call_module(options=options).called:
+            expected = "a call of F.scaled_dot_product_attention in forward"
+            got = f"none was made in {'training' if training else 'evaluation'}"
+            raise Violation(ViolationKind.TYPE, expected, got)
 
 
 @family_property(

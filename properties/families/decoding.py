@@ -21,7 +21,7 @@ from properties.contract import Capability
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.families.decoding_ways import Lengths, recognise
-from properties.families.values import it_equals_the_equation
+from properties.families.values import it_equals_the_equation, no_dropout_means_no_difference
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.harness.steps import build_fresh_module
@@ -65,6 +65,26 @@ def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
     tokens = context.case.tokens
     _assert_whole(context, (2, tokens - 2))
     _assert_whole(context, (1, 2, *(1,) * (tokens - 5), 2))
+
+
+@family_property(
+    C.CACHE,
+    C.STATED,
+    after=(several_tokens_at_a_time_give_the_same_output, no_dropout_means_no_difference),
+    on=compose(SOME_TOKENS, with_values(dropout=0.0)),
+    limit=1,
+    hint="what is done otherwise in training, besides dropout?",
+)
+def a_cache_is_used_in_training_too(context: LiveContext) -> None:
+    """In training, where nothing is dropped, a cache is given and used as in evaluation."""
+    parts = context.x.split([1, 2, context.case.tokens - 3], dim=1)
+    chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]
+    results = build_fresh_module(context).decode(chunks, manner="in training")
+    for result, part in zip(results, parts, strict=True):
+        context.check_form(result, part)
+    output = torch.cat([result.outputs[0].double() for result in results], dim=1)
+    what = "output of calls in training with 1, 2 and all other tokens"
+    context.assert_unchanged(output, context.output, context.tolerance, what)
 
 
 @family_property(

@@ -36,6 +36,7 @@ CORRECT = (it_equals_the_equation,)
 FEATURE_HINT = "features of queries and keys, multiplied, and divided by a sum"
 FAR = 8.0
 """below zero, so that a product of features is a millionth"""
+CALLS = 6
 TOKENS = 512
 """so many that their square outnumbers all that is linear in them"""
 LONG = with_values(
@@ -114,8 +115,13 @@ def it_never_holds_a_matrix_of_tokens(context: LiveContext) -> None:
     hint="which sums are enough to go on, whatever came before?",
 )
 def a_state_has_the_same_size_after_many_tokens(context: LiveContext) -> None:
-    """A call that continues many tokens with one holds fewer numbers than there were tokens."""
+    """A state has one size, however many tokens and calls; to go on from it takes few numbers."""
     x = make_tokens(context.case, context.contract)
+    single = [Chunk(x[:, n : n + 1], n - 1 if n else None) for n in range(CALLS)]
+    kept = [result.kept for result in context.adapter.decode(single, counted=True)]
+    if kept[-1] > kept[0]:
+        expected, got = f"{kept[0]} numbers, as after one call", f"{kept[-1]}"
+        raise Violation(ViolationKind.VALUE, expected, got, f"the state after {CALLS} calls")
     chunks = [Chunk(x[:, :-1], None), Chunk(x[:, -1:], 0)]
     held = context.adapter.decode(chunks, counted=True)[-1].held
     if held >= TOKENS:

@@ -131,7 +131,7 @@ GUARDS_THE_ORACLE = "compares with an answer computed otherwise, and so guards t
     hint="does anything drop, or change, that nobody asked for?",
 )
 def no_dropout_means_no_difference(context: LiveContext) -> None:
-    """Without dropout, training gives what evaluation gives."""
+    """Where nothing is to be dropped, training gives what evaluation gives."""
     context.assert_answer_unchanged(context.run_module(options=CallOptions(training=True, seed=1)))
 
 

@@ -36,7 +36,8 @@ NamedGradients = dict[str, Tensor | None]
 """gradients by canonical name; None where none arrives"""
 FLOAT32_NOTE = Note(
     "float32",
-    "given float64, the answer is only as exact as float32: does some step compute in float32?",
+    "given float64, some answer is only as exact as float32: does some step, or a tensor that is "
+    "kept, have fewer digits?",
 )
 OUTPUT_NAMES = {
     Returns.OUTPUT: ("output",),

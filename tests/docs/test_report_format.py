@@ -210,7 +210,7 @@ def test_comparison_detects_differences(change: dict[str, Any], problem: str) ->
 def test_documented_values_match_the_code() -> None:
     assert words("Statuses") == {status.value for status in Status}
     remarks = set(typing.get_args(typing.get_type_hints(CodeWarning)["kind"]))
-    noted = said(Case, r"\bNote\(\s*\"(\w+)\"") | {fault.ERROR_KIND}
+    noted = {fault.ERROR_KIND}.union(*(said(each, NOTE) for each in (Case, SeedKind)))
     assert words("Notes") == remarks | noted
     ended_badly = {"crashed", "timed_out", "out_of_memory", fault.ERROR_KIND}
     assert words("Errors") == said(SeedKind, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
@@ -218,6 +218,9 @@ def test_documented_values_match_the_code() -> None:
     assert words("Kinds of seeds") == {kind.value for kind in SeedKind}
     used = {s["error"]["kind"] for s in json.loads(example())["submissions"] if s["error"]}
     assert used <= words("Errors")
+
+
+NOTE = r"\bNote\(\s*\"(\w+)\""
 
 
 def said(of: type, pattern: str) -> set[str]:

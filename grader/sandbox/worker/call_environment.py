@@ -89,6 +89,11 @@ GRADIENT_MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] 
 }
 
 
+def _set_cudnn(was: tuple[bool, bool]) -> None:
+    torch._C._set_cudnn_benchmark(was[0])
+    torch._C._set_cudnn_deterministic(was[1])
+
+
 SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "whether gradients are recorded": (torch.is_grad_enabled, torch.set_grad_enabled),
     "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
@@ -112,6 +117,18 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "whether plain attention is enabled": (
         torch.backends.cuda.math_sdp_enabled,
         torch.backends.cuda.enable_math_sdp,
+    ),
+    "whether cuDNN's attention is enabled": (
+        torch.backends.cuda.cudnn_sdp_enabled,
+        torch.backends.cuda.enable_cudnn_sdp,
+    ),
+    "how cuDNN chooses algorithms": (
+        lambda: (torch._C._get_cudnn_benchmark(), torch._C._get_cudnn_deterministic()),
+        _set_cudnn,
+    ),
+    "how tensors are printed": (
+        lambda: dict(vars(torch._tensor_str.PRINT_OPTS)),
+        lambda was: vars(torch._tensor_str.PRINT_OPTS).update(was),
     ),
     "whether anomalies are detected": (
         torch.is_anomaly_enabled,

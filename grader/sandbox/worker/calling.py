@@ -179,7 +179,8 @@ def call_with_overwritten_results(
 ) -> tuple[list[Tensor], list[str]]:
     """Call, write over the results, and call again.
 
-    Returns the second results, and which inputs, or other results, the writing changed.
+    Returns the second results, and which inputs, or other results, the writing changed. If torch
+    refuses the writing where gradients are recorded, that is "refused".
     """
     copies = [tensor.clone() for tensor in inputs]
     set_training(target, False)
@@ -190,7 +191,20 @@ def call_with_overwritten_results(
             for number, (now, before) in enumerate(zip(inputs, copies, strict=True))
             if not torch.equal(now, before)
         ]
-        return extract_tensors(target(*copies)), changed
+        again = extract_tensors(target(*copies))
+    return again, [*changed, *["refused"] * _refuses_writing(target, copies)]
+
+
+def _refuses_writing(target: Any, inputs: list[Tensor]) -> bool:
+    """Whether a result cannot be written into where gradients are recorded, as some views."""
+    with torch.enable_grad():
+        given = [t.clone().requires_grad_(t.is_floating_point()) for t in inputs]
+        try:
+            for result in extract_tensors(target(*given)):
+                result.mul_(2)
+        except RuntimeError as error:
+            return "modified inplace" in str(error) or "single memory location" in str(error)
+    return False
 
 
 def _write_over_each(results: list[Tensor]) -> list[str]:

@@ -40,13 +40,15 @@ def decode(
     given: Tensors,
     counted: bool,
     options: Mapping[str, Any],
+    *,
+    training: bool = False,
 ) -> list[DecodedChunk]:
     """Call a module for each chunk.
 
     Chunk `n` is the tensor named by its number, and "mask n" its mask, if it has one. A tensor
     named by a number and a path is written there before the call.
     """
-    set_training(target, False)
+    set_training(target, training)
     caches: list[Any] = []
     decoded = []
     for number, earlier in enumerate(after):

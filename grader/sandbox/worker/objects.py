@@ -71,7 +71,8 @@ def _split_inputs(meta: Meta) -> dict[str, int]:
 def _list_call_options(meta: Meta) -> dict[str, Any]:
     """Return what a call form is told besides the inputs; nothing where it is a usual call."""
     manner = meta.get("manner", "usual")
-    return {**_split_inputs(meta), **({} if manner == "usual" else {"manner": manner})}
+    plain = manner in ("usual", "in training")
+    return {**_split_inputs(meta), **({} if plain else {"manner": manner})}
 
 
 class ObjectHost:
@@ -273,7 +274,10 @@ class ObjectHost:
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         target = self.objects[meta["handle"]]
         options = _list_call_options(meta)
-        decoded = decoding.decode(target, meta["after"], given, meta["counted"], options)
+        training = meta["manner"] == "in training"
+        decoded = decoding.decode(
+            target, meta["after"], given, meta["counted"], options, training=training
+        )
         said = {
             "forms": [each.form for each in decoded],
             "held": [each.held for each in decoded],

@@ -8,6 +8,7 @@ from properties.families import (
     history,
     list_properties,
     masking,
+    precision,
     purity,
     training,
 )
@@ -16,6 +17,7 @@ from properties.mistakes.catalogue.dropout import OTHER
 from properties.mistakes.catalogue.expected_failures import HALVES
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from properties.mistakes.steps.rounded_calls import ROUNDED_CALLS
 
 TRAINING = tuple(list_properties(training))
 
@@ -73,8 +75,18 @@ PROTOCOL = (
             "It does not call F.scaled_dot_product_attention, which the exercise asks for.",
             "",
         ),
-        (Symptom("none was made", (contract.it_goes_through_the_fused_attention,)),),
+        (Symptom("none was made in evaluation", (contract.it_goes_through_the_fused_attention,)),),
         said_by=("input_returned", "zeros_returned"),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "digits_lost_in_float32",
+            "Given float32, the output has fewer digits than float32 has: something is rounded.",
+            "",
+        ),
+        (Symptom("^value:", (precision.float32_is_exact_to_float32,)),),
+        explains=HALVES,
+        wrappers=ROUNDED_CALLS,
     ),
     StructuralMistake(
         define_mistake(

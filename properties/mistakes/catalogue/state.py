@@ -53,7 +53,7 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "random_numbers_touched",
-            "In evaluation, too, it sets a seed or draws random numbers.",
+            "It sets a seed, or draws random numbers that are for no dropout in training.",
             "only seed",
         ),
         (Symptom("it has changed", (purity.evaluation_leaves_the_random_numbers_alone,)),),
@@ -111,12 +111,20 @@ SIDE_EFFECTS = (
             "The result shares memory with something that the module, or its caller, still uses.",
             "",
         ),
-        (Symptom("^value:", (purity.results_may_be_written_over,)),),
+        (Symptom("^value: (?!a result that)", (purity.results_may_be_written_over,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "result_is_a_view",
+            "The result is a view that torch lets nobody write into where gradients are recorded.",
+            "",
+        ),
+        (Symptom("^value: a result that", (purity.results_may_be_written_over,)),),
     ),
     StructuralMistake(
         define_mistake(
             "training_changes_the_answer",
-            "Without any dropout, training gives another answer than evaluation.",
+            "Training gives another answer than evaluation where nothing is to be dropped.",
             "",
         ),
         (Symptom("^value:", (values.no_dropout_means_no_difference,)),),

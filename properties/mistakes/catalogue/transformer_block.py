@@ -154,7 +154,7 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
         *for_both_or_one(block.without_shift)
     ),
     _define(
-        "token_norm_without_gain_and_shift", "A norm has neither its gain nor its shift."
+        "token_norm_without_gain_and_shift", "A norm applies neither its gain nor its shift."
     ).simulated_by(*for_both_or_one(block.without_both)),
     _define_rare(
         "shift_before_gain",
