@@ -20,6 +20,7 @@ from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, build_module
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
+from properties.violation import Violation, ViolationKind
 from properties.subject import CallOptions, Value
 from reference import Parameters, merge_heads, online_multi_head_attention
 
@@ -131,8 +132,13 @@ GUARDS_THE_ORACLE = "compares with an answer computed otherwise, and so guards t
     hint="does anything drop, or change, that nobody asked for?",
 )
 def no_dropout_means_no_difference(context: LiveContext) -> None:
-    """Where nothing is to be dropped, training gives what evaluation gives."""
+    """Where nothing is to be dropped, training gives what evaluation gives, and draws nothing."""
     context.assert_answer_unchanged(context.run_module(options=CallOptions(training=True, seed=1)))
+    if context.contract.has(C.DROPOUT):
+        return  # a rate of zero may be drawn, too
+    if context.call_module(options=CallOptions(training=True)).random_state_moved:
+        expected = "the state of torch's random numbers as it was before a call in training"
+        raise Violation(ViolationKind.VALUE, expected, "it has changed")
 
 
 @family_property(

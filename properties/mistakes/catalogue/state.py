@@ -53,10 +53,18 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "random_numbers_touched",
-            "It sets a seed, or draws random numbers that are for no dropout in training.",
+            "It sets a seed, or draws random numbers that no dropout in training needs.",
             "only seed",
         ),
-        (Symptom("it has changed", (purity.evaluation_leaves_the_random_numbers_alone,)),),
+        (
+            Symptom(
+                "it has changed",
+                (
+                    purity.evaluation_leaves_the_random_numbers_alone,
+                    values.no_dropout_means_no_difference,
+                ),
+            ),
+        ),
         wrappers=(calls.set_seed, calls.draw_number),
     ),
     StructuralMistake(
@@ -127,7 +135,7 @@ SIDE_EFFECTS = (
             "Training gives another answer than evaluation where nothing is to be dropped.",
             "",
         ),
-        (Symptom("^value:", (values.no_dropout_means_no_difference,)),),
+        (Symptom("^value: (?!the state)", (values.no_dropout_means_no_difference,)),),
         explains=(*HISTORY, *list_properties(training)),
         wrappers=(calls.double_in_training,),
     ),
