@@ -20,8 +20,8 @@ from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, build_module
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
-from properties.violation import Violation, ViolationKind
 from properties.subject import CallOptions, Value
+from properties.violation import Violation, ViolationKind
 from reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
