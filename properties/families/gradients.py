@@ -12,6 +12,7 @@ from properties.cases.case_tensors import draw_normal, make_parameters, round_to
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
+from properties.families.parameter_transforms import replace_parameters
 from properties.families.values import it_equals_the_equation
 from properties.gradient_oracle import ExactGradients
 from properties.harness.case_context import CaseContext, NamedGradients
@@ -37,6 +38,7 @@ GRADIENT_SIZES = (
 MANY_TOKENS = {"batch": 1, "tokens": 600, "d_in": 2, "heads": 1, "head_dim": 2, "sharpness": 2}
 LOSS_FACTORS = (2.0**20, 2.0**-20)
 CUT_HINT = "what changes slopes: detach(), .data, clamp, abs, hook, backward?"
+LARGE_SCORES = 1e4
 UNUSED_HINT = "is it used, and not detached on the way to the output?"
 
 
@@ -270,6 +272,23 @@ def the_gradients_predict_a_small_step_of_the_weights(context: CaseContext) -> N
         for step in (STEP_SIZE, -STEP_SIZE)
     )
     _assert_gradients_predict_change(context, directions, ahead - behind)
+
+
+@family_property(
+    C.SOFTCAP,
+    C.PROJECTED,
+    C.MODULE,
+    C.TOKENS,
+    C.STABLE,
+    after=(the_gradients_of_the_weights_are_right,),
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="exponentials of large numbers overflow, and ∞ / ∞ is NaN",
+)
+def scores_far_beyond_their_limit_have_finite_gradients(context: CaseContext) -> None:
+    """Scores far beyond the limit spoil no gradient."""
+    queries = LARGE_SCORES * context.parameters.W_q
+    assert_gradients_right_with(context, replace_parameters(context, W_q=queries))
 
 
 def _assert_gradients_predict_change(

@@ -65,27 +65,7 @@ def kept_latents_and_turned_keys_are_not_computed_again(context: LiveContext) ->
 )
 def a_cache_holds_less_than_keys_of_all_heads(context: LiveContext) -> None:
     """A cache holds of each token its latent and its turned key, not keys and values of heads."""
-    _assert_few_kept(context, context.case.d_out)
-
-
-@cache(
-    C.LATENT,
-    C.HANDED_CACHE,
-    C.WIDTHS,
-    on=MANY_HEADS,
-    after=(a_cache_holds_less_than_keys_of_all_heads,),
-    limit=1,
-    dtypes=("float64",),
-    hint="what can be computed again in every call need not be kept",
-)
-def a_cache_holds_nothing_else(context: LiveContext) -> None:
-    """Besides the latent and the turned key of each token, a cache holds nothing."""
-    _assert_few_kept(context, context.case.d_latent + context.case.rope_dim + 1)
-
-
-def _assert_few_kept(context: LiveContext, limit: int) -> None:
-    """Raise Violation unless a cache has fewer numbers than so many of each token."""
-    x, allowed = make_tokens(context.case, context.contract), TOKENS * limit
+    x, allowed = make_tokens(context.case, context.contract), TOKENS * context.case.d_out
     chunks = [Chunk(x[:, :1], None), Chunk(x[:, 1:], 0)]
     kept = context.adapter.decode(chunks, counted=True)[-1].kept
     if kept >= allowed:

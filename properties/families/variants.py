@@ -17,10 +17,6 @@ from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
 from properties.families.contract import FORM, assert_refused, it_can_be_constructed
 from properties.families.decoding import one_token_at_a_time_gives_the_same_output
-from properties.families.gradients import (
-    assert_gradients_right_with,
-    the_gradients_of_the_weights_are_right,
-)
 from properties.families.parameter_transforms import (
     ASKING,
     make_identity_projection,
@@ -40,7 +36,6 @@ from reference import Parameters
 masking = PropertyFamily(PropertyGroup.MASK, FORM)
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
-gradients = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 scale = PropertyFamily(PropertyGroup.SCALE, FORM)
 precision = PropertyFamily(PropertyGroup.PRECISION, FORM)
 caching = PropertyFamily(PropertyGroup.CACHE, FORM)
@@ -243,23 +238,6 @@ def no_score_exceeds_its_limit(context: CaseContext) -> None:
         if name in ("W_q", "b_q")
     }
     assert_right_with(context, replace_parameters(context, **queries))
-
-
-@gradients(
-    C.SOFTCAP,
-    C.PROJECTED,
-    C.MODULE,
-    C.TOKENS,
-    C.STABLE,
-    after=(no_score_exceeds_its_limit, the_gradients_of_the_weights_are_right),
-    on=with_values(content=InputContent.NORMAL),
-    limit=2,
-    hint="exponentials of large numbers overflow, and ∞ / ∞ is NaN",
-)
-def scores_far_beyond_their_limit_have_finite_gradients(context: CaseContext) -> None:
-    """Scores far beyond the limit spoil no gradient."""
-    queries = LARGE_SCORES * context.parameters.W_q
-    assert_gradients_right_with(context, replace_parameters(context, W_q=queries))
 
 
 def _share_among_two(case: Case) -> Case:

@@ -3,6 +3,8 @@
 from properties.families import (
     contract,
     device,
+    dropout,
+    dropout_sizes,
     dropped_pairs,
     gradients,
     history,
@@ -59,5 +61,10 @@ DTYPES = (
     device.it_moves_to_another_dtype,
     dropped_pairs.no_two_weights_are_dropped_together,
     *HALVES,
+)
+DROPPING = (
+    *list_properties(dropout),
+    *list_properties(dropout_sizes),
+    *list_properties(dropped_pairs),
 )
 LENGTHS = r"crashed: (Runtime|Index|Value)Error: .*(size|shape|expand|subscript|dimension)"

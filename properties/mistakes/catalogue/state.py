@@ -10,7 +10,13 @@ from properties.families import (
     training,
     values,
 )
-from properties.mistakes.catalogue.expected_failures import COPIES, HISTORY, KEPT, LENGTHS
+from properties.mistakes.catalogue.expected_failures import (
+    COPIES,
+    DROPPING,
+    HISTORY,
+    KEPT,
+    LENGTHS,
+)
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from properties.mistakes.steps import calls
@@ -136,7 +142,7 @@ SIDE_EFFECTS = (
             "",
         ),
         (Symptom("^value: (?!the state)", (values.no_dropout_means_no_difference,)),),
-        explains=(*HISTORY, *list_properties(training)),
+        explains=(*HISTORY, *list_properties(training), *DROPPING),
         wrappers=(calls.double_in_training,),
     ),
 )
