@@ -23,6 +23,16 @@ from properties.violation import Status, SubmissionFailed, Violation, format_row
 MIN_NATURAL_CASES = 8
 """With this many unchanged cases of the case set, no transformed ones are added."""
 
+ABOUT_THE_MODULE = frozenset(
+    {
+        PropertyGroup.CONTRACT,
+        PropertyGroup.PURITY,
+        PropertyGroup.BATCH,
+        PropertyGroup.DEVICE,
+        PropertyGroup.INITIALISATION,
+    }
+)
+"""groups whose hints do not ask which numbers are wrong, and hold of a crash, too"""
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
 Sizes = Mapping[str, object]
 """values of some fields of a case"""
@@ -235,11 +245,12 @@ class Verdict:
 
     @cached_property
     def _hint(self) -> str:
-        # The property's own hint is about what is computed, not about how long that takes, and a
-        # crash that is explained may have to do with something else.
+        # The property's own hint is about what is computed, not about how long that takes. A crash
+        # that is explained may have to do with something else, and so may one before there are
+        # numbers to compare.
         explained = self.failure is not None and self.failure.crash is not None
-        own = "" if explained or self.status is not Status.CRASHED else self.property.hint
-        return self.hint or own
+        fits = self.status is Status.CRASHED and self.property.group in ABOUT_THE_MODULE
+        return self.hint or ("" if explained or not fits else self.property.hint)
 
     @cached_property
     def redacted_message(self) -> str:

@@ -17,6 +17,8 @@ from properties.mistakes.worked_example import work_example
 from properties.property import Verdict
 from properties.violation import Status, SubmissionFailed, ViolationKind
 
+RESULTS = ("first", "second")
+"""of an answer that returns two, each computed by itself"""
 UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 
 
@@ -68,9 +70,10 @@ def record_diagnosis(
     others = diagnosed.indistinguishable if chosen is None else ()
     mistake = chosen or diagnosed.mistake
     pattern = find_code_pattern(mistake, patterns)
+    where = "" if diagnosed.output is None else f"In the {RESULTS[diagnosed.output]} result: "
     return DiagnosisRecord(
         name=mistake.name,
-        sentence=" Or: ".join(each.describe(contract) for each in (mistake, *others)),
+        sentence=where + " Or: ".join(each.describe(contract) for each in (mistake, *others)),
         cell=parse_position(pattern.cell) if pattern else None,
         line=parse_position(pattern.line) if pattern else None,
         cases_matched=diagnosed.cases_matched,

@@ -22,6 +22,8 @@ HEAD = "=" * 8
 HINTS = "hints"
 """what stands in the place of a name above the last part of a file"""
 PLACE = re.compile(r" \((?:look at )?(cell \d+, )?line \d+\)$")
+BESIDE = re.compile(rf"{PLACE.pattern}|^In the (first|second) result: ")
+"""what stands beside the sentence of a mistake"""
 NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+|\d{6})")
 VARIES = re.compile(r"`[^`]*`|[\[(][^\])]*[\])]|-?\b\d+(?:\.\d+)?(?:e[-+]?\d+)?|\bnan\b")
 
@@ -133,7 +135,7 @@ def find_reworded(exercise: Exercise, kinds: Iterable[MistakeKind]) -> set[str]:
     mistakes = {each.describe(exercise.contract) for each in named}
     gone = set()
     for kind in kinds:
-        told = [PLACE.sub("", said).split(" Or: ") for said in find_rows(kind.text, "mistake")]
+        told = [BESIDE.sub("", said).split(" Or: ") for said in find_rows(kind.text, "mistake")]
         known = {sentence for each in told for sentence in each} <= mistakes
         if not (known and set(find_rows(kind.text, "claim")) <= claims):
             gone.add(kind.names[0])

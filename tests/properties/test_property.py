@@ -116,9 +116,17 @@ def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
     assert verdict.message == (
         "It is right.\n"
         "  got       it asked for too much (cell 3)\n"
-        f"  on        {describe_case(nobody().contract, BANK[4])}\n"
-        "  hint      look again"
+        f"  on        {describe_case(nobody().contract, BANK[4])}"
     )
+
+
+@pytest.mark.parametrize(("group", "hinted"), [("values", False), ("device", True)])
+def test_a_crash_has_the_hint_of_a_claim_on_the_module_alone(group: str, hinted: bool) -> None:
+    def judge(context: LiveContext) -> None:
+        raise SubmissionFailed(Status.CRASHED, "it asked for too much")
+
+    made = claim(judge, group=PropertyGroup(group))
+    assert ("look again" in check_property(made, nobody(), BANK).message) is hinted
 
 
 @pytest.mark.parametrize("fault", [AssertionError("ours"), KeyError("ours"), RuntimeError("ours")])

@@ -188,8 +188,8 @@ MASK: Sequence[Mistake] = (
     ).simulated_by(hide=scores.unmasked, use=late_masks.hidden_zeroed),
     define_rare_mistake(
         "renormalised_after_softmax",
-        "The mask is applied after the softmax and each row divided by its sum: where the hidden "
-        "tokens had all the weight, nothing is left to divide.",
+        "The mask is applied after the softmax and each row divided by what is left of its sum: "
+        "where the hidden tokens had nearly all the weight, too little is left, or nothing.",
         "sum | softmax",
         unless=Capability.SINKS,
     ).simulated_by(*({"hide": scores.unmasked, "use": use} for use in RENORMALISED)),
