@@ -191,7 +191,8 @@ def call_with_overwritten_results(
             for number, (now, before) in enumerate(zip(inputs, copies, strict=True))
             if not torch.equal(now, before)
         ]
-        again = extract_tensors(target(*copies))
+        # What comes next writes, too, perhaps into the same memory.
+        again = [result.clone() for result in extract_tensors(target(*copies))]
     return again, [*changed, *["refused"] * _refuses_writing(target, copies)]
 
 

@@ -28,8 +28,10 @@ from grader.sandbox.isolation import IsolationLevel
 from grader.seed import make_seed
 from properties.case import Case
 from properties.counting import count
+from properties.families.contract import the_dtype_is_kept
 from properties.families.gradients import the_gradients_predict_a_small_step_of_the_weights
 from properties.families.values import it_equals_the_equation
+from properties.families.weights import the_weights_sum_to_one
 from properties.mistakes.catalogue import ALL as MISTAKES
 from properties.mistakes.catalogue.dropout import DROPOUT
 from properties.mistakes.diagnosis import DiagnosedMistake
@@ -122,6 +124,23 @@ def test_nothing_follows_from_what_is_not_known() -> None:
     unknown = [DiagnosedMistake(BY_NAME["no_scale"], 9, 9)]
     assert find_consequences(MULTI_HEAD.contract, verdicts, unknown) == frozenset()
     assert find_consequences(MULTI_HEAD.contract, verdicts, []) == frozenset()
+
+
+def spoil(prop: Property, kind: ViolationKind) -> Verdict:
+    violation = Violation(kind, "a finite number", "nan", "output")
+    return Verdict(prop, Status.FAILED, case=CASE, violation=violation)
+
+
+def test_what_fails_by_another_dtype_alone_follows_from_the_claim_that_tells_of_it() -> None:
+    of_dtype = spoil(the_dtype_is_kept, ViolationKind.DTYPE)
+    others = [
+        spoil(it_equals_the_equation, ViolationKind.DTYPE),
+        spoil(the_weights_sum_to_one, ViolationKind.VALUE),
+    ]
+    contract = MULTI_HEAD.contract
+    explained = explain_verdicts(contract, [of_dtype, *others], [])
+    assert explained.properties == {the_dtype_is_kept, it_equals_the_equation}
+    assert explain_verdicts(contract, others, []).properties == frozenset()
 
 
 def test_one_head_under_many_names_is_stepped_many_times() -> None:

@@ -86,6 +86,18 @@ def test_a_line_that_serves_the_other_result_alone_is_not_named() -> None:
     assert lines == [3, 5, 3]
 
 
+def test_a_mistake_in_one_of_two_results_is_told_of_that_one() -> None:
+    told = [
+        record_diagnosis(DiagnosedMistake(OVER_QUERIES, 7, 7, output=n), (), CONTRACT).sentence
+        for n in (0, 1, None)
+    ]
+    assert told == [
+        "In the first result: It is over_queries.",
+        "In the second result: It is over_queries.",
+        "It is over_queries.",
+    ]
+
+
 def test_a_mistake_has_an_example_with_round_numbers() -> None:
     no_scale = next(each for each in ALL if each.name == "no_scale")
     made = record_diagnosis(DiagnosedMistake(no_scale, 7, 7), MARKS, CONTRACT).example

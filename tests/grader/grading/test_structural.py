@@ -108,6 +108,7 @@ FOLDED = [
     ("kv_cache", "room_for_a_hundred", "cache_cut_off"),
     ("multi_head_attention", "values_folded_in_evaluation", "weights_kept"),
     ("softcap", "exponentials_overflow", "not_a_number"),
+    ("multi_head_attention", "rounds_float32_to_half", "digits_lost_in_float32"),
 ]
 
 

@@ -432,6 +432,11 @@ def test_results_are_written_over_before_the_second_call() -> None:
     assert returned.altered == ("result 1",)
     returned = make_function(lambda x: (x + 1).expand(3, 2)).overwrite_results([torch.zeros(2)])
     assert returned.outputs[0].tolist() == [[1.0, 1.0]] * 3, "it cannot be written to"
+    assert returned.altered == ("refused",)
+    returned = make_function(lambda x: (x * x).view(1, 2).unbind()).overwrite_results(
+        [torch.zeros(2)]
+    )
+    assert returned.altered == ("refused",), "only where gradients are recorded"
 
 
 def test_settings_of_torch_are_restored_and_told() -> None:
@@ -444,6 +449,31 @@ def test_settings_of_torch_are_restored_and_told() -> None:
         function.forward([torch.ones(2)], CallOptions())
     assert torch.get_default_dtype() is torch.float32
     assert function.subject.list_disturbed() == ["the default dtype"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda: torch.set_printoptions(precision=2), "how tensors are printed"),
+        (lambda: setattr(torch.backends.cudnn, "benchmark", True), "how cuDNN chooses algorithms"),
+        (
+            lambda: torch.backends.cuda.enable_cudnn_sdp(False),
+            "whether cuDNN's attention is enabled",
+        ),
+    ],
+)
+def test_other_settings_are_restored_and_told_too(change: Callable[[], None], told: str) -> None:
+    def call(x: Tensor) -> Tensor:
+        change()
+        return x
+
+    function = make_function(call)
+    function.forward([torch.ones(2)], CallOptions())
+    assert function.subject.list_disturbed() == [told]
+    function.forward([torch.ones(2)], CallOptions())
+    assert torch._tensor_str.PRINT_OPTS.precision == 4
+    assert not torch.backends.cudnn.benchmark
+    assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
 def test_a_nested_module_is_called_and_switched_through_its_parent() -> None:
