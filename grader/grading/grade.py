@@ -379,7 +379,9 @@ def explain_failures(
     """
     session, harness = live.session, live.harness
     found = () if searched is None else tuple(searched.found)
+    begun = harness.get_searched()
     for _ in session.iter_tries():
+        harness.go_back_to(begun)
         with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
             live.revive()
         mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)

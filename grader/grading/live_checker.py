@@ -36,7 +36,9 @@ class LiveChecker:
 
     def shrink(self, verdict: Verdict) -> Verdict:
         """Return a failure on the smallest case, or as it was if no process can be started."""
+        begun = self.harness.get_searched()
         for _ in self.session.iter_tries():
+            self.harness.go_back_to(begun)
             try:
                 self.revive()
             except SubmissionFailed:

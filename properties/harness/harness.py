@@ -311,6 +311,18 @@ class Harness:
         """Drop all contexts: the process that held their modules is gone."""
         self._contexts.clear()
 
+    def get_searched(self) -> tuple[tuple[Case, ...], int]:
+        """Return what searches for small cases have found so far, and how many they tried."""
+        return tuple(self.counterexamples), self.search_count
+
+    def go_back_to(self, searched: tuple[tuple[Case, ...], int]) -> None:
+        """Forget later searches: where a process was killed meanwhile, they found no smallest case.
+
+        The next one then finds what it would have found.
+        """
+        cases, self.search_count = searched
+        self.counterexamples[:] = cases
+
     def add_note(self, note: Note) -> None:
         """Keep a note; the same one is kept once."""
         self.notes.setdefault((note.kind, note.message), note)

@@ -120,6 +120,18 @@ def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
     )
 
 
+def test_a_search_that_is_taken_back_leaves_nothing_behind() -> None:
+    harness = nobody()
+    begun = harness.get_searched()
+    failed = check_property(claim(wrong_where(lambda case: case.tokens >= 2)), harness, BANK)
+    found = shrink_failure(failed, harness)
+    assert harness.counterexamples and harness.search_count
+    harness.go_back_to(begun)
+    assert harness.get_searched() == ((), 0)
+    again = shrink_failure(failed, harness)
+    assert (again.case, again.message) == (found.case, found.message)
+
+
 @pytest.mark.parametrize(("group", "hinted"), [("values", False), ("device", True)])
 def test_a_crash_has_the_hint_of_a_claim_on_the_module_alone(group: str, hinted: bool) -> None:
     def judge(context: LiveContext) -> None:

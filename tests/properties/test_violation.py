@@ -116,8 +116,7 @@ def test_a_crashed_verdict_says_what_was_raised_and_on_which_case() -> None:
     assert verdict.message == (
         "It has a shape.\n"
         "  got       RuntimeError: view size (cell 4, line 12)\n"
-        f"  on        {SHOWN}\n"
-        "  hint      use reshape()"
+        f"  on        {SHOWN}"
     )
 
 
