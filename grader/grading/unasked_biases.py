@@ -53,10 +53,12 @@ def silence(live: LiveChecker, biases: tuple[str, ...]) -> LiveChecker | None:
     """
     live.restart()
     session = live.session
+    before = session.budget
     session.silenced, session.budget = biases, session.search_budget
     try:
         session.revive()
     except SubmissionFailed:
+        session.silenced, session.budget = (), before
         return None
     return LiveChecker(session, Harness(live.harness.subject, live.harness.requested_contract))
 
