@@ -51,9 +51,9 @@ TEXT_FILES: Mapping[str, str] = {
 }
 """what else must be in the folder, and what it holds; a solution is needed by few commands"""
 NO_CONTRACT = "there is no such file: an exercise is a folder with a contract"
-SECONDS = ("call_s", "slow_s", "idle_s", "read_s", "import_s", "wall_s")
+SECONDS = ("call_s", "idle_s", "read_s", "import_s", "total_s")
 COUNTS = (
-    "slow_calls", "cpu_s", "memory", "threads", "open_files", "scratch", "source", "reply",
+    "endless_calls", "cpu_s", "memory", "threads", "open_files", "scratch", "source", "reply",
     "replies",
 )  # fmt: skip
 LIMITS: Mapping[str, type] = dict.fromkeys(SECONDS, float) | dict.fromkeys(COUNTS, int)

@@ -18,7 +18,13 @@ from properties.group import PropertyGroup as PropertyGroup
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import Harness, LiveContext
 from properties.peculiarity import Peculiarity, remove_all
-from properties.violation import Status, SubmissionFailed, Violation, format_rows
+from properties.violation import (
+    NOT_FAILED,
+    Status,
+    SubmissionFailed,
+    Violation,
+    format_rows,
+)
 
 MIN_NATURAL_CASES = 8
 """With this many unchanged cases of the case set, no transformed ones are added."""
@@ -34,6 +40,7 @@ ABOUT_THE_MODULE = frozenset(
 )
 """groups whose hints do not ask which numbers are wrong, and hold of a crash, too"""
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
+NOT_ASKED_MESSAGE = "Not tried for lack of time, which costs no points"
 Sizes = Mapping[str, object]
 """values of some fields of a case"""
 SizesSource = Callable[[], Sequence[Sizes]]
@@ -224,6 +231,8 @@ class Verdict:
             return str(replace(self.violation, hint=self.hint or self.violation.hint))
         if self.unsupported:
             return f"{UNSUPPORTED_MESSAGE}: {self.failure}"
+        if self.status is Status.NOT_ASKED:
+            return f"{NOT_ASKED_MESSAGE}: {self.failure}"
         if self.failure is not None:
             rows = (
                 ("got", str(self.failure)),
@@ -257,7 +266,7 @@ class Verdict:
         """The message where cases are withheld: without numbers and inputs."""
         if self.violation is not None:
             return replace(self.violation, hint=self.hint or self.violation.hint).redacted_message
-        if self.failure is not None and not self.unsupported:
+        if self.failure is not None and self.status not in NOT_FAILED:
             crash = self.failure.crash
             rows = (
                 ("got", self.failure.redacted_message),
@@ -302,7 +311,7 @@ def check_in_order(
             verdict = check(prop, left)
         else:
             verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)
-        if verdict.status is not Status.PASSED and not verdict.unsupported:
+        if not (verdict.unsupported or verdict.status in (Status.PASSED, Status.NOT_ASKED)):
             broken.append(prop)
             if prop.about is not None and blocked_by is None:
                 harness.unsupported[prop.about] = prop

@@ -19,6 +19,12 @@ class Status(StrEnum):
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"
     NOT_TRIED = "not_tried"
+    NOT_ASKED = "not_asked"
+    """no time was left, although every call ended: nothing is known, and nothing held against it"""
+
+
+NOT_FAILED = frozenset({Status.PASSED, Status.NOT_TRIED, Status.NOT_ASKED})
+"""the statuses that hold nothing against a submission"""
 
 
 class ViolationKind(StrEnum):
@@ -94,7 +100,8 @@ class Violation(Exception):
 class SubmissionFailed(Exception):
     """The submission itself failed: it raised, took too long, or asked for too much memory.
 
-    With the status NOT_TRIED it is nobody's fault: what the check needs is not supported.
+    With the status NOT_TRIED it is nobody's fault: what the check needs is not supported. With the
+    status NOT_ASKED there was no time to find out.
     `cell` and `line` locate the failure in the student's own code, when that is known.
     """
 

@@ -21,7 +21,7 @@ from properties.property import (
     check_in_order,
     ignore_verdict,
 )
-from properties.violation import Status
+from properties.violation import NOT_FAILED, Status
 
 MANY = 32
 """more cases than this are not asked for one by one, if the submission's own are others"""
@@ -112,8 +112,7 @@ def thin_out(cases: Sequence[Case]) -> Sequence[Case]:
 
 def has_side_effects(verdict: Verdict) -> bool:
     """Return whether a verdict says that calls have effects besides their answers."""
-    failed = verdict.status not in (Status.PASSED, Status.NOT_TRIED)
-    return failed and verdict.property.group is PropertyGroup.PURITY
+    return verdict.status not in NOT_FAILED and verdict.property.group is PropertyGroup.PURITY
 
 
 @dataclass(eq=False)

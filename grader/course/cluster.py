@@ -27,7 +27,7 @@ from distributed import Client, KilledWorker
 from grader.course.store import manifest
 from grader.grading import worker_pool
 from grader.grading.grade import grade_file
-from grader.grading.recording import record_unreadable
+from grader.grading.recording import record_busy, record_unreadable
 from grader.grading.settings import Settings
 from grader.grading.worker_pool import GradedSubmission, Sandbox
 from grader.reading import submission
@@ -165,8 +165,7 @@ class Cluster:
                 return msgspec.json.decode(_get_result(future), type=list[SubmissionRecord])
             except KilledWorker:
                 future = self._submit(grade_submission, task, handed_in, pending.data)
-        text = "every worker that judged it died; out of memory?"
-        raise SandboxError(f"{handed_in.display_path}: {text}")
+        return [record_busy(handed_in, settings, worker_pool.DIED)]
 
 
 def _get_result(future: Any) -> Any:

@@ -16,6 +16,7 @@ from grader.report.render import html
 from grader.report.render.overview import ClassResult, make_overview
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import format_points, format_status, tally_statuses
+from properties.violation import NOT_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def render(
         run=sanitise_line(book.run),
         similar=similar,
         tally=tally_statuses([each.status for each in book.results]),
-        students=len(book.students),
+        students=len({each.student for each in book.results}),
         mean=_format_mean(book),
         rows=[_make_row(each, link) for each, link in zip(book.results, links, strict=True)],
         overview=make_overview(_make_entries(book, links)),
@@ -81,7 +82,10 @@ def anonymise(book: Gradebook, salt: str) -> Gradebook:
 
     Messages and examples stay, and may contain names that a student chose.
     """
-    ids = sorted(book.students, key=lambda i: hashlib.sha256(f"{salt}\0{i}".encode()).digest())
+    ids = sorted(
+        {each.student for each in book.results},
+        key=lambda i: hashlib.sha256(f"{salt}\0{i}".encode()).digest(),
+    )
     names = {student: f"student {i:04d}" for i, student in enumerate(ids, start=1)}
     hidden = [
         replace(
@@ -107,8 +111,8 @@ def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:
     for each in results:
         for p in each.record.properties:
             key = (each.exercise, p.name, sanitise_line(p.claim))
-            tried[key] += p.status != "not_tried"
-            broken[key] += p.status not in ("passed", "not_tried")
+            tried[key] += p.status not in ("not_tried", "not_asked")
+            broken[key] += p.status not in NOT_FAILED
     order = sorted((k for k in broken if broken[k]), key=lambda k: (-broken[k] / tried[k], k))
     return [HardProperty(key[2], sanitise_line(key[0]), broken[key], tried[key]) for key in order]
 
@@ -134,7 +138,7 @@ def _make_row(each: ExerciseResult, link: str) -> DashboardRow:
         student=sanitise_line(each.student),
         name=sanitise_line(each.name) if each.name != each.student else "",
         exercise=sanitise_line(each.exercise) or "no exercise",
-        score=format_points(each.score, each.max_score),
+        score=format_points(each.score, each.max_score) if each.is_judged else "–",
         share=each.score / each.max_score if each.max_score else 0.0,
         status=format_status(each.status),
         mistake=" + ".join(format_status(found.name) for found in each.record.diagnosis),
@@ -147,5 +151,6 @@ def _make_row(each: ExerciseResult, link: str) -> DashboardRow:
 
 
 def _format_mean(book: Gradebook) -> str:
-    shares = [each.score / each.max_score for each in book.results if each.max_score]
+    judged = [each for each in book.results if each.max_score and each.is_judged]
+    shares = [each.score / each.max_score for each in judged]
     return f"{format_number(round(100 * sum(shares) / len(shares), 1))} %" if shares else "–"

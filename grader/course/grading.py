@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exercises import BY_SLUG
-from grader import fault, files, run
+from grader import files, run
 from grader.course import CourseError
 from grader.course.intake import scratch
 from grader.course.intake.gather import Intake, SubmittedFile
@@ -42,6 +42,7 @@ from grader.report import points
 from grader.report.feedback import FULL_FEEDBACK, Feedback
 from grader.report.records import (
     FORMAT_VERSION,
+    NOT_JUDGED,
     ErrorRecord,
     Report,
     SandboxRecord,
@@ -94,7 +95,6 @@ def grade(
     store.link_judgements(
         begun, [(file, known[g.content.key]) for g in graded for file in g.submitted_files]
     )
-    faults: list[SubmissionRecord] = []
     for group, records, sandbox in _grade_groups(
         [each for each in groups if each.content.key not in known],
         settings,
@@ -104,15 +104,12 @@ def grade(
     ):
         if sandbox is not None and sandbox != begun.manifest.sandbox:
             begun = store.update_manifest(begun, replace(begun.manifest, sandbox=sandbox))
-        faults += filter(_is_internal_fault, records)
-        if not any(map(_is_internal_fault, records)):
-            store.save_judgement(begun, key, group.content, group.submitted_files, records)
+        store.save_judgement(begun, key, group.content, group.submitted_files, records)
     store.remove_superseded(begun, intake.submitted_files)
     students = {each.student.id for each in intake.submitted_files}
-    report = build_report(
+    return build_report(
         begun, [each for each in store.load_graded_files(name) if each.student in students]
     )
-    return replace(report, submissions=(*report.submissions, *faults))
 
 
 def score_judged(
@@ -135,11 +132,6 @@ def score_judged(
         if earlier.key != planned.key:
             store.copy_judgements(earlier.key, planned.key, wanted, score)
     return next((each.sandbox for each in reversed(same) if each.sandbox is not None), None)
-
-
-def _is_internal_fault(record: SubmissionRecord) -> bool:
-    """Return whether headcheck itself failed: this is no verdict, so the next command retries."""
-    return record.error is not None and record.error.kind == fault.ERROR_KIND
 
 
 def build_report(begun: Run, stored: Iterable[GradedFile]) -> Report:
@@ -265,7 +257,7 @@ def regrade(
     """Grade the current files of a run again. Judgements are saved, but no grade changes.
 
     The feedback level stays, unless there is another. Raises
-    SandboxError, StoreError, and CourseError after an internal error.
+    SandboxError, StoreError, and CourseError where something could not be judged.
     """
     last = store.load_newest_run(name).manifest
     planned = manifest.build_manifest(settings, last.attempts, feedback or last.feedback)
@@ -278,7 +270,7 @@ def regrade(
         for group, records, sandbox in _grade_groups(todo, settings, trusted):
             if sandbox is not None:
                 planned = replace(planned, sandbox=sandbox)
-            for record in filter(_is_internal_fault, records):
+            for record in (each for each in records if each.status == NOT_JUDGED):
                 raise CourseError(f"{record.file}: {record.error and record.error.message}")
             store.save_judgement(None, planned.key, group.content, (), records)
     verdicts = store.load_verdicts(planned.key)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from grader.course.store.records import Comment, GradedFile, Override
 from grader.report.collation import collate
 from grader.report.feedback import Feedback, redact_submission
-from grader.report.records import SubmissionRecord
+from grader.report.records import NOT_JUDGED, SubmissionRecord
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.text import align_columns
 from grader.report.rounding import DECIMALS, HUNDREDTH, format_number, round_points, round_sum
@@ -37,6 +37,11 @@ class ExerciseResult:
     record: SubmissionRecord
     override: Override | None = None
     comments: tuple[str, ...] = ()
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is a verdict or a decision, and so a score."""
+        return self.override is not None or self.status != NOT_JUDGED
 
 
 @dataclass(frozen=True, slots=True)

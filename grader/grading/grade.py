@@ -32,6 +32,7 @@ from grader.grading.recording import (
     explain_not_found,
     explain_unrecognised,
     list_locations,
+    record_busy,
     record_definition,
     record_left_out,
     record_note,
@@ -60,7 +61,7 @@ from grader.report.records import (
     PropertyRecord,
     SubmissionRecord,
 )
-from grader.sandbox.grader_side.servers import SandboxError
+from grader.sandbox.grader_side.servers import MachineBusy, SandboxError
 from grader.sandbox.grader_side.session import ChildFactory, Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from properties.binding.binding import Binding
@@ -72,7 +73,7 @@ from properties.families.contract import (
 )
 from properties.harness.harness import Harness
 from properties.property import Verdict, VerdictCallback, ignore_verdict
-from properties.violation import Note, Status, SubmissionFailed
+from properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
@@ -93,13 +94,16 @@ def grade_file(
     on_search: SearchCallback = ignore_search,
     judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
-    """Return the records of one file, or one that names an internal error.
+    """Return the records of one file, or one that says why there is no verdict.
 
-    So the rest of a class is still graded; what is `judged` already is not judged again. Raises
-    SandboxError, and BadContract: no file of the class could be graded.
+    That is an internal error, or a busy machine. So the rest of a class is still graded; what is
+    `judged` already is not judged again. Raises SandboxError, and BadContract: no file of the class
+    could be graded.
     """
     try:
         return grade_file_or_raise(server, submission, settings, on_search, judged)
+    except MachineBusy as busy:
+        return [record_busy(submission, settings, str(busy))]
     except (SandboxError, BadContract):
         raise
     except Exception as error:
@@ -282,11 +286,7 @@ def has_other_form(record: SubmissionRecord, *, asked: bool, named: bool) -> boo
     mistake, and no other form: what crashes on most lengths may be some attention on the others.
     """
     form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
-    unmet = [
-        p
-        for p in record.properties
-        if p.name in form and p.status not in (Status.PASSED.value, Status.NOT_TRIED.value)
-    ]
+    unmet = [p for p in record.properties if p.name in form and p.status not in NOT_FAILED]
     if asked:
         return any(p.status == Status.FAILED.value or _takes_others(p) for p in unmet)
     return any(not (named and _crashes_in_forward(p)) for p in unmet)

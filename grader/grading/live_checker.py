@@ -1,8 +1,9 @@
 """Check properties of a submission in a process that may end, one by one or in a search."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grader.grading.infer import Target
 from grader.grading.search import (
@@ -14,25 +15,100 @@ from grader.grading.search import (
     search,
 )
 from grader.grading.settings import Settings
+from grader.sandbox.grader_side.budget import BudgetExhausted
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from properties.case import Case
+from properties.cases.case_transforms import transform_cases
+from properties.cases.search_cases import estimate_work
+from properties.cases.smaller_inputs import is_large, make_smaller
 from properties.check import find_first_failure, shrink_failure
 from properties.harness.harness import Harness
 from properties.property import Property, Verdict
 from properties.violation import Status, SubmissionFailed
 
+SLOW_FRACTION = 1 / 20
+"""a check that takes more of the file's time is asked for with smaller inputs from then on"""
+LESS = 4
+"""by so much the work of inputs is reduced"""
+EXPLAINED = 4
+"""smaller inputs may be so much quicker than their share of the work: some loops cost more yet"""
+TOO_LARGE = SubmissionFailed(Status.NOT_ASKED, "its calls take too long on inputs this large")
 
-@dataclass(frozen=True)
+
+@dataclass(eq=False)
 class LiveChecker:
     """Checks properties in a session, in a fresh process if the last one is gone."""
 
     session: Session
     harness: Harness
+    too_much_work: int | None = None
+    """inputs of so much work, and of more, take this answer too long"""
 
     def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
-        """Check one property; again if the process was ended from outside meanwhile."""
-        return self._check(prop, lambda: find_first_failure(prop, self.harness, cases))
+        """Check one property, on smaller inputs where a slow answer needs too long for these.
+
+        It is checked again if the process was ended from outside meanwhile.
+        """
+        tried, left = 0, self._fit_to_speed(prop, cases)
+        while left:
+            verdict, used = self._check_timed(prop, left)
+            if not _is_too_slow(verdict) or not self._is_slow_on_less(prop, verdict):
+                if used > SLOW_FRACTION * self.session.limits.total_s:
+                    self._ask_less(max(left, key=estimate_work))
+                return replace(verdict, cases_tried=tried + verdict.cases_tried)
+            done = verdict.cases_tried - 1
+            tried, left = tried + done, self._fit_to_speed(prop, left[done:])
+        return Verdict(prop, Status.NOT_ASKED, tried, failure=TOO_LARGE)
+
+    def _check_timed(self, prop: Property, cases: Sequence[Case]) -> tuple[Verdict, float]:
+        """Return the verdict on one property, and the seconds that the submission used for it."""
+        before = self.session.budget.total_s
+        verdict = self._check(
+            prop, functools.partial(find_first_failure, prop, self.harness, cases)
+        )
+        return verdict, self.session.budget.total_s - before
+
+    def _is_slow_on_less(self, prop: Property, late: Verdict) -> bool:
+        """Whether smaller inputs take so long that a right answer may need longer for larger ones.
+
+        Two loops in Python need long for a thousand tokens, and a quarter of that for half of them.
+        A loop that does not end with many tokens, and does with few, is quick until then.
+        """
+        assert late.case is not None, "it was called"
+        work, before = estimate_work(late.case), self.too_much_work
+        self._ask_less(late.case)
+        smaller = self._fit_to_speed(prop, [late.case])[:1]
+        if not smaller:
+            return True
+        self.session.budget.pardoned += 1
+        verdict, used = self._check_timed(prop, smaller)
+        expected = self.session.limits.call_s * estimate_work(smaller[0]) / work
+        slow = used * EXPLAINED > expected
+        if _is_too_slow(verdict):
+            slow = self._is_slow_on_less(prop, verdict)
+        if not slow:
+            self.session.budget.pardoned -= 1
+            self.too_much_work = before
+        return slow
+
+    def _ask_less(self, case: Case) -> None:
+        """Make smaller inputs from now on than those of a case, if they are large."""
+        if is_large(case):
+            self.too_much_work = estimate_work(case) // LESS
+
+    def _fit_to_speed(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
+        """Return cases that a slow answer has the time for: smaller ones in place of too large."""
+        work, contract = self.too_much_work, self.harness.contract
+        if work is None:
+            return cases
+        smaller = [
+            make_smaller(contract, case, work) if estimate_work(case) >= work else case
+            for case in cases
+        ]
+        known = dict.fromkeys(case for case in smaller if case is not None)
+        fitting = transform_cases(contract, prop.transform, known)
+        return [case for case in fitting if estimate_work(case) < work]
 
     def shrink(self, verdict: Verdict) -> Verdict:
         """Return a failure on the smallest case, or as it was if no process can be started."""
@@ -87,6 +163,13 @@ class LiveChecker:
         """End the process, and with it all that the submission remembers."""
         self.session.close()
         self.harness.forget()
+
+
+def _is_too_slow(verdict: Verdict) -> bool:
+    """Whether a call did not end in time that was made with large inputs."""
+    endless = verdict.status is Status.TIMED_OUT
+    used_up = isinstance(verdict.failure, BudgetExhausted)
+    return endless and not used_up and verdict.case is not None and is_large(verdict.case)
 
 
 def search_further(

@@ -17,6 +17,9 @@ from grader.reading.submission import Submission
 from grader.report import points
 from grader.report.points import Points
 from grader.report.records import (
+    BUSY_KIND,
+    NO_VERDICT_KINDS,
+    NOT_JUDGED,
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
@@ -33,7 +36,7 @@ from properties.group import PropertyGroup
 from properties.harness.case_context import FLOAT32_NOTE
 from properties.harness.harness import Harness
 from properties.property import Verdict
-from properties.violation import Note, Status, SubmissionFailed
+from properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
 MAX_DEFINITIONS = 24
 """so many definitions of one file are graded: there are fewer exercises"""
@@ -98,19 +101,23 @@ def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[
     Only right numbers are known to be as exact as float32: wrong ones may come near by chance.
     """
     about_numbers = (v for v in verdicts if v.property.group in NUMBERS)
-    right = all(v.status in (Status.PASSED, Status.NOT_TRIED) for v in about_numbers)
+    right = all(v.status in NOT_FAILED for v in about_numbers)
     return [note for note in harness.notes.values() if right or note != FLOAT32_NOTE]
 
 
 def summarise_status(verdicts: Sequence[Verdict]) -> Status:
     """Return one status for a submission: that of its first failure, in the order of properties.
 
-    Without a failure it is passed, unless something is unsupported.
+    Without a failure it is passed, unless something is unsupported, or there was no time for
+    something that a group is about.
     """
-    failures = (v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED))
+    failures = (v.status for v in verdicts if v.status not in NOT_FAILED)
     if (first := next(failures, None)) is not None:
         return first
-    return Status.NOT_TRIED if any(v.unsupported for v in verdicts) else Status.PASSED
+    if any(v.unsupported for v in verdicts):
+        return Status.NOT_TRIED
+    doubtful = any(v.status is Status.NOT_ASKED and v.property.essential for v in verdicts)
+    return Status.NOT_ASKED if doubtful else Status.PASSED
 
 
 def record_properties(
@@ -219,12 +226,13 @@ def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
     kind, _, rest = failed.message.partition(": ")
     if kind == "ModuleNotFoundError":
         return ErrorRecord("import", f"`{name}` {rest}", failed.cell, failed.line)
-    reason = "could not be loaded"
+    reason, status = "could not be loaded", failed.status
     if isinstance(failed, BudgetExhausted):
         reason = "was not judged, since all that a file may use was used"
+        status = Status.TIMED_OUT if status is Status.NOT_ASKED else status
     because = f". {failed.crash}" if failed.crash else ""
     text = f"`{name}` {reason}: {failed.message}{because}"
-    return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
+    return ErrorRecord(status.value, text, failed.cell, failed.line)
 
 
 def record_left_out(
@@ -257,7 +265,6 @@ def record_ungraded(
     """Return the record of a file, or of a definition, that could not be judged."""
     exercise = target.exercise if target else settings.exercise
     most = points.compute_maximum(exercise, settings.points) if exercise else 0.0
-    known = {status.value for status in Status}
     return SubmissionRecord(
         file=submission.display_path,
         student=submission.student,
@@ -265,10 +272,23 @@ def record_ungraded(
         name=target.name if target else submission.name,
         score=0.0,
         max_score=most,
-        status=error.kind if error.kind in known else Status.NOT_TRIED.value,
+        status=_choose_status(error.kind),
         seconds=time.monotonic() - began,
         error=replace(error, message=shorten(error.message)),
     )
+
+
+def _choose_status(kind: str) -> str:
+    """Return the status of what an error of this kind kept from being judged."""
+    if kind in NO_VERDICT_KINDS:
+        return NOT_JUDGED
+    return kind if kind in {status.value for status in Status} else Status.NOT_TRIED.value
+
+
+def record_busy(submission: Submission, settings: Settings, why: str) -> SubmissionRecord:
+    """Return the record of a file on which there is no verdict, because of the machine."""
+    text = f"not judged: the machine was busy ({why}); give the same command again"
+    return record_ungraded(submission, settings, time.monotonic(), ErrorRecord(BUSY_KIND, text))
 
 
 def list_locations(

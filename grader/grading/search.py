@@ -52,7 +52,13 @@ from properties.families.history import no_order_of_events_matters
 from properties.families.values import it_equals_the_equation
 from properties.harness.harness import Harness
 from properties.property import Property, Verdict
-from properties.violation import STATUS_MESSAGES, Status, SubmissionFailed, ViolationKind
+from properties.violation import (
+    NOT_FAILED,
+    STATUS_MESSAGES,
+    Status,
+    SubmissionFailed,
+    ViolationKind,
+)
 
 FIRST = (
     it_equals_the_equation,
@@ -124,7 +130,7 @@ def search(
             verdict = check(prop, fitted)
             if stopped := _find_reason_to_stop(verdict):
                 return SearchResult(tried, found, stopped)
-            if verdict.status not in (Status.PASSED, Status.NOT_TRIED):
+            if verdict.status not in NOT_FAILED:
                 found[prop] = verdict
                 left = remove_dependents(left, prop)
         finish_case()

@@ -32,6 +32,7 @@ import torch
 
 from grader.grading import devices
 from grader.grading.grade import grade_file
+from grader.grading.recording import record_busy
 from grader.grading.same_code import JudgedCode
 from grader.grading.search import SearchCallback, ignore_search
 from grader.grading.settings import Settings
@@ -44,6 +45,7 @@ from grader.sandbox.isolation import IsolationLevel
 
 MAX_TRIES = 3
 """how often a submission is tried whose worker dies"""
+DIED = "every process that judged it was killed, or memory ran out"
 MIN_SUBMISSIONS_PER_WORKER = 4
 """so many submissions for each worker make up for the time that it takes to start"""
 
@@ -202,10 +204,8 @@ class Worker:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grade(self, submission: Submission) -> list[SubmissionRecord]:
-        """Grade one submission. Raises SandboxError if every worker dies of it."""
-        why = SandboxError(
-            f"{submission.display_path}: every worker that judged it died; out of memory?"
-        )
+        """Grade one submission; there is no verdict if every worker dies. Raises SandboxError."""
+        why: SandboxError | None = None
         for _ in range(MAX_TRIES):
             try:
                 answer = self._request(submission)
@@ -220,7 +220,9 @@ class Worker:
             if not isinstance(answer, SandboxError):
                 raise answer
             why = answer
-        raise why
+        if why is not None:
+            raise why
+        return [record_busy(submission, self.settings, DIED)]
 
     def _request(self, submission: Submission) -> list[SubmissionRecord] | Exception:
         """Send a submission, and return the answer.

@@ -3,7 +3,7 @@
 The points of a group are shared by its properties. Nothing earns anything unless tokens
 attend, and nothing of a group if what the group is about does not hold: hidden tokens that are seen
 are not half right because some other claim about them holds. What is not tried for the sake of
-something smaller is not known, and counts as what is known of its group does.
+something smaller, or for lack of time, is not known, and counts as what is known of its group does.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from properties.violation import Status
 if TYPE_CHECKING:  # so that reading a store does not import torch
     from properties.property import Property, Verdict
 
+UNKNOWN = (Status.NOT_TRIED, Status.NOT_ASKED)
 Points = Mapping[str, Mapping[str, float]]
 """the points of groups by exercise, where they differ from an exercise's own"""
 
@@ -70,7 +71,8 @@ def award_points(
     if exercise.prerequisite in failed and not _is_known_to_compute(exercise, verdicts):
         return [0.0] * len(verdicts)
     worthless = {each.group for each in failed if _spoils_group(each, failed)}
-    unknown = _find_unknown(verdicts, failed, worthless)
+    not_asked = {v.property for v in verdicts if v.status is Status.NOT_ASKED}
+    unknown = _find_unknown(verdicts, failed - not_asked, worthless) | not_asked
     shares = {group: _share_of_known(verdicts, group) for group in {p.group for p in unknown}}
 
     def earn(verdict: Verdict) -> float:
@@ -128,7 +130,7 @@ def _list_required(prop: Property) -> set[Property]:
 def _share_of_known(verdicts: Sequence[Verdict], group: PropertyGroup) -> float:
     """Return how much of what was tried of a group holds, as a share."""
     members = [v for v in verdicts if v.property.group is group]
-    tried = sum(_count_shares(v.property) for v in members if v.status is not Status.NOT_TRIED)
+    tried = sum(_count_shares(v.property) for v in members if v.status not in UNKNOWN)
     held = sum(_count_shares(v.property) for v in members if v.status is Status.PASSED)
     return held / tried if tried else 0.0
 

@@ -17,6 +17,11 @@ from grader.version import get_version as get_version
 MAX_TEXT_LENGTH = 4000
 """how many characters one text of a report has, since submissions choose some of them"""
 FORMAT_VERSION = 1
+NOT_JUDGED = "not_judged"
+"""the status of what there is no verdict on, through no fault of the submission's"""
+BUSY_KIND = "machine_busy"
+"""the kind of error where the machine kept a submission from being judged"""
+NO_VERDICT_KINDS = (fault.ERROR_KIND, BUSY_KIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +266,7 @@ def strip_seconds(report: Report) -> Report:
 
 
 def compute_exit_code(report: Report) -> int:
-    """Return 0 if everything passed, 2 after an internal error of headcheck, 1 otherwise."""
-    if any(s.error is not None and s.error.kind == fault.ERROR_KIND for s in report.submissions):
+    """Return 0 if everything passed, 2 if something could not be judged, 1 otherwise."""
+    if any(s.status == NOT_JUDGED for s in report.submissions):
         return 2
     return 0 if all(s.status == "passed" for s in report.submissions) else 1

@@ -16,23 +16,22 @@ SINGLE_THREAD_ENV: Mapping[str, str] = MappingProxyType(
 class Limits:
     """Limits in seconds and bytes for one file: all its definitions and all its processes.
 
-    Limits for one call or one process say so.
+    Limits for one call or one process say so. Seconds are those that the submission itself uses: it
+    computes or sleeps. Those in which other processes have the processor do not count.
     """
 
     call_s: float = 10.0
-    """wall time of one call"""
-    slow_s: float = 1.0
-    """run time, without queueing for a processor, beyond which a call is slow"""
-    slow_calls: int = 3
-    """slow calls after which no more are made"""
+    """of one call"""
+    endless_calls: int = 3
+    """calls that use up their time, after which no more are made"""
     idle_s: float = 15.0
     """time in which the file's code neither computes nor waits for a processor: it sleeps"""
     read_s: float = 60.0
-    """wall time of reading the file, which every process does once"""
+    """of reading the file, which every process does once"""
     import_s: float = 60.0
-    """wall time of importing modules, of which one may take a third"""
-    wall_s: float = 120.0
-    """wall time of all other requests, without the grader process's own time"""
+    """of importing modules, of which one may take a third"""
+    total_s: float = 120.0
+    """of all other requests"""
     cpu_s: int = 60
     memory: int | None = 2 << 30
     """of one process: address space beyond what the interpreter and torch map; None is no limit"""

@@ -2,22 +2,34 @@
 
 Theory
 ------
-Wall time alone cannot tell a submission that sleeps from one on a busy machine. The kernel can: it
-counts how long a process ran, and how long it was ready to run while others did. The rest of the
-time that the grader process waited is idle time: the child slept. The time in which the grader
-process itself computed, or waited for a processor, is subtracted, too.
+A verdict may not depend on how busy the machine is. So what counts of a request is the time that
+the child itself used: the processor time of its threads, and the time in which it slept of its own
+will. The kernel counts how long a thread ran, and how long it was ready to run while others did.
+The rest of the time that the grader process waited is idle time: the child slept. The time in which
+the grader process itself computed, or waited for a processor, is subtracted, too.
 
-A call's run time is its wall time without any queueing for a processor, that is, its duration on an
-idle machine. Where the kernel does not report queueing, or the child has ended, the submission gets
-the benefit of the doubt: its run time is then the known processor time, and none of it is idle.
+The clock on the wall only bounds how long to wait for a child that gets no processor. What ends
+there says nothing about the submission. Where the kernel does not report queueing, sleeping cannot
+be told from waiting, so nothing is held to be idle and that bound comes sooner.
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-SAMPLE_INTERVAL_S = 0.2
+SAMPLE_INTERVAL_S = 0.05
 """waiting after which the kernel's counters are read again; after every call would cost too much"""
+PATIENCE, MIN_PATIENCE_S = 60, 600.0
+"""how much longer than its limit a request may take by the clock, and the least of that in seconds:
+with 40 busy processes on two processors each gets a twentieth of one"""
+BLIND_PATIENCE = 4
+"""the same factor where the kernel does not report queueing"""
+MIN_WAIT_S = 0.02
+
+
+class OutOfPatience(Exception):
+    """A child got so little of the processors that its answer cannot be waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +37,7 @@ class RequestTime:
     """The time that a child spent on some requests."""
 
     own: float = 0.0
-    """run time in seconds, without queueing for a processor"""
+    """seconds that it used itself: computing or asleep, without queueing for a processor"""
     idle: float = 0.0
     """seconds in which the child neither ran nor waited for a processor"""
 
@@ -52,9 +64,29 @@ class ChildTimer:
         self._waited = 0.0
         self._computed_here = 0.0
 
-    def begin(self) -> None:
-        """Start the clocks, right before a request is sent."""
+    def begin(self, limit: float) -> None:
+        """Start the clocks, right before a request that may take so many seconds is sent."""
         self._began = time.monotonic(), time.thread_time()
+        self._limit = limit
+
+    def wait_more(self) -> float:
+        """Return how many seconds to wait for the child before this is called again.
+
+        Raises TimeoutError when the child itself has used up the time of the request, and
+        OutOfPatience when far more has passed than that.
+        """
+        waited = time.monotonic() - self._began[0]
+        if waited < self._limit:
+            return self._limit - waited  # it cannot have used more than has passed
+        child, queued_here = read_process_times(self.pid), read_own_queued_time()
+        before = self._waited
+        used = self._compute_request_time(child, queued_here, before + waited).own - before
+        if used >= self._limit:
+            raise TimeoutError
+        blind = child.queued is None or queued_here is None
+        if waited > compute_patience(self._limit, blind=blind):
+            raise OutOfPatience
+        return max(self._limit - used, MIN_WAIT_S)
 
     def end(self, total: ProcessTimes | None) -> RequestTime:
         """Stop the clocks, and return the time of this request and of unreported ones before it.
@@ -65,22 +97,29 @@ class ChildTimer:
         wall, here = self._began
         self._waited += time.monotonic() - wall
         self._computed_here += time.thread_time() - here
-        if self._waited < SAMPLE_INTERVAL_S:
+        if total is None and self._waited < SAMPLE_INTERVAL_S:
             return NO_TIME
         child, queued = total or read_process_times(self.pid), read_own_queued_time()
-        request_time = self._compute_request_time(child, queued)
+        request_time = self._compute_request_time(child, queued, self._waited)
         self._child, self._queued_here = child, queued
         self._waited = self._computed_here = 0.0
         return request_time
 
-    def _compute_request_time(self, child: ProcessTimes, queued_here: float | None) -> RequestTime:
-        ran = min(max(0.0, child.cpu - self._child.cpu), self._waited)
+    def _compute_request_time(
+        self, child: ProcessTimes, queued_here: float | None, waited: float
+    ) -> RequestTime:
+        ran = max(0.0, child.cpu - self._child.cpu)
         queued = compute_elapsed(self._child.queued, child.queued)
         queued_here = compute_elapsed(self._queued_here, queued_here)
         if queued is None or queued_here is None:
             return RequestTime(ran)
-        idle = max(0.0, self._waited - ran - queued - queued_here - self._computed_here)
+        idle = max(0.0, waited - ran - queued - queued_here - self._computed_here)
         return RequestTime(ran + idle, idle)
+
+
+def compute_patience(limit: float, *, blind: bool = False) -> float:
+    """Return how long, by the clock, to wait for a request that may use so many seconds."""
+    return limit * BLIND_PATIENCE if blind else max(limit * PATIENCE, MIN_PATIENCE_S)
 
 
 def compute_elapsed(before: float | None, after: float | None) -> float | None:
@@ -89,7 +128,7 @@ def compute_elapsed(before: float | None, after: float | None) -> float | None:
 
 
 def read_process_times(pid: int) -> ProcessTimes:
-    """Return how long all threads of a process ran, and how long its main thread queued."""
+    """Return how long all threads of a process ran, and how long they queued."""
     try:
         cpu = time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3), which Python lacks
     except OSError:  # it has ended
@@ -97,14 +136,31 @@ def read_process_times(pid: int) -> ProcessTimes:
     return ProcessTimes(cpu, read_queued_time(Path(f"/proc/{pid}")))
 
 
+def read_queued_time(process: Path) -> float | None:
+    """Return how long the threads of a process, given by its folder in /proc, have queued.
+
+    None if it has ended, or the kernel does not say.
+    """
+    try:
+        tasks = list((process / "task").iterdir())
+    except OSError:
+        return None
+    return _add_up(map(_read_queued_time_of_task, tasks))
+
+
 def read_own_queued_time() -> float | None:
     """Return how long the calling thread has queued for a processor."""
-    return read_queued_time(Path("/proc/thread-self"))
+    return _read_queued_time_of_task(Path("/proc/thread-self"))
 
 
-def read_queued_time(task: Path) -> float | None:
-    """Return how long a task, given by its folder in /proc, has queued; None if it has ended."""
+def _read_queued_time_of_task(task: Path) -> float | None:
     try:
         return int((task / "schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         return None
+
+
+def _add_up(times: Iterable[float | None]) -> float | None:
+    """Return the sum of the known times; None if none is known, as a thread may just have ended."""
+    known = [each for each in times if each is not None]
+    return sum(known) if known else None

@@ -15,8 +15,7 @@ import operator
 import os
 import select
 import struct
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +45,10 @@ DTYPES = {
     )
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+WaitMore = Callable[[], float]
+"""returns how many seconds to wait before it is called again; raises TimeoutError and others"""
 
 
 class BadFrame(Exception):
@@ -173,17 +176,17 @@ def _build_row(dtype: torch.dtype, body: bytearray, offset: int, count: int) -> 
     return torch.frombuffer(body, dtype=dtype, count=count, offset=offset)
 
 
-def write(fd: int, message: Message, deadline: float | None = None) -> None:
-    """Send a frame; a deadline requires a non-blocking file descriptor.
+def write(fd: int, message: Message, wait_more: WaitMore | None = None) -> None:
+    """Send a frame; not to wait for ever requires a non-blocking file descriptor.
 
-    Raises TimeoutError, BrokenPipeError, BadFrame.
+    Raises BrokenPipeError, BadFrame, and what `wait_more` raises.
     """
     pending = [memoryview(part).cast("B") for part in encode(message)]
     while pending:
         try:
             sent = os.writev(fd, pending[:64])
         except BlockingIOError:
-            _wait(fd, deadline, writing=True)
+            _wait(fd, wait_more, writing=True)
             continue
         while pending and sent >= len(pending[0]):
             sent -= len(pending.pop(0))
@@ -193,29 +196,29 @@ def write(fd: int, message: Message, deadline: float | None = None) -> None:
 
 def read(
     fd: int,
-    deadline: float | None = None,
+    wait_more: WaitMore | None = None,
     max_body: int = MAX_BODY,
     max_header: int = MAX_HEADER,
 ) -> Message:
-    """Receive a frame; a deadline requires a non-blocking file descriptor.
+    """Receive a frame; not to wait for ever requires a non-blocking file descriptor.
 
-    Raises TimeoutError, EOFError, BadFrame.
+    Raises EOFError, BadFrame, and what `wait_more` raises.
     """
-    header_size, body_size = LENGTHS.unpack(_read_exactly(fd, LENGTHS.size, deadline))
+    header_size, body_size = LENGTHS.unpack(_read_exactly(fd, LENGTHS.size, wait_more))
     if header_size > max_header or body_size > max_body:
         raise BadFrame(f"a frame of {header_size} + {body_size} bytes is over the limit")
-    header = bytes(_read_exactly(fd, header_size, deadline))
-    return decode(header, _read_exactly(fd, body_size, deadline), MAX_TENSORS)
+    header = bytes(_read_exactly(fd, header_size, wait_more))
+    return decode(header, _read_exactly(fd, body_size, wait_more), MAX_TENSORS)
 
 
-def _read_exactly(fd: int, length: int, deadline: float | None) -> bytearray:
+def _read_exactly(fd: int, length: int, wait_more: WaitMore | None) -> bytearray:
     buffer = bytearray(length)
     rest = memoryview(buffer)
     while rest:
         try:
             count = os.readv(fd, [rest])
         except BlockingIOError:
-            _wait(fd, deadline, writing=False)
+            _wait(fd, wait_more, writing=False)
             continue
         except ConnectionResetError:
             count = 0
@@ -225,15 +228,14 @@ def _read_exactly(fd: int, length: int, deadline: float | None) -> bytearray:
     return buffer
 
 
-def _wait(fd: int, deadline: float | None, *, writing: bool) -> None:
-    if deadline is None:
+def _wait(fd: int, wait_more: WaitMore | None, *, writing: bool) -> None:
+    if wait_more is None:
         return
-    left = deadline - time.monotonic()
     # Unlike select, poll accepts file descriptors above 1023.
     poll = select.poll()
     poll.register(fd, select.POLLOUT if writing else select.POLLIN)
-    if left <= 0 or not poll.poll(left * 1000):
-        raise TimeoutError
+    while not poll.poll(wait_more() * 1000):
+        pass
 
 
 def label_by_name(tensors: Mapping[str, Tensor]) -> tuple[tuple[str, Tensor], ...]:

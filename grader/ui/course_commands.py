@@ -270,7 +270,8 @@ def export(
     for remark in exported.remarks:
         click.echo(f"headcheck: {remark}", err=True)
     warn_about("not in the sheet", exported.left_out)
-    sys.exit(1 if exported.left_out else 0)
+    warn_about("without a score, since the machine was busy: grade again", book.waiting)
+    sys.exit(1 if exported.left_out or book.waiting else 0)
 
 
 @click.command()

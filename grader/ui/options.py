@@ -111,13 +111,12 @@ class LimitOption:
 
 
 LIMIT_OPTIONS = (
-    LimitOption("--call-seconds", "call_s", 10, "Wall time of a call.", real=True),
-    LimitOption("--slow-seconds", "slow_s", 1, "A call that takes longer is slow.", real=True),
-    LimitOption("--slow-calls", "slow_calls", 3, "Slow calls, after which no more are made."),
+    LimitOption("--call-seconds", "call_s", 10, "Time of one call.", real=True),
+    LimitOption("--endless-calls", "endless_calls", 3, "Calls that may use up their time."),
     LimitOption("--idle-seconds", "idle_s", 15, "Time asleep in all.", real=True),
-    LimitOption("--read-seconds", "read_s", 60, "Wall time of reading the file.", real=True),
-    LimitOption("--import-seconds", "import_s", 60, "Wall time of importing modules.", real=True),
-    LimitOption("--seconds", "wall_s", 120, "Wall time of all else.", real=True),
+    LimitOption("--read-seconds", "read_s", 60, "Time of reading the file.", real=True),
+    LimitOption("--import-seconds", "import_s", 60, "Time of importing modules.", real=True),
+    LimitOption("--seconds", "total_s", 120, "Time of all else.", real=True),
     LimitOption("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
     LimitOption("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),
     LimitOption("--threads", "threads", 16, "Threads at a time."),

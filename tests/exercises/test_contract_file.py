@@ -46,7 +46,7 @@ qkv_bias = { quantity = "bias", default = false, optional = true }
 values = 40
 
 [limits]
-slow_s = 2.5
+idle_s = 2.5
 """
 
 TOKENS = {"ATTENTION", "TOKENS", "STABLE", "WIDTHS"}
@@ -137,7 +137,7 @@ def test_every_key_becomes_a_field(tmp_path: Path) -> None:
     exercise = load_exercise(write_folder(tmp_path / "fused-2"))
     assert (exercise.slug, exercise.title) == ("fused-2", "Fused attention")
     assert exercise.points == {PropertyGroup.VALUES: 40}
-    assert exercise.limits == {"slow_s": 2.5}
+    assert exercise.limits == {"idle_s": 2.5}
     contract = exercise.contract
     assert contract.entry is Entry.CLASS
     assert contract.arguments == (
@@ -307,11 +307,11 @@ def test_a_folder_is_told_from_a_slug(
         ("[parameters]", "[parametres]", "line 17: there is no key `parametres`; did you mean"),
         ("values = 40", "valeus = 40", "line 23: there is no key `valeus`; did you mean 'values'?"),
         ("values = 40", 'values = "40"', "line 23: `points.values` must be a number, not '40'"),
-        ("slow_s", "slow", "line 26: there is no key `slow`; did you mean 'slow_s'?"),
+        ("idle_s", "idle", "line 26: there is no key `idle`; did you mean 'idle_s'?"),
         ("values = 40", "values = -1", "line 23: must be at least 0, not -1"),
         ("values = 40", "values = inf", "line 23: must be a finite number, not inf"),
-        ("slow_s = 2.5", "slow_s = 0", "line 26: must be more than 0, not 0"),
-        ("slow_s = 2.5", "threads = 2.5", "line 26: `limits.threads` must be a whole number"),
+        ("idle_s = 2.5", "idle_s = 0", "line 26: must be more than 0, not 0"),
+        ("idle_s = 2.5", "threads = 2.5", "line 26: `limits.threads` must be a whole number"),
         ("[arguments]", "[[arguments]]", "line 11: `arguments` must be a table, not a list"),
         ("[points]", "[sizes]\nd_inn = 2\n[points]", "line 23: there is no size 'd_inn'"),
         (
@@ -346,7 +346,7 @@ def test_a_folder_is_told_from_a_slug(
         ('entry = "class"', "size_rules = 1", "line 4: `size_rules` must be a text in quotes"),
         ('entry = "class"', 'entry = "function"', "line 11: these are of a constructor; what a"),
         ('entry = "class"', "entry = class", "line 4: is no TOML: Invalid value"),
-        ("slow_s = 2.5", "slow_s = [", "line 26: is no TOML: "),
+        ("idle_s = 2.5", "idle_s = [", "line 26: is no TOML: "),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line(old: str, new: str, said: str, tmp_path: Path) -> None:

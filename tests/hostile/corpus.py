@@ -31,9 +31,9 @@ TIMED_OUT = frozenset({Status.TIMED_OUT})
 NO_MEMORY = frozenset({Status.OUT_OF_MEMORY, Status.CRASHED})
 NOT_PASSED = FAILED | CRASHED | TIMED_OUT | NO_MEMORY
 
-QUICK: Mapping[str, float] = {"call_s": 20, "wall_s": 40, "cpu_s": 10, "memory": 512 << 20}
+QUICK: Mapping[str, float] = {"call_s": 20, "total_s": 40, "cpu_s": 10, "memory": 512 << 20}
 """For attacks that end by themselves, however busy the machine is."""
-HANGING: Mapping[str, float] = {**QUICK, "call_s": 0.7, "wall_s": 1.5}
+HANGING: Mapping[str, float] = {**QUICK, "call_s": 0.7, "total_s": 1.5}
 """For those that must be ended."""
 BURNING: Mapping[str, float] = {**QUICK, "cpu_s": 1, "memory": 4 << 30}
 """For those that the processor limit must end, not the memory that many threads take."""
@@ -154,7 +154,7 @@ ATTACKS: tuple[Attack, ...] = (
         """,
         CRASHED,
     ),
-    *_make_attacks("frame_of_a_giant_header", CRASHED, limits={**QUICK, "call_s": 3, "wall_s": 6}),
+    *_make_attacks("frame_of_a_giant_header", CRASHED, limits={**QUICK, "call_s": 3, "total_s": 6}),
     *_make_attacks("frame_of_a_giant_body", TIMED_OUT, limits=HANGING),
     # It is after points: its answer is wrong.
     *_make_attacks(

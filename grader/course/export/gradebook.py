@@ -49,11 +49,19 @@ class Gradebook:
 
     @property
     def students(self) -> dict[str, list[ExerciseResult]]:
-        """The results by student."""
+        """The results by student, for those who have only scores: others would get zeros."""
         by_student: dict[str, list[ExerciseResult]] = {}
+        waiting = self.waiting
         for each in self.results:
+            if each.student in waiting:
+                continue
             by_student.setdefault(each.student, []).append(each)
         return by_student
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The students of whose work something could not be judged yet."""
+        return tuple(dict.fromkeys(e.student for e in self.results if not e.is_judged))
 
     @property
     def total(self) -> float:
@@ -84,7 +92,7 @@ class ExportedFiles:
 def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str | None]:
     """Return a function from the ids and the name in a sheet's row to the student's id."""
     known = build_sheet_roster(book.find_student(each[0]) for each in book.students.values())
-    handles = {each.handle: each.student for each in book.results}
+    handles = {each.handle: each.student for own in book.students.values() for each in own}
     return lambda ids, name: find_student(ids, name, known, handles)
 
 

@@ -25,7 +25,7 @@ def render(book: Gradebook) -> ExportedFiles:
         first, _, last = person.display_name.rpartition(" ")
         texts = (book.make_column_title(each.exercise), "", each.submitted or "", each.student)
         names = (person.last or last, person.first or first, person.email)
-        score = format_number(each.score)
+        score = format_number(each.score) if each.is_judged else ""
         numbers = (score, "0", score, format_number(each.max_score))
         rows.append((*map(escape_cell, (*texts, *names)), *numbers))
     return ExportedFiles({"nbgrader.csv": encode_csv(rows)})

@@ -10,7 +10,13 @@ import pyarrow.parquet as pq
 from grader.course.export.gradebook import ExportedFiles, Gradebook
 from grader.course.export.plain import GradebookRow, make_rows
 
-TYPES = {str: pa.string(), float: pa.float64(), bool: pa.bool_(), int: pa.int32()}
+TYPES = {
+    str: pa.string(),
+    float: pa.float64(),
+    float | None: pa.float64(),
+    bool: pa.bool_(),
+    int: pa.int32(),
+}
 
 
 def render(book: Gradebook) -> ExportedFiles:

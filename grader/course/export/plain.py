@@ -11,6 +11,7 @@ from grader.course.export.gradebook import (
     format_number,
 )
 from grader.course.results import ExerciseResult
+from grader.report.records import NOT_JUDGED
 from grader.report.render.sanitise import sanitise
 
 
@@ -25,9 +26,10 @@ class GradebookRow:
     handle: str
     run: str
     exercise: str
-    score: float
+    score: float | None
+    """None where there is no verdict yet"""
     max_score: float
-    judged: float
+    judged: float | None
     """points without an override"""
     overridden: bool
     status: str
@@ -55,9 +57,9 @@ def _make_row(book: Gradebook, each: ExerciseResult) -> GradebookRow:
         handle=each.handle,
         run=book.run,
         exercise=each.exercise,
-        score=each.score,
+        score=each.score if each.is_judged else None,
         max_score=each.max_score,
-        judged=each.judged,
+        judged=None if each.status == NOT_JUDGED else each.judged,
         overridden=each.override is not None,
         status=each.status,
         diagnosis=" ".join(found.name for found in each.record.diagnosis),
@@ -76,7 +78,9 @@ def render(book: Gradebook) -> ExportedFiles:
     return ExportedFiles({"grades.csv": encode_csv([names, *lines])})
 
 
-def _format_cell(value: str | float | bool) -> str:
+def _format_cell(value: str | float | bool | None) -> str:
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return escape_cell(value) if isinstance(value, str) else format_number(value)

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, Table, delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from grader.course.intake.gather import SubmittedFile
 from grader.course.store.records import FileContent, GradedFile, Run, compute_submission_key
 from grader.course.store.schema import contents, judgements, submissions, verdicts
-from grader.report.records import SubmissionRecord
+from grader.report.records import NOT_JUDGED, SubmissionRecord
 
 T = TypeVar("T")
 
@@ -38,7 +38,10 @@ def _insert_if_absent(connection: Connection, table: Table, row: Mapping[str, An
 def save_judgement(
     connection: Connection, key: str, content: FileContent, records: Sequence[SubmissionRecord]
 ) -> int:
-    """Return the id of the judgement of these bytes; save it unless another process already has."""
+    """Return the id of the judgement of these bytes; save it unless another process already has.
+
+    Records that say that there is no verdict yet are replaced.
+    """
     if content.data is not None:
         compressed = zlib.compress(content.data)
         row = {"digest": content.digest, "size": len(content.data), "compressed": compressed}
@@ -48,9 +51,19 @@ def save_judgement(
     query = select(judgements.c.id).filter_by(**identity)
     id_ = int(connection.execute(query).scalar_one())
     rows = [_make_verdict_row(id_, i, record) for i, record in enumerate(records)]
-    if added and rows:
+    if rows and (added or _remove_unsettled(connection, id_)):
         connection.execute(insert(verdicts), rows)
     return id_
+
+
+def _remove_unsettled(connection: Connection, judgement: int) -> bool:
+    """Remove the records of a judgement if there is no verdict among them; return whether so."""
+    own = verdicts.c.judgement == judgement
+    without = select(verdicts.c.judgement).where(own, verdicts.c.status == NOT_JUDGED)
+    if connection.execute(without).first() is None:
+        return False
+    connection.execute(delete(verdicts).where(own))
+    return True
 
 
 def _make_verdict_row(judgement: int, position: int, record: SubmissionRecord) -> dict[str, Any]:

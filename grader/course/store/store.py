@@ -35,8 +35,16 @@ from grader.course.store.rows import (
     save_judgement,
     split_batches,
 )
-from grader.course.store.schema import comments, contents, judgements, overrides, runs, submissions
-from grader.report.records import SubmissionRecord
+from grader.course.store.schema import (
+    comments,
+    contents,
+    judgements,
+    overrides,
+    runs,
+    submissions,
+    verdicts,
+)
+from grader.report.records import NOT_JUDGED, SubmissionRecord
 
 T = TypeVar("T")
 
@@ -87,10 +95,15 @@ class Store:
         return replace(run, manifest=manifest)
 
     def load_judgement_ids(self, key: str) -> dict[tuple[str, str], int]:
-        """Return the ids of all judgements under these settings, by content and kind."""
+        """Return the ids of all judgements under these settings, by content and kind.
+
+        Where there is no verdict yet there is no judgement: it is left out, and made again.
+        """
         columns = select(judgements.c.content, judgements.c.kind, judgements.c.id)
+        unsettled = select(verdicts.c.judgement).where(verdicts.c.status == NOT_JUDGED)
+        settled = (judgements.c.key == key) & judgements.c.id.not_in(unsettled)
         with self.engine.connect() as connection:
-            rows = connection.execute(columns.where(judgements.c.key == key))
+            rows = connection.execute(columns.where(settled))
             return {(content, kind): id_ for content, kind, id_ in rows}
 
     def save_judgement(

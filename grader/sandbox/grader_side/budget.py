@@ -7,11 +7,13 @@ another definition or process continues with the rest of it. Reading the file ha
 own, because a large but honest file takes long to read, and every process reads it again. So has
 importing modules, because a large library takes long, and that is nobody's mistake.
 
-Wall time is unfair to a submission on a busy machine. So a call counts as *slow* by its run time
-without queueing (`grader.sandbox.timing`), and after a few slow calls no more are made. One slow
-call of each process is forgiven, since a library imported in the first call takes long once. A call
-that uses up its time has cost the class enough, so later calls get less. That bounds endless loops;
-sleeping is bounded by the total idle time, however many calls it is spread over.
+Only time that the submission itself used counts (`grader.sandbox.timing`): a verdict may not depend
+on what else the machine does. A call that uses up its time has cost the class enough, so later
+calls get less, and after a few no more are made. That bounds endless loops; sleeping is bounded by
+the total idle time, however many calls it is spread over.
+
+A submission whose calls all end, but are so slow that together they use up the file's time, is not
+wrong. What could not be asked of it is not held against it (`Status.NOT_ASKED`).
 """
 
 from dataclasses import dataclass
@@ -47,22 +49,19 @@ class BudgetExhausted(SubmissionFailed):
 class Budget:
     """The part of a file's limits used so far. Limits may differ between a file's exercises."""
 
-    wall_s: float = 0.0
-    """seconds of waiting for replies, except for reading and importing"""
+    total_s: float = 0.0
+    """seconds that it computed or slept, except for reading and importing"""
     read_s: float = 0.0
-    """seconds of waiting until the file was read"""
     import_s: float = 0.0
-    """seconds of waiting until modules were imported"""
     idle_s: float = 0.0
     cpu_s: float = 0.0
     """seconds of processor time that ended children used"""
     reply_bytes: int = 0
     """bytes of all replies"""
-    slow_calls: int = 0
-    overrun_calls: int = 0
+    overruns: int = 0
     """calls that used up their time"""
-    forgiven: bool = False
-    """whether the present child has had its forgiven slow call"""
+    pardoned: int = 0
+    """those of them with inputs that may be too large for a slow answer, which may be right"""
     reading_cpu_s: float = 0.0
     """seconds of processor time in which the present child read the file, and imported modules"""
 
@@ -71,8 +70,33 @@ class Budget:
         if self.reply_bytes > limits.replies:
             text = f"answered with more than {limits.replies >> 20} MiB in all"
             raise BudgetExhausted(Status.CRASHED, text)
-        if text := self._describe_overrun(op, limits):
+        if text := self._describe_overrun(op, limits) or self._describe_endless(limits):
             raise BudgetExhausted(Status.TIMED_OUT, text)
+        if text := self._describe_total(limits):
+            raise self.describe_end(text)
+
+    def describe_end(self, text: str) -> BudgetExhausted:
+        """Return what ends the judging when all time is used up, as `text` says."""
+        status = Status.TIMED_OUT if self.endless else Status.NOT_ASKED
+        return BudgetExhausted(status, text)
+
+    @property
+    def endless(self) -> int:
+        """How many calls with small inputs used up their time."""
+        return self.overruns - self.pardoned
+
+    def _describe_endless(self, limits: Limits) -> str:
+        if self.endless >= limits.endless_calls:
+            return (
+                f"{self.endless} calls used up their time, on inputs of a few numbers, so no more "
+                "are made: is there a loop that does not end, or a sleep?"
+            )
+        if self.idle_s >= limits.idle_s:
+            return (
+                f"waited for more than {limits.idle_s:g} s in all without computing anything, so "
+                "no more calls are made: is there a sleep, or something that never comes?"
+            )
+        return ""
 
     def _describe_overrun(self, op: str, limits: Limits) -> str:
         if op in READ_REQUESTS and self.read_s >= limits.read_s:
@@ -82,69 +106,61 @@ class Budget:
             )
         if op == IMPORT_REQUEST and self.import_s >= limits.import_s:
             return f"importing modules took more than {limits.import_s:g} s in all"
-        if self.slow_calls >= limits.slow_calls:
-            return (
-                f"{self.slow_calls} calls took more than {limits.slow_s:g} s each, on inputs of a "
-                "few numbers, so no more are made: is there a loop that does not end, a loop that "
-                "one operation on tensors could replace, a sleep, or something loaded in every "
-                "call?"
-            )
-        if self.idle_s >= limits.idle_s:
-            return (
-                f"waited for more than {limits.idle_s:g} s in all without computing anything, so "
-                "no more calls are made: is there a sleep, or something that never comes?"
-            )
-        if self.wall_s >= limits.wall_s:
-            return f"took more than {limits.wall_s:g} s in all"
+        return ""
+
+    def _describe_total(self, limits: Limits) -> str:
+        if self.total_s >= limits.total_s:
+            return f"took more than {limits.total_s:g} s in all"
         if self.cpu_s >= limits.cpu_s:
             return f"used more than {limits.cpu_s} s of processor time"
         return ""
 
     def compute_timeout(self, op: str, limits: Limits) -> float:
-        """Return the seconds that a request may take."""
+        """Return the seconds that a request may take of the submission's own time."""
         if op in READ_REQUESTS:
             return limits.read_s - self.read_s
         if op == IMPORT_REQUEST:
             return min(limits.import_s - self.import_s, limits.import_s * ONE_IMPORT_FRACTION)
-        left = limits.wall_s - self.wall_s
+        left = limits.total_s - self.total_s
         if op in BATCH_REQUESTS:
             return min(
-                limits.call_s * BATCH_CALL_FRACTION, limits.wall_s * BATCH_TOTAL_FRACTION, left
+                limits.call_s * BATCH_CALL_FRACTION, limits.total_s * BATCH_TOTAL_FRACTION, left
             )
+        return min(self._compute_call_timeout(limits), left)
+
+    def _compute_call_timeout(self, limits: Limits) -> float:
         # A submission that sleeps has short last calls; one that does not keeps all of `idle_s`.
         idle = max(limits.idle_s - self.idle_s, limits.call_s / 2)
-        divisor: int = OVERRUN_DIVISOR**self.overrun_calls
-        return min(limits.call_s / divisor, idle, left)
+        divisor: int = OVERRUN_DIVISOR**self.endless
+        return min(limits.call_s / divisor, idle)
 
-    def charge(
-        self, op: str, limits: Limits, wall: float, request_time: RequestTime, *, late: bool
-    ) -> None:
+    def charge(self, op: str, limits: Limits, used: RequestTime, *, late: bool) -> None:
         """Charge the time of a request; `late` says that it was broken off."""
         if op in READ_REQUESTS:
-            self.read_s += wall
-            self.reading_cpu_s += request_time.own
-            return
-        if op == IMPORT_REQUEST:
-            self.import_s += wall
-            self.reading_cpu_s += request_time.own
-            return
-        self.wall_s += wall
-        self.idle_s += request_time.idle
-        own = min(request_time.own, wall)
-        if op in UNTIMED_REQUESTS:
-            return
-        overran = late and own > wall / 2  # otherwise other processes were the cause
-        self.overrun_calls += overran
-        if overran or (self.forgiven and own > limits.slow_s):
-            self.slow_calls += 1
-        self.forgiven |= own > limits.slow_s
+            self.read_s += used.own
+            self.reading_cpu_s += used.own
+        elif op == IMPORT_REQUEST:
+            self.import_s += used.own
+            self.reading_cpu_s += used.own
+        else:
+            if op not in UNTIMED_REQUESTS:
+                self.overruns += self._has_overrun(limits, used, late=late)
+            self.total_s += used.own
+            self.idle_s += used.idle
+
+    def _has_overrun(self, limits: Limits, used: RequestTime, *, late: bool) -> bool:
+        """Whether a call used up its time, and not just what others had left of the total."""
+        left = limits.total_s - self.total_s
+        cut_short = left < self._compute_call_timeout(limits) and used.idle < used.own / 2
+        # Threads may use up all processor time before a call is late.
+        return (late and not cut_short) or used.own > min(limits.call_s, limits.cpu_s / 2)
 
     def start_process(self, limits: Limits, size: int) -> int:
         """Reset the counts of the present process, and return the processor time of a new one.
 
         The time is in whole seconds, and includes that for reading a file of this size.
         """
-        self.forgiven, self.reading_cpu_s = False, 0.0
+        self.reading_cpu_s = 0.0
         reading = min(limits.read_s - self.read_s, size * READ_CPU_S_PER_BYTE)
         return ceil(limits.cpu_s - self.cpu_s + reading)
 

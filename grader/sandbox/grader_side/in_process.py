@@ -1,9 +1,10 @@
 """Run trusted code in the grader process, where nothing can be confined.
 
 Used on macOS and Windows, and for GPUs. The verdicts are the same as in a sandbox, but there is no
-boundary, and no limit on resources.
+boundary, and no limit on resources but the processor time of all calls together.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,11 @@ class InProcessRunner(InProcessChannel):
         within: float | None = None,
     ) -> Message:
         """Make one request; `within` is ignored, since a call cannot be interrupted here."""
-        return super().request(op, meta, tensors)
+        began = time.thread_time()
+        try:
+            return super().request(op, meta, tensors)
+        finally:
+            self.last_request_time = RequestTime(time.thread_time() - began)
 
     def close(self) -> None:
         self.closed = True

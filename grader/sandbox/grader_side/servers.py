@@ -22,11 +22,19 @@ from grader.sandbox.grader_side import launch
 from grader.sandbox.grader_side.launch import ForkedProcess, Zygote, ZygoteGone, wait_readable
 from grader.sandbox.isolation import IsolationLevel, Layer
 from grader.sandbox.limits import Limits
-from grader.sandbox.timing import NO_TIME, ChildTimer, ProcessTimes, RequestTime
+from grader.sandbox.timing import (
+    NO_TIME,
+    ChildTimer,
+    OutOfPatience,
+    ProcessTimes,
+    RequestTime,
+)
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
 
 SERVER_ENTRY_POINT = "grader.sandbox.server_side.server:begin"
+LARGE_FRACTION = 1 / 2
+"""the fraction of its memory above which a process that the kernel killed is to blame for it"""
 LONG_HEADERS = ("read", "units", "landmarks", "excerpts")
 """requests whose replies grow with the file; other replies hold little besides tensors"""
 
@@ -35,16 +43,34 @@ class SandboxError(Exception):
     """The sandbox itself failed, which is never the submission's fault."""
 
 
+class MachineBusy(SandboxError):
+    """The machine, not the submission, kept an answer from coming: there is no verdict.
+
+    The message says what happened; the same command tries again.
+    """
+
+
 class TooSlow(SubmissionFailed):
-    """A call exceeded its time limit."""
+    """A call used up its time."""
 
     def __init__(self, seconds: float) -> None:
         text = f"took more than {seconds:g} s for one call: is there an endless loop?"
         super().__init__(Status.TIMED_OUT, text)
 
 
+class ProcessorTimeUsedUp(SubmissionFailed):
+    """The processor time of the file was used up, in one call or in many."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(Status.TIMED_OUT, f"used more than {seconds:g} s of processor time")
+
+
 class NotConfined(SandboxError):
     """A child ended before it was confined, and so before it received the submission."""
+
+
+class NoProcess(NotConfined):
+    """The machine has no memory, or no room, for another process at the moment."""
 
 
 class ServerHandle:
@@ -114,7 +140,7 @@ class ServerHandle:
     def start_child(self, limits: Limits, cpu_left: int | None = None) -> "ChildChannel":
         """Start a process for one submission, with the rest of its processor time.
 
-        Raises SandboxError if the server has ended, NotConfined if it cannot start a process.
+        Raises SandboxError if the server has ended, NoProcess if it cannot start a process.
         """
         left = limits.cpu_s if cpu_left is None else cpu_left
         ours, theirs = socket.socketpair()
@@ -138,7 +164,7 @@ class ServerHandle:
             if not reply:
                 raise SandboxError(launch.GONE)
             why = reply.decode(errors="replace")
-            raise NotConfined(f"no process for a submission: {why}")
+            raise NoProcess(f"no process for a submission: {why}")
         ours.setblocking(False)
         return ChildChannel(ours, fds[0], status, limits, left, ChildTimer(int(reply)))
 
@@ -186,24 +212,27 @@ class ChildChannel:
         tensors: tuple[tuple[str, Tensor], ...] = (),
         within: float | None = None,
     ) -> Message:
-        """Make one request, and return its reply within some seconds, by default those of a call.
+        """Make one request, for which the child may use some seconds, by default those of a call.
 
-        Raises SubmissionFailed, of which TooSlow is one.
+        Raises SubmissionFailed, of which TooSlow is one, and MachineBusy.
         """
         self.last_request_time = NO_TIME
         if self.closed:
             raise SubmissionFailed(Status.CRASHED, "the process had ended before")
         self.count += 1
         timeout = self.limits.call_s if within is None else within
-        self.timer.begin()
-        deadline = time.monotonic() + timeout
+        self.timer.begin(timeout)
+        fd, wait_more = self.socket.fileno(), self.timer.wait_more
         max_header = wire.MAX_HEADER if op in LONG_HEADERS else wire.SHORT_HEADER
         try:
-            wire.write(self.socket.fileno(), Message(self.count, op, meta, tensors), deadline)
-            reply = wire.read(self.socket.fileno(), deadline, self.limits.reply, max_header)
+            wire.write(fd, Message(self.count, op, meta, tensors), wait_more)
+            reply = wire.read(fd, wait_more, self.limits.reply, max_header)
         except TimeoutError:
             self.close()
             raise TooSlow(timeout) from None
+        except OutOfPatience:
+            self.close()
+            raise MachineBusy("its process got too little processor time to answer") from None
         except (EOFError, OSError):
             raise self._diagnose_exit() from None
         except wire.BadFrame as error:
@@ -247,8 +276,10 @@ class ChildChannel:
         by_others = status.signal == signal.SIGKILL and not killed
         # The limit counts whole ticks, but the reported time is exact: it may be below the limit.
         if by_others and status.cpu > self.cpu_left / 2:
-            text = f"used more than {self.limits.cpu_s} s of processor time"
-            return SubmissionFailed(Status.TIMED_OUT, text)
+            return ProcessorTimeUsedUp(self.limits.cpu_s)
+        if by_others and self._is_large(status):
+            text = f"its process was killed when it held {status.memory >> 10} MiB of memory"
+            return SubmissionFailed(Status.OUT_OF_MEMORY, text)
         self.killed_by_others = by_others
         if status.signal == signal.SIGKILL and killed:
             return SubmissionFailed(Status.CRASHED, "broke off the conversation")
@@ -256,6 +287,11 @@ class ChildChannel:
             name = signal.strsignal(status.signal) or status.signal
             return SubmissionFailed(Status.CRASHED, f"the process died ({name})")
         return SubmissionFailed(Status.CRASHED, "the process ended itself (os._exit, quit?)")
+
+    def _is_large(self, status: "ExitStatus") -> bool:
+        """Whether a child held so much memory that it is the likeliest to be killed for it."""
+        limit = self.limits.memory
+        return limit is not None and status.memory << 10 > limit * LARGE_FRACTION
 
     def close(self, grace: float = 0.05) -> bool:
         """End the child; return whether it ended by itself within the grace period, in seconds."""

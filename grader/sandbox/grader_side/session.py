@@ -1,7 +1,6 @@
 """One submission in child processes, replaced when they are gone, within one budget."""
 
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -15,7 +14,14 @@ from grader.reading.submission import NO_SIBLINGS, Siblings
 from grader.reading.token_units import Unit
 from grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget
 from grader.sandbox.grader_side.replies import get_message, is_out_of_memory, parse_reply
-from grader.sandbox.grader_side.servers import NotConfined, TooSlow
+from grader.sandbox.grader_side.servers import (
+    MachineBusy,
+    NoProcess,
+    NotConfined,
+    ProcessorTimeUsedUp,
+    SandboxError,
+    TooSlow,
+)
 from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
 from grader.sandbox.limits import Limits
 from grader.sandbox.timing import RequestTime
@@ -24,7 +30,7 @@ from properties.violation import Status, SubmissionFailed
 
 MAX_TRIES = 3
 """how often something is tried if its process is killed from outside, the first time included"""
-
+KILLED = f"its process was killed {MAX_TRIES} times from outside, or for lack of memory"
 
 MAX_IMPORTS = 200
 """so many statements that import something are run for one submission"""
@@ -186,13 +192,15 @@ class Session:
     def iter_tries(self) -> Iterator[None]:
         """Yield once, and again each time that a child was ended from outside meanwhile.
 
-        That is nothing to hold against a submission: the kernel was short of memory, say.
+        That is nothing to hold against a submission: the kernel was short of memory, say. Raises
+        MachineBusy if it happens each time.
         """
         for _ in range(MAX_TRIES):
             before = self._count_killed()
             yield
             if self._count_killed() == before:
                 return
+        raise MachineBusy(KILLED)
 
     def _count_killed(self) -> int:
         """Return how many children were ended from outside."""
@@ -206,7 +214,10 @@ class Session:
         return True
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        """Send one request to the present child. Raises SubmissionFailed, BudgetExhausted."""
+        """Send one request to the present child.
+
+        Raises SubmissionFailed, of which BudgetExhausted is one, and MachineBusy.
+        """
         self.budget.require_available("read" if self.child is None else op, self.limits)
         assert self.child is not None, "read or load before asking"
         try:
@@ -214,6 +225,8 @@ class Session:
         except TooSlow:
             self.budget.require_available(op, self.limits)  # raises a more specific error
             raise
+        except ProcessorTimeUsedUp as used_up:
+            raise self.budget.describe_end(used_up.message) from None
         self.budget.reply_bytes += reply.size
         if self.budget.reply_bytes > self.limits.replies:
             self.child.close()
@@ -228,7 +241,7 @@ class Session:
     def _request_timed(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors) -> Message:
         """Send a request and charge its time to the budget. Raises SubmissionFailed."""
         assert self.child is not None, "request() has looked"
-        began, late = time.monotonic(), False
+        late = False
         try:
             return self.child.request(
                 op, meta, tensors, self.budget.compute_timeout(op, self.limits)
@@ -237,8 +250,7 @@ class Session:
             late = True
             raise
         finally:
-            wall = time.monotonic() - began
-            self.budget.charge(op, self.limits, wall, self.child.last_request_time, late=late)
+            self.budget.charge(op, self.limits, self.child.last_request_time, late=late)
 
     def close(self) -> None:
         """End the child."""
@@ -249,17 +261,23 @@ class Session:
             self.child = None
 
     def _retry_if_killed(self, action: Callable[[], Message]) -> Message:
-        """Try again if the child was killed from outside. Raises SubmissionFailed, SandboxError."""
-        for _ in range(MAX_TRIES - 1):
+        """Try again if the child was killed from outside.
+
+        Raises SubmissionFailed, SandboxError, MachineBusy.
+        """
+        problem: SandboxError = MachineBusy(KILLED)
+        for _ in range(MAX_TRIES):
             before = self._count_killed()
             try:
                 return action()
-            except NotConfined:
-                continue
+            except NoProcess as refused:
+                problem = MachineBusy(str(refused))
+            except NotConfined as refused:
+                problem = refused
             except SubmissionFailed:
                 if self._count_killed() == before:
                     raise
-        return action()
+        raise problem
 
     def _send_load(self) -> Message:
         if self.child is None or self.child.closed:

@@ -196,7 +196,7 @@ def test_the_command_writes_it(wheel: Wheel, tmp_path: Path) -> None:
     )
     with zipfile.ZipFile(out) as archive:
         plan = decode_plan(archive.read("plan.json"))
-    assert plan.trusted and plan.manifest.limits == {"wall_s": 9.0}
+    assert plan.trusted and plan.manifest.limits == {"total_s": 9.0}
     assert plan.manifest.case_seed.kind is SeedKind.SECRET and plan.manifest.seed
     assert plan.manifest.feedback.level is FeedbackLevel.MESSAGE
     done = CliRunner().invoke(cli, ["gradescope", "no_such", out, "--wheel", str(path)])
@@ -287,7 +287,7 @@ def test_ungradable_submission_gets_no_points(
 )
 def test_the_limits_are_those_of_every_run(judged: Judged, statement: str, status: str) -> None:
     text = RIGHT.replace("# BEGIN SOLUTION", statement)
-    plan = encode_plan(plan_of(limits={"wall_s": 3.0, "call_s": 1.0}))
+    plan = encode_plan(plan_of(limits={"total_s": 3.0, "call_s": 1.0}))
     code, results = judged({"answer.py": text}, plan)
     assert (code, results["score"]) == (1, 0)
     assert results["extra_data"][EXERCISE.slug]["status"] == status

@@ -97,7 +97,7 @@ def test_only_changed_files_are_regraded(store_url: str, folder: Path, fake_grad
     graded(store_url, folder)
     assert fake_grader.graded_texts[4:] == ["100 at last"]
     assert scores(store_url)["bob"] == 100.0 and scores(store_url)["ida"] == 50.0
-    graded(store_url, folder, chosen=replace(SETTINGS, limit_overrides={"wall_s": 9.0}))
+    graded(store_url, folder, chosen=replace(SETTINGS, limit_overrides={"total_s": 9.0}))
     assert len(fake_grader.graded_texts) == 10
 
 
@@ -112,7 +112,7 @@ def test_run_draws_one_secret_seed_and_keeps_it(
     first = again()
     assert first.kind is SeedKind.SECRET
     assert again() == first and len(fake_grader.graded_texts) == 4
-    assert again(limit_overrides={"wall_s": 9.0}) == first, "other settings, the same cases"
+    assert again(limit_overrides={"total_s": 9.0}) == first, "other settings, the same cases"
     with open_store(store_url) as store:
         chosen = store.load_newest_run("week 1").manifest.settings
         assert grading.regrade(store, "week 1", chosen, trusted=False).score_changes == []

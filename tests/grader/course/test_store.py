@@ -283,7 +283,7 @@ def test_run_key_covers_everything_that_decides_a_verdict() -> None:
         replace(SETTINGS, exercise=None),
         replace(SETTINGS, exercise=BY_SLUG["causal_weights"]),
         replace(SETTINGS, points={"linear_layer": {"values": 1.0}}),
-        replace(SETTINGS, limit_overrides={"wall_s": 1.0}),
+        replace(SETTINGS, limit_overrides={"total_s": 1.0}),
     ]
     keys = {base.key, *(manifest.build_manifest(each).key for each in others)}
     changed = {"headcheck": "9", "torch": "9", "judge": "9", "plan": "9", "device": "cuda"}

@@ -135,7 +135,7 @@ SLOW = "import time\ntime.sleep({seconds})\n" + ATTEND
 
 def test_a_slow_import_is_no_slow_call(sandbox: "SandboxDriver", tmp_path: Path) -> None:
     """It sleeps longer than a call and than all calls may."""
-    limits = Limits(call_s=1.0, idle_s=0.5, slow_calls=1, slow_s=0.5)
+    limits = Limits(call_s=1.0, idle_s=0.5, endless_calls=1)
     files = {"main.py": MAIN, "attention.py": SLOW.format(seconds=1.5)}
     [record] = grade(sandbox, tmp_path, files, limits=limits).values()
     assert record.status == "passed", tell(record)

@@ -168,7 +168,7 @@ def test_lost_process_affects_no_other_property(
 
 def test_points_earned_before_the_timeout_are_kept(grade_notebook: "GradeNotebook") -> None:
     lost = SOMETIMES.format(then="time.sleep(60)")
-    [record] = grade_notebook(lost, limits=Limits(wall_s=4)).values()
+    [record] = grade_notebook(lost, limits=Limits(total_s=4)).values()
     assert record.status == "timed_out" and record.error is None
     assert record.score > 0
     assert record.properties[0].status == "passed"

@@ -132,7 +132,7 @@ class CausalAttention(nn.Module):
 
 
 def test_hanging_call_is_not_repeated(grade_notebook: "GradeNotebook") -> None:
-    record = grade_notebook(STUCK, slug=SLUG, limits=Limits(call_s=0.5, wall_s=6))[
+    record = grade_notebook(STUCK, slug=SLUG, limits=Limits(call_s=0.5, total_s=6))[
         "CausalAttention"
     ]
     assert record.status != "passed"

@@ -92,24 +92,25 @@ def test_grader_computation_is_not_charged_to_the_child() -> None:
     of_nobody = ChildTimer(os.getpid())
     of_nobody._waited = SAMPLE_INTERVAL_S
     of_nobody._computed_here = SAMPLE_INTERVAL_S
-    of_nobody.begin()
+    of_nobody.begin(9.0)
     assert of_nobody.end(ProcessTimes(0.0, 0.0)).idle < 0.05
 
 
 def test_short_requests_are_added_up() -> None:
     added = ChildTimer(os.getpid())
-    added.begin()
+    added.begin(9.0)
     assert added.end(None) is NO_TIME
 
 
 @pytest.mark.parametrize("text", [None, "", "no number at all"])
 def test_without_kernel_statistics_nothing_is_idle(text: str | None, tmp_path: Path) -> None:
+    (tmp_path / "task" / "1").mkdir(parents=True)
     if text is not None:
-        (tmp_path / "schedstat").write_text(text)
+        (tmp_path / "task" / "1" / "schedstat").write_text(text)
     assert timing.read_queued_time(tmp_path) is None
     blind = ChildTimer(os.getpid())
     blind._waited = 9.0
-    blind.begin()
+    blind.begin(9.0)
     assert blind.end(ProcessTimes(2.0, None)) == RequestTime(own=2.0, idle=0.0)
 
 

@@ -45,8 +45,17 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def soon() -> float:
-    return time.monotonic() + 10
+def soon(seconds: float = 10) -> wire.WaitMore:
+    """Wait so many seconds in all."""
+    deadline = time.monotonic() + seconds
+
+    def wait_more() -> float:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    return wait_more
 
 
 def whole(message: Message) -> bytes:
@@ -378,7 +387,7 @@ def test_silence_ends_at_the_deadline(
     theirs.sendall(whole(Message(1, "ok"))[:given_bytes])
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        wire.read(ours.fileno(), began + 0.1)
+        wire.read(ours.fileno(), soon(0.1))
     assert time.monotonic() - began >= 0.1
 
 
@@ -396,7 +405,7 @@ def test_a_deadline_is_for_the_whole_frame(ends: tuple[socket.socket, socket.soc
     sender = threading.Thread(target=trickle)
     sender.start()
     with pytest.raises(TimeoutError):
-        wire.read(ours.fileno(), time.monotonic() + 0.2)
+        wire.read(ours.fileno(), soon(0.2))
     stopped.set()
     sender.join()
 
@@ -407,7 +416,7 @@ def test_peer_that_never_reads_is_not_waited_for(ends: tuple[socket.socket, sock
         wire.write(
             ours.fileno(),
             Message(1, "forward", {}, (("x", torch.ones(1 << 20)),)),
-            time.monotonic() + 0.1,
+            soon(0.1),
         )
 
 

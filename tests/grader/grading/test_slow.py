@@ -1,0 +1,77 @@
+"""A slow answer is not a wrong one: it is asked for less. A loop without end is still seen."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grader.sandbox.limits import Limits
+from properties.case import Case
+from properties.cases.search_cases import estimate_work
+from properties.cases.smaller_inputs import is_large, make_smaller
+from tests.properties.contracts import SLUGS, get_contract
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeNotebook
+
+LOOPS = """
+    import torch
+    def simplified_attention(x):
+        rows = []
+        for query in x:
+            weights = torch.softmax(torch.stack([(query * key).sum() for key in x]), 0)
+            row = torch.zeros_like(query)
+            for weight, value in zip(weights, x):
+                row = row + weight * value
+            rows.append(row)
+        return torch.stack(rows)
+"""
+ENDLESS = """
+    import torch
+    def simplified_attention(x):
+        while len(x) > 150: pass
+        return torch.softmax(x @ x.T, -1) @ x
+"""
+LONG = "a_long_sequence_is_right_too"
+
+
+def test_loops_over_single_tokens_are_asked_for_fewer(grade_notebook: "GradeNotebook") -> None:
+    """257 tokens take such loops 0.6 s here; on a machine of a third of the speed, two."""
+    [record] = grade_notebook(LOOPS, limits=Limits(call_s=0.3)).values()
+    assert (record.status, record.score) == ("passed", record.max_score)
+    assert {p.status for p in record.properties} == {"passed"}
+
+
+def test_wrong_loops_fail_on_fewer_tokens(grade_notebook: "GradeNotebook") -> None:
+    wrong = LOOPS.replace("weight * value", "weight * value * (1 + (len(x) > 50))")
+    [record] = grade_notebook(wrong, limits=Limits(call_s=0.3)).values()
+    long = {p.name: p for p in record.properties}[LONG]
+    assert record.status == "failed" and long.status == "failed"
+
+
+def test_a_loop_that_ends_for_few_tokens_only_is_endless(grade_notebook: "GradeNotebook") -> None:
+    [record] = grade_notebook(ENDLESS, limits=Limits(call_s=0.5)).values()
+    long = {p.name: p for p in record.properties}[LONG]
+    assert (record.status, long.status) == ("timed_out", "timed_out")
+    assert 0 < record.score < record.max_score
+
+
+def test_what_there_was_no_time_for_costs_nothing(grade_notebook: "GradeNotebook") -> None:
+    body = "total = sum(i * i for i in range(400_000))\n        rows = []"
+    heavy = LOOPS.replace("rows = []", body)
+    [record] = grade_notebook(heavy, limits=Limits(total_s=12, call_s=2)).values()
+    by_status = {p.status: p for p in record.properties}
+    assert by_status.keys() <= {"passed", "not_asked"} and "not_asked" in by_status
+    unasked = by_status["not_asked"]
+    assert unasked.message.startswith("Not tried for lack of time, which costs no points: took")
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_smaller_inputs_fit_the_contract(slug: str) -> None:
+    contract = get_contract(slug)
+    case = contract.fit(Case(tokens=1025, context_length=1025, batch=3))
+    smaller = make_smaller(contract, case, estimate_work(case) // 4)
+    if contract.sizes is None:
+        assert smaller is not None and estimate_work(smaller) < estimate_work(case) / 4
+        assert contract.fit(smaller) == smaller
+    assert is_large(case)
+    assert make_smaller(contract, case, 1) is None
