@@ -41,7 +41,7 @@ def _make_suite(result: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
     about = {
         "student": result.student,
         "name": result.name,
-        "score": format_number(result.score),
+        "score": format_number(result.score) if result.is_judged else "",
         "max_score": format_number(result.max_score),
         "file": record.file,
     }

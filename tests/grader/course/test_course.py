@@ -17,7 +17,7 @@ import pytest
 from exercises import BY_SLUG
 from exercises.contract_file import load_exercise
 from grader import run
-from grader.course import grading
+from grader.course import CourseError, grading
 from grader.course.intake.gather import IntakeOptions, gather_submissions
 from grader.course.result_lookup import load_results
 from grader.course.results import ExerciseResult, compare_results
@@ -99,6 +99,28 @@ def test_only_changed_files_are_regraded(store_url: str, folder: Path, fake_grad
     assert scores(store_url)["bob"] == 100.0 and scores(store_url)["ida"] == 50.0
     graded(store_url, folder, chosen=replace(SETTINGS, limit_overrides={"total_s": 9.0}))
     assert len(fake_grader.graded_texts) == 10
+
+
+def test_what_could_not_be_judged_is_shown_and_judged_by_the_next_command(
+    store_url: str, folder: Path, fake_grader: Any
+) -> None:
+    fake_grader.busy = {"bob", "eve"}
+    report = graded(store_url, folder)
+    said = {each.student: (each.status, each.score) for each in report.submissions}
+    assert said["bob"] == said["eve"] == ("not_judged", 0.0)
+    assert said["ada"] == ("passed", 100.0)
+    with open_store(store_url) as store:
+        results = {each.student: each.is_judged for each in load_results(store, "week 1")}
+        assert results == {"ada": True, "bob": False, "eve": False, "zoe": True}
+        chosen = store.load_newest_run("week 1").manifest.settings
+        with pytest.raises(CourseError, match="not judged: the machine was busy"):
+            grading.regrade(store, "week 1", chosen, trusted=False)
+    fake_grader.busy = set()
+    before = len(fake_grader.graded_texts)
+    again = graded(store_url, folder)
+    assert [each.status for each in again.submissions] == ["passed", "failed", "failed", "passed"]
+    assert len(fake_grader.graded_texts) == before + 2, "only these are judged again"
+    assert scores(store_url) == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
 
 
 def test_run_draws_one_secret_seed_and_keeps_it(

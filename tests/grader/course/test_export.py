@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -18,7 +19,8 @@ from grader.course.export.gradebook import (
     format_number,
     make_file_name,
 )
-from grader.report.records import SubmissionRecord
+from grader.course.store.records import Override
+from grader.report.records import NOT_JUDGED, SubmissionRecord
 from grader.report.render.sanitise import UNSAFE
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
@@ -146,3 +148,27 @@ def test_a_class_of_thousands_adds_up(record: MakeRecord) -> None:
     odd_gradebook = Gradebook(WEEK, many)
     for form in PLAIN:
         assert totals(export(odd_gradebook, form), form) == pytest.approx(odd_gradebook.total)
+
+
+@pytest.mark.parametrize("form", PLAIN)
+def test_nobody_gets_zero_points_for_a_busy_machine(form: str, record: MakeRecord) -> None:
+    waiting = replace(record("eve", 0), status=NOT_JUDGED, properties=(), diagnosis=())
+    book = Gradebook(WEEK, (make_standing("ada", record("ada")), make_standing("eve", waiting)))
+    assert book.waiting == ("eve",)
+    alone = Gradebook(WEEK, book.results[:1])
+    exported = export(book, form)
+    if form == "junit":
+        assert b'value="" />' in exported.files["junit.xml"]
+    elif form in ("csv", "nbgrader"):
+        rows = read_table(exported)
+        assert get_column(rows, "student" if form == "csv" else "student_id") == ["ada", "eve"]
+        assert get_column(rows, "score") == ["100", ""]
+    else:
+        assert exported.files == export(alone, form).files
+
+
+def test_a_decision_stands_for_what_could_not_be_judged(record: MakeRecord) -> None:
+    waiting = replace(record("eve", 0), status=NOT_JUDGED, properties=())
+    decided = Override(WEEK, "eve", "causal_weights", 70.0, "read it", "prof")
+    standing = make_standing("eve", waiting, override=decided, score=70.0)
+    assert standing.is_judged and Gradebook(WEEK, (standing,)).waiting == ()

@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,16 @@ import pytest
 from grader.sandbox import timing
 from grader.sandbox.grader_side.servers import ServerHandle
 from grader.sandbox.limits import Limits
-from grader.sandbox.timing import NO_TIME, SAMPLE_INTERVAL_S, ChildTimer, ProcessTimes, RequestTime
+from grader.sandbox.timing import (
+    NO_TIME,
+    SAMPLE_INTERVAL_S,
+    ChildTimer,
+    OutOfPatience,
+    ProcessTimes,
+    RequestTime,
+)
 from properties.violation import SubmissionFailed
+from tests.crowd import alone_with
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -36,22 +43,6 @@ def took(sandbox: "SandboxDriver", body: str, limits: Limits | None = None) -> R
     last = session.child.last_request_time
     session.close()
     return last
-
-
-@contextmanager
-def alone_with(others: int) -> Iterator[None]:
-    """This process, and what it starts, on one processor, with others that compute there."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(before)})
-    spin = [sys.executable, "-c", "while True: pass"]
-    started = [subprocess.Popen(spin) for _ in range(others)]
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-        for process in started:
-            process.kill()
-            process.wait()
 
 
 def test_sleeping_is_idle(sandbox: "SandboxDriver") -> None:
@@ -86,6 +77,35 @@ def test_waiting_for_a_processor_is_neither_own_nor_idle() -> None:
         computed = took(SandboxDriver(server), COMPUTE)
     assert computed.own < 1.0
     assert computed.idle < 0.3
+
+
+def test_a_call_that_waits_for_a_processor_is_not_late() -> None:
+    """Its 0.6 seconds of computing take five on the wall; the limit is one."""
+    from tests.grader.conftest import SandboxDriver
+
+    with alone_with(8), ServerHandle() as server:
+        assert took(SandboxDriver(server), COMPUTE, Limits(call_s=1.0)).own < 1.0
+
+
+def test_a_child_that_gets_no_processor_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It queued all the time, so its time is not used up, and yet the wait ends."""
+    clock = iter(range(1, 1000))
+    monkeypatch.setattr(
+        timing, "read_process_times", lambda pid: ProcessTimes(0.0, float(next(clock)))
+    )
+    waiting = ChildTimer(os.getpid())
+    waiting.begin(0.01)
+    time.sleep(0.02)
+    assert waiting.wait_more() == timing.MIN_WAIT_S
+    monkeypatch.setattr(timing, "compute_patience", lambda limit, *, blind: 0.02)
+    with pytest.raises(OutOfPatience):
+        waiting.wait_more()
+
+
+def test_patience_is_far_longer_than_any_limit() -> None:
+    assert timing.compute_patience(10.0) == 600.0
+    assert timing.compute_patience(60.0) == 3600.0
+    assert timing.compute_patience(10.0, blind=True) == 40.0
 
 
 def test_grader_computation_is_not_charged_to_the_child() -> None:

@@ -17,6 +17,7 @@ Source: Linux, Documentation/userspace-api/seccomp_filter.rst.
 import ctypes
 import errno
 import platform
+import signal
 import struct
 
 from grader.sandbox.server_side.jail import kernel
@@ -63,18 +64,28 @@ def _build_instructions(pid: int, machine: str) -> list[Instruction]:
     ]
     if machine == "x86_64":
         code += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, KILL)]
-    conditional = {**CONDITIONAL, SELF_ONLY: ArgumentFilter(0, (pid,))}
+    own_signals = [*_refuse(2, signal.SIGKILL), *_check_argument(ArgumentFilter(0, (pid,)))]
+    code += _match_call(numbers[SELF_ONLY], own_signals)
     for call in UNIMPLEMENTED:
         code += _match_call(numbers[call], [(_RETURN, 0, 0, ERRNO | errno.ENOSYS)])
-    for call, condition in conditional.items():
+    for call, condition in CONDITIONAL.items():
         code += _match_call(numbers[call], _check_argument(condition))
-    for call in sorted(numbers.keys() - conditional.keys() - {*UNIMPLEMENTED}):
+    for call in sorted(numbers.keys() - CONDITIONAL.keys() - {*UNIMPLEMENTED, SELF_ONLY}):
         code += _match_call(numbers[call], [(_RETURN, 0, 0, ALLOW)])
     return [*code, (_RETURN, 0, 0, ERRNO | errno.EPERM)]
 
 
 def _match_call(number: int, then: list[Instruction]) -> list[Instruction]:
     return [(_EQUAL, 0, len(then), number), *then]
+
+
+def _refuse(argument: int, value: int) -> list[Instruction]:
+    """Refuse a call if an argument has this value, and go on otherwise."""
+    return [
+        (_LOAD, 0, 0, _ARGUMENTS + 8 * argument),
+        (_EQUAL, 0, 1, value),
+        (_RETURN, 0, 0, ERRNO | errno.EPERM),
+    ]
 
 
 def _check_argument(condition: ArgumentFilter) -> list[Instruction]:

@@ -81,4 +81,5 @@ CONDITIONAL = {
 UNIMPLEMENTED = ("clone3",)
 """fail with ENOSYS, as on an older kernel: the C library then falls back on older calls"""
 SELF_ONLY = "tgkill"
-"""restricted to the process itself; threads raise signals with it"""
+"""restricted to the process itself; threads raise signals with it, but not SIGKILL: a process that
+is killed is held against nobody"""
