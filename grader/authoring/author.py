@@ -27,7 +27,7 @@ from properties.cases.case_set import PUBLIC_SEED
 
 Ask = Callable[[Recognised, Sequence[Question]], Mapping[str, bool]]
 """returns answers to questions, by their names; the others have the suggested answer"""
-JUDGING_SECONDS = 90.0
+JUDGING_SECONDS = 180.0
 """so long changes of the solution are judged: the rest of what is done takes as long at most"""
 CASES = 12
 """the most cases that a property is checked on; a statement may ask for more"""

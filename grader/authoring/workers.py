@@ -2,10 +2,9 @@
 
 import math
 import multiprocessing
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -13,9 +12,10 @@ from exercises import Exercise
 from exercises.answers import Answer
 from grader.audit.matrix import initialise_process
 from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged, judge
+from grader.sandbox.timing import ChildTimer, OutOfPatience, read_process_times
 
 TIME_LIMIT_S = 60.0
-"""so long may an answer take; the slowest takes some seconds on a busy machine"""
+"""so long may an answer compute or sleep; the slowest takes some seconds"""
 CONTEXT = multiprocessing.get_context("spawn")
 Task = Callable[[Answer, Exercise], Judged]
 
@@ -26,10 +26,15 @@ class _Worker:
 
     process: BaseProcess
     line: Connection
+    timer: ChildTimer
     number: int | None = None
-    began: float = field(default_factory=time.monotonic)
     ready: bool = False
     """whether it has imported what it needs"""
+
+    @property
+    def used(self) -> float:
+        """Seconds of processor time."""
+        return read_process_times(self.timer.pid).cpu
 
     def end(self) -> None:
         self.process.kill()
@@ -47,14 +52,16 @@ def judge_all(
     """Judge every answer, in `jobs` child processes, and return the verdicts in order.
 
     One that hangs, or ends its process, is caught by that, and the others are judged by another.
-    What has no verdict after so many seconds is left out.
+    What has no verdict after so many seconds of processor time is left out.
     """
-    ends = time.monotonic() + seconds
+    used_before = 0.0
     waiting = deque(range(len(answers)))
     done: dict[int, Judged] = {}
     workers = [_start(exercise, task) for _ in range(min(jobs, len(answers)))]
     try:
-        while len(done) < len(answers) and time.monotonic() < ends:
+        while len(done) < len(answers):
+            if used_before + sum(worker.used for worker in workers) > seconds:
+                break
             ready = wait([worker.line for worker in workers], timeout=1.0)
             for place, worker in enumerate(workers):
                 number = worker.number
@@ -62,6 +69,7 @@ def judge_all(
                 if ended:
                     if number is not None:
                         done[number] = Judged(answers[number], ended)
+                    used_before += worker.used
                     worker.end()
                     workers[place] = _start(exercise, task)
                 elif worker.ready and worker.number is None and waiting:
@@ -77,7 +85,8 @@ def _start(exercise: Exercise, task: Task) -> _Worker:
     process = CONTEXT.Process(target=_work, args=(theirs, exercise, task), daemon=True)
     process.start()
     theirs.close()  # so that its end is noticed here
-    return _Worker(process, ours)
+    assert process.pid is not None, "it has started"
+    return _Worker(process, ours, ChildTimer(process.pid))
 
 
 def _work(line: Connection, exercise: Exercise, task: Task) -> None:
@@ -93,7 +102,8 @@ def _work(line: Connection, exercise: Exercise, task: Task) -> None:
 
 
 def _send(worker: _Worker, number: int, answers: Sequence[Answer]) -> None:
-    worker.number, worker.began = number, time.monotonic()
+    worker.number = number
+    worker.timer = ChildTimer.start_now(worker.timer.pid, TIME_LIMIT_S)
     worker.line.send(answers[number])
 
 
@@ -110,5 +120,10 @@ def _receive(worker: _Worker, done: dict[int, Judged]) -> str | None:
 
 
 def _is_late(worker: _Worker) -> str | None:
-    late = worker.number is not None and time.monotonic() - worker.began > TIME_LIMIT_S
-    return DOES_NOT_END if late else None
+    if worker.number is None:
+        return None
+    try:
+        worker.timer.wait_more()
+    except (TimeoutError, OutOfPatience):
+        return DOES_NOT_END
+    return None

@@ -64,6 +64,14 @@ class ChildTimer:
         self._waited = 0.0
         self._computed_here = 0.0
 
+    @classmethod
+    def start_now(cls, pid: int, limit: float) -> "ChildTimer":
+        """Return a timer of a process that runs already, for the next seconds that it uses."""
+        timer = cls(pid)
+        timer._child = read_process_times(pid)
+        timer.begin(limit)
+        return timer
+
     def begin(self, limit: float) -> None:
         """Start the clocks, right before a request that may take so many seconds is sent."""
         self._began = time.monotonic(), time.thread_time()

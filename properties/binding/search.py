@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -53,12 +52,13 @@ from properties.subject import CallOptions, Subject, TensorInfo
 from properties.violation import Status, SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
-SECONDS = 3.0
-"""of processor time of this process, after which a search is given up"""
+MAX_STEPS = 7000
+"""so much work, after which a search is given up: some three seconds. It is counted in comparisons
+of what a class returned with what one contract says, so that every machine gives up at the same"""
 EXACT = 2 / 3
-"""of this time at most is spent on what is exact, so that some is left for known mistakes"""
-BETWEEN_LOOKS = 0.02
-"""seconds between two looks at the clock of the processor"""
+"""of this work at most is spent on what is exact, so that some is left for known mistakes"""
+CALL_STEPS, MISTAKE_STEPS, PAIR_STEPS = 4, 60, 400
+"""what it takes to call the class, and to try all known mistakes, one at a time or two"""
 MAX_NUMEL = 1 << 23
 """so many parameters at most are overwritten: four layers of a width of 1,448"""
 MAX_PLACED = 40
@@ -93,10 +93,8 @@ class BindingSearch:
 
     subject: Subject
     signature: Signature
-    began: float = field(default_factory=time.process_time)
-    used: float = 0.0
-    """seconds, when the clock was last looked at"""
-    looked: float = field(default_factory=time.perf_counter)
+    steps: int = 0
+    """how much work was done"""
     failures: list[str] = field(default_factory=list)
     """what it said when it was constructed or called in vain"""
     answered: bool = False
@@ -176,14 +174,11 @@ class BindingSearch:
         return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
 
     def _is_early(self, _: object = None) -> bool:
-        """Whether there is time left. The clock is slow where it is virtual: it is read rarely."""
-        now = time.perf_counter()
-        if now - self.looked > BETWEEN_LOOKS:
-            self.looked, self.used = now, time.process_time() - self.began
-        return self.used < SECONDS
+        """Whether the search is not given up yet."""
+        return self.steps < MAX_STEPS
 
     def _may_be_exact(self, _: object = None) -> bool:
-        return self._is_early() and self.used < SECONDS * EXACT
+        return self.steps < MAX_STEPS * EXACT
 
     # -------------------------------------------------------------------------------- calls
 
@@ -251,6 +246,7 @@ class BindingSearch:
         self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
     ) -> CallProbe | None:
         case = sizes.case
+        self.steps += CALL_STEPS
         if built.constructor.axes.are_cut and not batched:
             return None  # heads would pass for a batch
         x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
@@ -278,6 +274,7 @@ class BindingSearch:
         self, probe: CallProbe, contracts: Iterable[tuple[Contract, Sizes]]
     ) -> Match | None:
         for contract, sizes in contracts:
+            self.steps += 1
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
                 return Match(self._refine(contract, sizes, probe, place), sizes, place)
@@ -328,6 +325,7 @@ class BindingSearch:
             plain = (c for c in contracts if c[0].call_form.axes is not TokenAxes.TOKENS_FIRST)
             likely = sorted(itertools.islice(plain, MAX_MISTAKEN), key=rank_by_explained)
             for contract, sizes in likely[: 1 if pairs else None]:
+                self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
                 found = find_mistakes(contract, sizes.case, probe.seen, pairs=pairs)
                 for (mistakes, _), place in found:
                     return Match(contract, sizes, place, mistakes)
@@ -341,6 +339,7 @@ class BindingSearch:
             likely = itertools.islice(self._iter_likely(probe, hides=hides), MAX_MISTAKEN)
             for contract, sizes in sorted(likely, key=rank_by_explained)[:1]:
                 for placed in itertools.islice(iter_usual_placements(contract, sizes.case), 6):
+                    self.steps += MISTAKE_STEPS
                     for (mistakes, _), place in find_mistakes(placed, sizes.case, probe.seen):
                         return Match(placed, sizes, place, mistakes)
                     if not self._is_early():

@@ -35,6 +35,8 @@ from properties.violation import Status, SubmissionFailed
 SERVER_ENTRY_POINT = "grader.sandbox.server_side.server:begin"
 LARGE_FRACTION = 1 / 2
 """the fraction of its memory above which a process that the kernel killed is to blame for it"""
+LAST_S = 1.0
+"""seconds that a child which hung up may use until it ends by itself"""
 LONG_HEADERS = ("read", "units", "landmarks", "excerpts")
 """requests whose replies grow with the file; other replies hold little besides tensors"""
 
@@ -267,7 +269,7 @@ class ChildChannel:
 
         Raises SandboxError if the server has ended and cannot report it, NotConfined.
         """
-        killed = not self.close(grace=1.0)
+        killed = not self._close_after(LAST_S)
         status = self.exit_status
         if status is None:
             raise SandboxError(launch.GONE)
@@ -293,20 +295,33 @@ class ChildChannel:
         limit = self.limits.memory
         return limit is not None and status.memory << 10 > limit * LARGE_FRACTION
 
-    def close(self, grace: float = 0.05) -> bool:
-        """End the child; return whether it ended by itself within the grace period, in seconds."""
+    def close(self) -> None:
+        """End the child."""
+        self._close_after(0.05)
+
+    def _close_after(self, grace: float) -> bool:
+        """End the child; return whether it ends by itself before it has used so many seconds."""
         if self.closed:
             return True
         self.closed = True
         self.socket.close()
-        ended = wait_readable(self.pidfd, grace)  # the server may report the end late
+        ended = self._ends_within(grace)
         if not ended:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        self._read_status(launch.EXIT_TIMEOUT_S)
+        self._read_status(launch.START_TIMEOUT_S)  # the server may be late on a busy machine
         os.close(self.pidfd)
         os.close(self.status)
         return ended
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Return whether the child ends before it has computed or slept for so many seconds."""
+        last = ChildTimer.start_now(self.timer.pid, seconds)
+        with contextlib.suppress(TimeoutError, OutOfPatience):
+            while not wait_readable(self.pidfd, last.wait_more()):
+                pass
+            return True
+        return False
 
     def _read_status(self, timeout: float) -> None:
         """Read the status pipe until the child's end is reported or the time is up."""

@@ -87,13 +87,13 @@ class TriedCases:
 
     def is_known(self, case: Case) -> bool:
         """Whether a case has passed; one that failed is tried again. Ends a shrink that is long."""
-        if case not in self.failed and time.monotonic() > self.shrink_until:
+        if case not in self.failed and time.process_time() > self.shrink_until:
             reject()
         return case in self.passed
 
     def add_failure(self, case: Case) -> None:
         if not self.failed:
-            self.shrink_until = time.monotonic() + SHRINK_SECONDS
+            self.shrink_until = time.process_time() + SHRINK_SECONDS
         self.failed.add(case)
 
 

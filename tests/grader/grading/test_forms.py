@@ -8,7 +8,6 @@ from grader.grading.grade import grade_file_or_raise
 from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord
-from properties.binding import search
 from tests.forms.bank import Form, list_forms
 
 if TYPE_CHECKING:
@@ -37,12 +36,6 @@ SAMPLE = [form for form in FORMS if form.number in ("056", "090", "119")]
 
 def name(form: Form) -> str:
     return form.file.removesuffix(".py")
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a search as long as it needs: a slow machine is no reason to find less."""
-    monkeypatch.setattr(search, "SECONDS", 60.0)
 
 
 def judge_file(sandbox: "SandboxDriver", form: Form) -> tuple[SubmissionRecord, list[str | None]]:

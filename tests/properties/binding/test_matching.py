@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from properties.binding import search
 from properties.binding.binding import Binding, NotBound
 from properties.binding.by_name import match_by_name
 from properties.binding.matching import _minimise
@@ -94,8 +93,7 @@ def test_there_may_be_no_batch() -> None:
 
 
 @pytest.mark.whole
-def test_heads_and_widths_that_are_written_down_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "SECONDS", 60.0)  # what is found is asked, not how fast
+def test_heads_and_widths_that_are_written_down_are_found() -> None:
     source = make(takes="dim=24", init="dim = 24\nheads = self.heads = 3\n" + SEPARATE)
     contract = must_bind(source.replace("dim=24", "")).contract
     assert contract.sizes == {"heads": 3, "head_dim": 8, "d_in": 24}

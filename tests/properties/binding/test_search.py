@@ -22,7 +22,7 @@ def find_first(source: str) -> Match | None:
 
 
 def test_a_search_without_time_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "SECONDS", 0.0)
+    monkeypatch.setattr(search, "MAX_STEPS", 0)
     assert find_first(make()) is None
 
 
