@@ -27,7 +27,7 @@ def diagnose_failures(
 ) -> tuple[DiagnosedMistake, ...]:
     """Return the mistakes of a submission that failed a property, if they are known."""
     statuses = {verdict.status for verdict in verdicts}
-    if statuses <= {Status.PASSED} or statuses.intersection(UNDIAGNOSABLE):
+    if statuses <= {Status.PASSED, Status.NOT_ASKED} or statuses.intersection(UNDIAGNOSABLE):
         return ()
     if harness.contract.entry is Entry.BUILDER and _has_other_shapes(verdicts):
         return ()  # what the given class was built with is wrong, and not what it computes

@@ -84,7 +84,7 @@ class LiveChecker:
         self.session.budget.pardoned += 1
         verdict, used = self._check_timed(prop, smaller)
         expected = self.session.limits.call_s * estimate_work(smaller[0]) / work
-        slow = used * EXPLAINED > expected
+        slow = used * EXPLAINED > expected or verdict.status is Status.NOT_ASKED
         if _is_too_slow(verdict):
             slow = self._is_slow_on_less(prop, verdict)
         if not slow:
