@@ -62,7 +62,9 @@ class LiveChecker:
         return Verdict(prop, Status.NOT_ASKED, tried, failure=TOO_LARGE)
 
     def _check_timed(self, prop: Property, cases: Sequence[Case]) -> tuple[Verdict, float]:
-        """Return the verdict on one property, and the seconds that the submission used for it."""
+        """Return the verdict on one property, and the seconds that its calls used."""
+        with contextlib.suppress(SubmissionFailed):  # it is tried again, and fails there
+            self.revive()
         before = self.session.budget.total_s
         verdict = self._check(
             prop, functools.partial(find_first_failure, prop, self.harness, cases)
