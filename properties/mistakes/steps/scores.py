@@ -247,6 +247,11 @@ def lowered_besides(
     return hide
 
 
+def lowered_beside_mask(number: float) -> Callable[[PipelineState], Tensor]:
+    """Subtract a number from the visible scores; its digits push out theirs."""
+    return lambda s: filled_with_minus_infinity(s) - number
+
+
 def visible_raised(s: PipelineState) -> Tensor:
     return s.scores if s.visible is None else s.scores + s.visible
 
