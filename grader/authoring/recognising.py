@@ -95,7 +95,7 @@ def recognise(session: Session, submission: Submission, settings: Settings) -> R
             failures.append(f"`{signature.name}` {failed.message}")
             continue
         if isinstance(binding, NotBound):
-            tried = "; ".join(binding.failures) or "its output is that of no attention tried"
+            tried = "; ".join(binding.failures) or binding.tried
             failures.append(f"`{signature.name}`: {tried}")
         else:
             target = open_mode.make_open_target(signature, binding)

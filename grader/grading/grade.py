@@ -193,6 +193,7 @@ class _Grading:
     failure: tuple[str, SubmissionFailed] | None = None
     """what kept a class from being recognised"""
     unrecognised: list[str] = field(default_factory=list)
+    """classes, each with what was tried"""
     failures: list[str] = field(default_factory=list)
     """what these said when they were constructed and called"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
@@ -252,7 +253,7 @@ class _Grading:
             return None
         if isinstance(found, Binding):
             return found
-        self.unrecognised.append(signature.name)
+        self.unrecognised.append(f"`{signature.name}` ({found.tried})")
         self.failures.extend(found.failures)
         return None
 

@@ -212,12 +212,13 @@ def explain_unrecognised(
 ) -> ErrorRecord:
     """Say of classes, too, that what they compute is no attention that is known here.
 
-    `failures` is what they said when they were constructed and called in vain.
+    `names` come with what was tried; `failures` is what they said when they were constructed and
+    called in vain.
     """
-    listed = ", ".join(f"`{name}`" for name in names[:MAX_LISTED])
+    listed = ", ".join(names[:MAX_LISTED])
     text = f"{problem.message}; not recognised as attention by what it computes: {listed}"
     if failures:
-        text += f" (when it was tried it said: {failures[-1]})"
+        text += f"; when it was tried it said: {failures[-1]}"
     return replace(problem, message=text)
 
 

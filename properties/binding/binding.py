@@ -6,6 +6,7 @@ from properties.binding import settling
 from properties.binding.bench import Bench, Settled, is_close
 from properties.binding.by_name import match_by_name
 from properties.binding.hypotheses import NARROW, OTHER
+from properties.binding.nearest import describe_failure
 from properties.binding.search import BindingSearch, Match
 from properties.binding.signature import Signature
 from properties.binding.vocabulary import guess_quantity
@@ -38,6 +39,8 @@ class NotBound:
 
     failures: tuple[str, ...] = ()
     """what it said when it was constructed and called, the last ones"""
+    tried: str = ""
+    """what comes nearest to it, or how it was tried in vain"""
 
 
 def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
@@ -45,7 +48,8 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
     search = BindingSearch(subject, signature)
     match = _find_certain(search) or match_by_name(search)
     if match is None:
-        return NotBound(tuple(dict.fromkeys(search.failures))[-3:])
+        failures = tuple(dict.fromkeys(search.failures))[-3:]
+        return NotBound(failures, describe_failure(search))
     said = _name_defaults(signature, match)
     free = None if said == signature else _find_certain(BindingSearch(subject, said))
     if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):

@@ -81,7 +81,10 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     if axes is not TokenAxes.BATCH_FIRST:
         tokens = [role for role in contract.call_form.inputs if role != "mask"]
         they = "its inputs have" if len(tokens) > 1 else "its input has"
-        yield f"{they} the shape ({', '.join(axes.split())})"
+        usual = ", ".join(TokenAxes.BATCH_FIRST.split())
+        meant = f": if ({usual}) is meant, this attends over the batch"
+        question = meant if axes is TokenAxes.TOKENS_FIRST else ""
+        yield f"{they} the shape ({', '.join(axes.split())}){question}"
     if not contract.has(C.BATCH):
         yield "its input has the shape (tokens, width), without a batch"
     if contract.has(C.MASK) or contract.has(C.PADDING):

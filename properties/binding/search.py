@@ -97,8 +97,8 @@ class BindingSearch:
     """how much work was done"""
     failures: list[str] = field(default_factory=list)
     """what it said when it was constructed or called in vain"""
-    answered: bool = False
-    """whether some way to construct and to call it gave an answer"""
+    probes: list[CallProbe] = field(default_factory=list)
+    """the ways to construct and to call it that gave an answer"""
 
     def iter_matches(self) -> Iterator[Match]:
         """Yield contracts that explain the class: what its names suggest first, then what is tried.
@@ -108,7 +108,7 @@ class BindingSearch:
         named = next(self._iter_named(), None)
         if named is not None:
             yield named
-        if named is not None or not self.answered:
+        if named is not None or not self.probes:
             for match in self._iter_among(iter_assigned, self._attempts):
                 yield replace(match, guessed=True)
 
@@ -116,7 +116,7 @@ class BindingSearch:
         yield from self._iter_among(iter_suggested, self._attempts)
         yield from self._iter_among(iter_unshared, ())
         yield from self._iter_among(iter_suggested, self._attempts, WIDE)
-        if not self.answered:
+        if not self.probes:
             yield from self._iter_among(iter_suggested, self._attempts, FULL)
 
     @property
@@ -138,7 +138,7 @@ class BindingSearch:
         all_built = build_all(self.subject, self.signature, self.failures, source, base)
         for built in itertools.takewhile(self._is_early, all_built):
             for probe in self._iter_probes(built):
-                self.answered = True
+                self.probes.append(probe)
                 match = self._find_exact(probe, self._iter_placed(probe))
                 if match is None:
                     probes.append(probe)
@@ -291,7 +291,7 @@ class BindingSearch:
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that names suggest, all without positions first, then with them."""
-        likely = list(itertools.islice(self._iter_likely(probe), MAX_PLACED))
+        likely = list(itertools.islice(self.iter_likely(probe), MAX_PLACED))
         yield from likely
         for contract, sizes in likely:
             if not probe.blind or starts_right(contract, sizes.case, probe.seen):
@@ -305,13 +305,13 @@ class BindingSearch:
 
     def _match_with_scale(self, probe: CallProbe) -> Match | None:
         """Return the contract under which scores are only multiplied by another factor."""
-        for contract, sizes in itertools.islice(self._iter_likely(probe), 2):
+        for contract, sizes in itertools.islice(self.iter_likely(probe), 2):
             found = find_scale(contract, sizes.case, probe.seen)
             if found is not None:
                 return Match(contract, sizes, found[1], inexact=True)
         return None
 
-    def _iter_likely(
+    def iter_likely(
         self, probe: CallProbe, *, hides: bool | None = None
     ) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that names suggest, hiding what is seen to be hidden or as asked."""
@@ -336,7 +336,7 @@ class BindingSearch:
     def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
         """Return a contract with rotary positions, of the usual base, and one mistake."""
         for hides in self._list_visibility(probe):
-            likely = itertools.islice(self._iter_likely(probe, hides=hides), MAX_MISTAKEN)
+            likely = itertools.islice(self.iter_likely(probe, hides=hides), MAX_MISTAKEN)
             for contract, sizes in sorted(likely, key=rank_by_explained)[:1]:
                 for placed in itertools.islice(iter_usual_placements(contract, sizes.case), 6):
                     self.steps += MISTAKE_STEPS

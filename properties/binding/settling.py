@@ -164,7 +164,7 @@ def _settle_share(bench: Bench) -> Settled:
 def _settle_mask(bench: Bench) -> Settled:
     """Find out what a mask says, in which shapes it is taken, and whether it is followed."""
     name = find_mask_name(bench.signature.call)
-    if name is None or bench.contract.has(C.CAUSAL):
+    if name is None:
         return bench.settled
     form = next(f for f in iter_call_forms(bench.signature.call) if "mask" in f.inputs)
     form = replace(
@@ -172,6 +172,10 @@ def _settle_mask(bench: Bench) -> Settled:
         inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),
     )
     required = bench.contract.call_form.mask.required
+    if not required and _always_raises(bench, form):
+        return bench.settled.add(f"no mask can be given: every call with its `{name}` raises")
+    if bench.contract.has(C.CAUSAL):
+        return bench.settled
     for convention in _iter_conventions(bench.case):
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):
@@ -180,6 +184,13 @@ def _settle_mask(bench: Bench) -> Settled:
     if mistaken is not None:
         return _claim_mask(bench, mistaken)
     return bench.settled.add(f"what its argument `{name}` does is not known, and not judged")
+
+
+def _always_raises(bench: Bench, form: CallForm) -> bool:
+    """Whether no mask in any form can be given."""
+    conventions = _iter_conventions(bench.case)
+    tries = ((each, keep) for each in conventions for keep in _draw_masks(bench, each))
+    return not any(bench.call(replace(form, mask=each), bench.x, keep) for each, keep in tries)
 
 
 def _insert_mask(inputs: Sequence[str], whole: Sequence[str]) -> tuple[str, ...]:

@@ -59,6 +59,7 @@ def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=4,
     hint="new tokens come behind all that is kept; which does each see?",
+    essential=True,
 )
 def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
     """A sequence that comes in parts of any length, with a cache, gets the output of the whole."""
@@ -126,6 +127,7 @@ def a_cache_can_be_continued_twice(context: LiveContext) -> None:
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=2,
     hint="is something kept outside of the cache, or in a default?",
+    essential=True,
 )
 def sequences_keep_their_caches_apart(context: LiveContext) -> None:
     """Sequences that are continued in turn do not see each other, nor does one that comes after."""
@@ -140,6 +142,7 @@ def sequences_keep_their_caches_apart(context: LiveContext) -> None:
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=2,
     hint="is something kept outside of the cache, or in a default?",
+    essential=True,
 )
 def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     """A call without a cache sees nothing of what was continued before it."""

@@ -109,6 +109,11 @@ VISIBILITIES = (
         hint=MASK_HINT,
     ),
     OtherWay(
+        "the tokens of a call with a cache see the one that comes after them",
+        lambda call, query, key: key <= query + min(1, call.begin),
+        hint=MASK_HINT,
+    ),
+    OtherWay(
         "the cache holds the tokens of one call only",
         lambda call, query, key: (key >= call.before) & (key <= query),
     ),

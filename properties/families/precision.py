@@ -24,7 +24,10 @@ from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability, Contract, Returns
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import replace_parameters, zero_parameters
-from properties.families.values import it_equals_the_equation
+from properties.families.values import (
+    float32_gives_the_equation_too,
+    it_equals_the_equation,
+)
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
@@ -58,7 +61,7 @@ def it_computes_in_float64(context: CaseContext) -> None:
 
 @family_property(
     on=with_values(dtype="float32"),
-    after=(it_equals_the_equation,),
+    after=(float32_gives_the_equation_too,),
     limit=4,
     dtypes=("float32",),
     hint="nothing on the way may have fewer digits than float32",

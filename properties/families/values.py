@@ -119,6 +119,21 @@ def it_equals_the_equation(context: CaseContext) -> None:
     context.assert_matches_oracle(context.answer, context.expected)
 
 
+@family_property(
+    on=with_values(dtype="float32", content=InputContent.NORMAL),
+    after=(it_equals_the_equation,),
+    limit=4,
+    dtypes=("float32",),
+    hint="which number on the way is so large that float32 forgets what is added to it?",
+    essential=True,
+)
+def float32_gives_the_equation_too(context: CaseContext) -> None:
+    """Given float32, which is torch's default, the output equals the equation, roughly at least."""
+    # That it has all digits of float32, of outliers, too, is another claim: here those of float16
+    # are enough.
+    context.assert_matches_oracle(context.answer, context.compute_expected_in_half())
+
+
 CORRECT_VALUES = (it_equals_the_equation,)
 GUARDS_THE_ORACLE = "compares with an answer computed otherwise, and so guards the oracle itself"
 

@@ -8,7 +8,7 @@ such as training mode, a copy of the module or what a call leaves behind, takes 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import EllipsisType
 from typing import Any, Self, TypeVar
@@ -170,6 +170,12 @@ class CaseContext(AnswerSource):
         x = self.x if x is None else x
         visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
         return compute_expected(self.contract, self.case, x, parameters or self.parameters, visible)
+
+    def compute_expected_in_half(self) -> Expected:
+        """Return the oracle's answer to the case, with the tolerances of float16."""
+        visible = self.may_attend(self.case.tokens, self.mask)
+        case = replace(self.case, dtype="float16")
+        return compute_expected(self.contract, case, self.x, self.parameters, visible)
 
     def compute_exact_gradients(
         self, cotangent: Tensor, output: int = 0, parameters: Parameters | None = None

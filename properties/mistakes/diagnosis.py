@@ -70,7 +70,7 @@ class DiagnosedMistake:
 
     mistake: Mistake
     cases_matched: int
-    """number of answers that it explains"""
+    """number of answers that it explains, crashes among them"""
     cases_tried: int
     indistinguishable: tuple[Mistake, ...] = ()
     """other mistakes that give the same answers"""
@@ -84,7 +84,8 @@ class DiagnosedMistake:
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
     """Return the mistakes that explain a submission; none if it is correct or not understood.
 
-    A case on which the submission raises is ignored.
+    A case on which the submission raises has to be explained, too: the mistake raises there as
+    well, or a claim about what the case has failed before.
     """
     try:
         # Modules of the size of a real model take a second to construct.
@@ -225,7 +226,7 @@ def _make_diagnosed_mistakes(
     best, _ = explanations[0]
     single = [mistakes[0] for mistakes, _ in explanations if len(mistakes) == 1]
     others = tuple(dict.fromkeys(m for m in single if m not in best and not m.rare))
-    matched = sum(sample.has_finite_answer for sample in samples)
+    matched = sum(sample.answer is not None or not sample.crash_is_known for sample in samples)
     ways = tuple((pipeline,) for mistakes, pipeline in explanations if mistakes == best)
     return tuple(DiagnosedMistake(m, matched, len(samples), others, ways) for m in best)
 

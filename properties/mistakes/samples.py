@@ -128,11 +128,15 @@ class Sample:
         answer: tuple[Tensor, ...] | None,
         base: Pipeline,
         exact_as: str = "float64",
+        *,
+        crash_is_known: bool = False,
     ) -> None:
         self.inputs = inputs
         self.answer = answer
         self.base = base
         self.exact_as = exact_as
+        self.crash_is_known = crash_is_known
+        """whether a claim of its own has failed about something that the case has"""
         self.evaluator = MemoisedEvaluator(inputs, base)
 
     @cached_property
@@ -180,20 +184,24 @@ class Sample:
         return build_table(key).find_candidates(self.answer or (), self._tolerances)
 
     def is_explained_by(self, pipeline: Pipeline) -> bool:
-        """Whether a pipeline gives this answer; any does if there is no finite answer."""
-        if not self.has_finite_answer:
+        """Whether a pipeline gives this answer, or fails on this input as the submission does."""
+        if self.answer is None and self.crash_is_known:
             return True
         state = self.evaluator.evaluate(pipeline)
-        return state is not None and self.matches_answer(state.answer)
+        if state is None or self.answer is None:
+            return state is None and self.answer is None
+        return self.matches_answer(state.answer)
 
     def select_output(self, index: int) -> "Sample":
         """Return a sample of one of the two outputs, as if it were the only one."""
         answer = None if self.answer is None else self.answer[index : index + 1]
-        return Sample(replace(self.inputs, wanted=("matrix",)), answer, self.base)
+        inputs, known = replace(self.inputs, wanted=("matrix",)), self.crash_is_known
+        return Sample(inputs, answer, self.base, crash_is_known=known)
 
     def be_exact_as(self, dtype: str) -> "Sample":
         """Return the same sample, of an answer that is as exact as this dtype."""
-        return Sample(self.inputs, self.answer, self.base, dtype)
+        known = self.crash_is_known
+        return Sample(self.inputs, self.answer, self.base, dtype, crash_is_known=known)
 
 
 def _is_close(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | None) -> bool:
@@ -283,6 +291,7 @@ def _make_sample(
         make_attention_inputs(context.contract, context.case, x, parameters, visible, others),
         _observe_answer(context, x, parameters, others),
         get_correct_pipeline(context.contract),
+        crash_is_known=any(each.is_in(context.case) for each in context.harness.unsupported),
     )
 
 

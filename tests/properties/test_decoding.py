@@ -162,12 +162,12 @@ def test_nobody_is_asked_to_go_back_who_keeps_one_cache() -> None:
 
 
 LLAMA = BY_SLUG["llama_attention"]
-UNEVEN: Lengths = (1, 2, 1, 2)
+UNEVEN: Lengths = (1, 2, 1, 3)
 
 
 @functools.cache
 def look_at_llama() -> LiveContext:
-    case = Case(batch=2, tokens=6, d_in=5, heads=2, group=2, head_dim=4, seed=3, sharpness=2)
+    case = Case(batch=2, tokens=7, d_in=5, heads=2, group=2, head_dim=4, seed=3, sharpness=2)
     harness = Harness(make_subject(run(LLAMA.solution)), LLAMA.contract)
     return harness.get_context(LLAMA.contract.fit(case))
 
@@ -185,7 +185,7 @@ def test_other_ways_differ_where_tokens_come_in_uneven_parts() -> None:
 @pytest.mark.parametrize("way", decoding_ways.POSITIONS, ids=lambda way: way.words)
 def test_a_way_is_recognised_by_two_schedules(way: OtherWay) -> None:
     context = look_at_llama()
-    schedules: tuple[Lengths, ...] = ((1,) * 6, UNEVEN)
+    schedules: tuple[Lengths, ...] = ((1,) * 7, UNEVEN)
     answers = {lengths: attend_in_calls(context, way, lengths) for lengths in schedules}
     assert recognise(context, answers) == (way, True)
     answers[UNEVEN] = answers[UNEVEN].flip(1)
@@ -196,16 +196,16 @@ def test_a_way_of_some_calls_is_told_as_such() -> None:
     context = look_at_llama()
     unmasked = next(way for way in decoding_ways.VISIBILITIES if "after them" in way.words)
     right = context.expected.outputs[0]
-    early = attend_in_calls(context, unmasked, (1, 2, 2, 1))
-    early[:, 3:] = right[:, 3:]
-    assert recognise(context, {(1, 2, 2, 1): early, UNEVEN: right}) == (unmasked, False)
+    early = attend_in_calls(context, unmasked, (1, 3, 2, 1))
+    early[:, 4:] = right[:, 4:]
+    assert recognise(context, {(1, 3, 2, 1): early, UNEVEN: right}) == (unmasked, False)
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_limit_is_recognised_with_its_number(number: int) -> None:
     context = look_at_llama()
     limit, *_ = decoding_ways.list_limits(number)
-    schedules: tuple[Lengths, ...] = ((1,) * 6, UNEVEN)
+    schedules: tuple[Lengths, ...] = ((1,) * 7, UNEVEN)
     answers = {lengths: attend_in_calls(context, limit, lengths) for lengths in schedules}
     found = recognise(context, answers)
     assert found is not None

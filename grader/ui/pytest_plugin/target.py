@@ -105,8 +105,8 @@ def _recognise(name: Setting, definition: object) -> VerifiedTarget:
     signature = read_signature(definition)
     found = bind(make_subject({signature.name: definition}), signature)
     if isinstance(found, NotBound):
-        said = f" ({' '.join(found.failures[-1].split())})" if found.failures else ""
-        raise name.fail(f"{name.text} is not recognised by what it computes{said}: {ADVICE}")
+        said = " ".join((found.tried, *found.failures)[-1].split())
+        raise name.fail(f"{name.text} is not recognised by what it computes ({said}): {ADVICE}")
     title = f"{name.text}, recognised as {describe_attention(found.contract)}"
     intent = describe_intent(found.contract)
     assumed = (*list_assumptions(signature, found.contract), *found.remarks, intent)

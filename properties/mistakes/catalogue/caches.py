@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from properties.families import ALL, decoding, latents, list_properties
+from properties.families import ALL, decoding, latents, list_properties, purity
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from properties.property import PropertyGroup
@@ -43,6 +43,12 @@ WAYS = (
         "no_mask_with_a_cache",
         "With a cache nothing is masked: new tokens see the new ones that come after them.",
         "the tokens of a call see those that come after them",
+    ),
+    (
+        "next_token_visible_with_a_cache",
+        "With a cache every new token sees the one after it: the mask begins one diagonal too "
+        "late.",
+        "the tokens of a call with a cache see the one",
     ),
     (
         "own_tokens_unseen_with_a_cache",
@@ -217,7 +223,10 @@ CACHES: Sequence[StructuralMistake] = (
                 ),
             ),
         ),
-        explains=(decoding.a_cache_can_be_continued_twice,),
+        explains=(
+            decoding.a_cache_can_be_continued_twice,
+            purity.it_can_be_copied_after_a_call_with_gradients,
+        ),
     ),
     StructuralMistake(
         define_mistake(

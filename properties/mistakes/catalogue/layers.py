@@ -64,7 +64,9 @@ LAYERS: Sequence[Mistake] = (
         "weights_not_transposed",
         "A weight matrix is used as it is stored; x Wᵀ takes its transpose.",
         "projection | scores",
-    ).simulated_by(project=layers.weights_as_stored),
+    ).simulated_by(
+        {"project": layers.weights_as_stored}, {"project": layers.head_weights_as_stored}
+    ),
     define_rare_mistake(
         "weights_reshaped",
         "The weight matrices are reshaped instead of transposed, which scrambles them.",

@@ -77,6 +77,7 @@ MASK: Sequence[Mistake] = (
         "triangle | kernel",
     ).simulated_by(
         {"permit": scores.future_too},
+        {"permit": scores.future_in_a_square_mask},
         {"permit": scores.future_where_no_mask_is},
         {"hide": scores.lowered_besides(scores.future_beside_mask)},
     ),

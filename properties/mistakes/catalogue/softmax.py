@@ -6,6 +6,9 @@ from properties.contract import Capability
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import late_masks, scores
 
+DROWNING = tuple(1.5 * 2.0**exponent for exponent in range(16, 52))
+"""one number between any two powers of two: what is added to such a number loses as many digits"""
+
 SOFTMAX: Sequence[Mistake] = (
     define_mistake(
         "softmax_over_queries",
@@ -39,6 +42,12 @@ SOFTMAX: Sequence[Mistake] = (
         {"normalise": scores.softmax_over(-3, -2, -1)},
         {"normalise": scores.softmax_over(0, 1, 2, 3)},
     ),
+    define_rare_mistake(
+        "scores_drowned",
+        "A large number is added to the scores that count, or subtracted from them: float32 then "
+        "keeps no digits of their differences, and all weights become equal.",
+        "times:\\de\\d | fill:\\de\\d | add:\\de\\d | add",
+    ).simulated_by(*({"hide": scores.lowered_beside_mask(number)} for number in DROWNING)),
     define_mistake("double_softmax", "The softmax is applied twice.", "softmax").simulated_by(
         {"normalise": scores.softmax_twice},
         {"normalise": scores.softmax_masked_softmax},

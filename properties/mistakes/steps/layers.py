@@ -86,6 +86,13 @@ weights_as_stored = with_weights(lambda weight: weight.mT)
 weights_reshaped = with_weights(lambda weight: weight.reshape(weight.shape[::-1]).mT)
 
 
+def head_weights_as_stored(s: PipelineState) -> QKVTensors:
+    """As stored, where each head has a weight of its own. Raises ValueError unless it is square."""
+    if s.inputs.heads > 1:
+        raise ValueError("x W: a head is narrower than x, and so is its weight")
+    return weights_as_stored(s)
+
+
 def raw_values(s: PipelineState) -> QKVTensors:
     q, k, _ = projections(s)
     return q, k, s.entered[2]

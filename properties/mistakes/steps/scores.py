@@ -171,9 +171,15 @@ def mask_of_first_query(s: PipelineState) -> Tensor | None:
     return None if mask is None else mask[..., :1, :].expand_as(mask)
 
 
-def future_too(s: PipelineState) -> Tensor | None:
+def future_too(s: PipelineState) -> Tensor:
     past = _past(s)
     return past if s.inputs.may_attend is None else past & s.inputs.may_attend
+
+
+def future_in_a_square_mask(s: PipelineState) -> Tensor:
+    """Hide the future by a mask that is square. Raises RuntimeError where there are other keys."""
+    square = torch.ones(s.inputs.tokens, s.inputs.tokens).bool().tril()
+    return square.expand(s.scores.shape) & future_too(s)
 
 
 def zero_tokens_hidden(s: PipelineState) -> Tensor:
@@ -239,6 +245,11 @@ def lowered_besides(
         return masked if visible is None else masked.masked_fill(~visible, -1e9)
 
     return hide
+
+
+def lowered_beside_mask(number: float) -> Callable[[PipelineState], Tensor]:
+    """Subtract a number from the visible scores; its digits push out theirs."""
+    return lambda s: filled_with_minus_infinity(s) - number
 
 
 def visible_raised(s: PipelineState) -> Tensor:

@@ -161,6 +161,19 @@ def test_what_is_essential_and_not_tried_for_another_group_s_sake_decides_nothin
     assert award_for_cache("one_token_at_a_time_gives_the_same_output", kept) == 0
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "several_tokens_at_a_time_give_the_same_output",
+        "sequences_keep_their_caches_apart",
+        "a_call_without_a_cache_begins_anew",
+    ],
+)
+def test_a_cache_that_gives_other_outputs_in_some_calls_is_worth_nothing(broken: str) -> None:
+    assert award_for_cache(broken, "") == 0
+    assert award_for_cache("a_cache_can_be_continued_twice", "") == pytest.approx(80 * 8 / 9)
+
+
 def award(failed: set[str], untried: set[str]) -> dict[str, float]:
     """The points of the groups of an answer that fails these, and was not tried on those."""
     verdicts = [
@@ -191,6 +204,11 @@ def test_what_is_not_tried_for_a_peculiarity_s_sake_counts_as_the_rest_of_its_gr
     others = len(members("gradients")) - 2
     got = award({"a_batch_of_one_stays_a_batch", "every_weight_gets_a_gradient"}, untried)
     assert got["gradients"] == pytest.approx(whole["gradients"] * (others - 1) / others)
+
+
+def test_of_values_that_are_wrong_in_float32_nothing_counts() -> None:
+    assert award({"float32_gives_the_equation_too"}, set())["values"] == 0
+    assert award({"float32_is_exact_to_float32"}, set())["values"] == award(set(), set())["values"]
 
 
 def test_what_needs_the_equation_is_lost_with_it() -> None:

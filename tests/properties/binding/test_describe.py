@@ -51,7 +51,8 @@ def test_what_is_unusual_is_said() -> None:
     form = CallForm(("x", "mask"), axes=TokenAxes.TOKENS_FIRST, mask=MaskConvention(Polarity.BLOCK))
     unusual = Contract(name="Own", call_form=form, capabilities=frozenset({C.MASK, C.FULL}))
     assert list(list_assumptions(OWN, unusual)) == [
-        "its input has the shape (tokens, batch, width)",
+        "its input has the shape (tokens, batch, width): if (batch, tokens, width) is meant, this "
+        "attends over the batch",
         "its input has the shape (tokens, width), without a batch",
         "its mask is true where a query may not attend",
     ]

@@ -130,6 +130,16 @@ def test_what_is_no_mask_is_not_judged_and_this_is_said() -> None:
     assert found.remarks == ("what its argument `mask` does is not known, and not judged",)
 
 
+@pytest.mark.parametrize("causal", ["", CAUSAL], ids=["full", "causal"])
+def test_a_mask_with_which_every_call_raises_is_told_of(causal: str) -> None:
+    raises = "if mask is not None:\n    s = s.masked_fill(mask == 0, values=-1e9)"
+    found = must_bind(make(call="x, mask=None", mask=f"{causal}\n{raises}"))
+    assert found.remarks == ("no mask can be given: every call with its `mask` raises",)
+    works = raises.replace("values", "value")
+    remarks = must_bind(make(call="x, mask=None", mask=f"{causal}\n{works}")).remarks
+    assert not any("no mask can be given" in each for each in remarks)
+
+
 # --------------------------------------------------------------------------------- roles
 
 

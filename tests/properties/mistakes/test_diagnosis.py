@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties.contract import Capability, Contract, Returns
+from properties.families.contract import every_length_up_to_the_context_works
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue import DETERMINISTIC, Mistake
 from properties.mistakes.diagnosis import MIN_ANSWERS, DiagnosedMistake, diagnose
@@ -20,6 +21,7 @@ from properties.mistakes.pipeline import (
     Pipeline,
     StepOverrides,
 )
+from properties.peculiarity import SHORTER_THAN_CONTEXT
 from reference import Parameters, causal_mask
 
 # Dropout has tests of its own.
@@ -46,7 +48,8 @@ class Cook(nn.Module):
     contract: Contract = CAUSAL
 
     def follow(self, x: Tensor, p: Parameters, heads: int, mask: Tensor | None) -> object:
-        if self.mood == "raises" or (self.mood == "picky" and x.shape[1] > 5):
+        uncut = self.mood == "uncut" and x.shape[1] < getattr(self, "context_length", 0)
+        if uncut or self.mood == "raises" or (self.mood == "picky" and x.shape[1] > 5):
             raise ValueError("no")
         given = AttentionInputs(
             x=x,
@@ -231,10 +234,17 @@ def test_raising_or_inexact_answer_is_not_diagnosed(mood: str, name: str) -> Non
     assert diagnose(harness(first_way(name), mood)) == ()
 
 
-def test_inputs_on_which_it_raises_are_left_out() -> None:
-    (found,) = diagnose(harness(first_way("no_scale"), "picky"))
+def test_a_mistake_that_leaves_crashes_unexplained_is_not_named() -> None:
+    assert diagnose(harness(first_way("no_scale"), "picky")) == ()
+
+
+def test_crashes_of_what_is_known_to_be_lacking_hide_no_mistake() -> None:
+    tested = harness(first_way("no_scale"), "uncut")
+    assert diagnose(tested) == ()
+    tested.unsupported[SHORTER_THAN_CONTEXT] = every_length_up_to_the_context_works
+    (found,) = diagnose(tested)
     assert found.mistake.name == "no_scale"
-    assert found.cases_matched < MIN_ANSWERS or found.cases_matched < found.cases_tried
+    assert MIN_ANSWERS <= found.cases_matched < found.cases_tried
 
 
 def test_an_unknown_mistake_is_not_named() -> None:

@@ -5,6 +5,8 @@ import torch
 from torch import Tensor
 
 from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.harness.harness import Harness
 from properties.mistakes.catalogue import (
     ALIBI,
     LIMIT_UNASKED,
@@ -13,6 +15,7 @@ from properties.mistakes.catalogue import (
     ROTARY,
     Mistake,
 )
+from properties.mistakes.diagnosis import diagnose
 from properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
 from properties.mistakes.steps.positions import placed, right_angles, turn_halves
 from properties.mistakes.steps.scores import unscaled
@@ -99,3 +102,13 @@ def test_the_numbers_of_an_example_are_those_of_the_limit() -> None:
     products, scores = (torch.tensor(rows) for rows in numbers)
     cap = 2.0
     torch.testing.assert_close(scores, cap * torch.tanh(products / 2 / cap), atol=0.005, rtol=0)
+
+
+def test_a_table_over_the_heads_which_crashes_elsewhere_is_no_lack_of_positions() -> None:
+    exercise = BY_SLUG["rope"]
+    source = exercise.solution
+    faulty = source.replace("tokens, half = t.shape[2]", "tokens, half = t.shape[1]")
+    assert faulty != source
+    namespace: dict[str, object] = {"__name__": "submission"}
+    exec(compile(faulty, "submission.py", "exec"), namespace)
+    assert diagnose(Harness(make_subject(namespace), exercise.contract)) == ()

@@ -187,9 +187,9 @@ def test_what_is_said_of_arguments_follows_the_magic(shell: InteractiveShell) ->
 def test_a_cell_without_attention_is_told_what_was_tried(shell: InteractiveShell) -> None:
     run(shell, TORCH)
     ended, _, outputs = shown(shell, f"%%headcheck\n{UNKNOWN}")
-    assert "`Linear(dim)`; not recognised as attention by what it computes: `Linear`: say" in str(
-        ended.error_in_exec
-    )
+    told = str(ended.error_in_exec)
+    assert "`Linear(dim)`; not recognised as attention by what it computes: `Linear` (" in told
+    assert "to build and call it gave an output, but that of no attention with its weights" in told
     assert outputs == []
 
 

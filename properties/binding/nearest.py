@@ -1,0 +1,61 @@
+"""Say of a class that is not recognised what was tried, and which attention comes nearest."""
+
+import itertools
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from properties.binding.describe import describe_attention
+from properties.binding.matching import find_exact, find_mistakes
+from properties.binding.probe import CallProbe
+from properties.binding.search import BindingSearch
+from properties.counting import count
+
+MAX_COMPARED = 4
+"""with so many contracts at most a class is compared, those that names suggest first"""
+
+
+def describe_failure(search: BindingSearch) -> str:
+    """Return what comes nearest to a class, or else what was tried."""
+    shared = filter(None, map(share_among_heads, search.probes))
+    nearest = next(filter(None, (_name_attention(search, probe) for probe in shared)), "")
+    if nearest:
+        return f"nearest is {nearest} whose heads share one projection; usually each has its own"
+    if not search.probes:
+        return "no way to build it and to call it gave an output"
+    tried = count(len(search.probes), "way")
+    return f"{tried} to build and call it gave an output, but that of no attention with its weights"
+
+
+def share_among_heads(probe: CallProbe) -> CallProbe | None:
+    """Return the same call, as if all heads had projections of their own, which are alike.
+
+    None if no weight is as wide as one head alone.
+    """
+    case = probe.sizes.case
+    narrow = ((case.head_dim, case.head_dim), (case.head_dim,))
+    paths = [path for path, info in probe.built.tensors.items() if info.shape in narrow]
+    if case.heads == 1 or not paths:
+        return None
+    wide = {path: _repeat(probe.seen.stored[path], case.heads) for path in paths}
+    infos = {p: replace(probe.built.tensors[p], shape=tuple(t.shape)) for p, t in wide.items()}
+    built = replace(probe.built, tensors={**probe.built.tensors, **infos})
+    return replace(
+        probe, built=built, seen=replace(probe.seen, stored={**probe.seen.stored, **wide})
+    )
+
+
+def _repeat(weight: Tensor, heads: int) -> Tensor:
+    """Return the weight of all heads together, each of which has this one."""
+    alike = [weight] * heads
+    return torch.cat(alike) if weight.dim() == 1 else torch.block_diag(*alike)
+
+
+def _name_attention(search: BindingSearch, probe: CallProbe) -> str:
+    """Return which attention explains a call, with a known mistake or without; "" if none does."""
+    for contract, sizes in itertools.islice(search.iter_likely(probe), MAX_COMPARED):
+        exact = find_exact(contract, sizes.case, probe.seen) is not None
+        if exact or next(find_mistakes(contract, sizes.case, probe.seen), None):
+            return describe_attention(contract)
+    return ""
