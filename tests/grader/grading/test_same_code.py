@@ -171,6 +171,11 @@ def test_what_is_not_python_has_no_digest() -> None:
     assert digest_code(read_source(b"def f(:\n", "py")) == ""
 
 
+def test_long_code_has_no_digest() -> None:
+    assert digest("x = 1" + "\n" * (1 << 20)) == digest("\n" * (1 << 19), "\n" * (1 << 20)) == ""
+    assert digest("x = 1" + "\n" * 1000)
+
+
 def test_text_cells_and_outputs_do_not_count() -> None:
     def make(title: str, output: str) -> bytes:
         code = nbformat.v4.new_code_cell(
