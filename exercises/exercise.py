@@ -41,8 +41,21 @@ DEFAULT_POINTS: Mapping[PropertyGroup, float] = {
 """The points of the groups, unless an exercise has its own; groups without properties have none."""
 
 
+MAX_MESSAGE = 1000
+"""characters of a message, for which the file, or its name, may be to blame"""
+
+
 class BadContract(ValueError):
-    """A folder that is no exercise. The message names the file and the line, and what to do."""
+    """A folder that is no exercise. The message names the file and the line, and what to do.
+
+    It quotes the file, which may be a stranger's: it is one line that controls no terminal or log.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MAX_MESSAGE:
+            text = f"{text[: MAX_MESSAGE // 4 * 3]} … {text[-MAX_MESSAGE // 5 :]}"
+        shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        super().__init__(shown.replace("##[", "#\\x23["))
 
 
 @dataclass(frozen=True, eq=False)

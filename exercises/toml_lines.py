@@ -14,6 +14,9 @@ KEYS = rf"{KEY_PART}(?:\s*\.\s*{KEY_PART})*"
 ENTRY = re.compile(rf"\s*(?:\[+\s*({KEYS})\s*\]|({KEYS})\s*=)")
 """the header of a table, or a key and its equals sign"""
 
+LONG_NUMBER = re.compile(r"[0-9][0-9_]{4000,}")
+TOO_LARGE = "is no TOML: a whole number has at most 64 bits"
+
 Table = Mapping[str, Any]
 
 
@@ -60,7 +63,7 @@ def read_text(path: Path, missing: str, error: type[Exception] = BadContract) ->
 def parse(place: Place) -> Table:
     """Return the table of a file. Raises the error of its place."""
     try:
-        return tomllib.loads(place.text)
+        table = tomllib.loads(place.text)
     except tomllib.TOMLDecodeError as problem:
         what, _, where = str(problem).rpartition(" (at ")
         found = re.match(r"line (\d+)", where)
@@ -68,6 +71,24 @@ def parse(place: Place) -> Table:
         raise place.fail_at(line, f"is no TOML: {what or problem}") from None
     except RecursionError:
         raise place.fail_at(1, "is no TOML: it is nested too deeply") from None
+    except ValueError:  # Python reads no number of so many digits
+        start = LONG_NUMBER.search(place.text)
+        line = place.text.count("\n", 0, start.start()) + 1 if start else 1
+        raise place.fail_at(line, TOO_LARGE) from None
+    _refuse_large_numbers(table, place)
+    return table
+
+
+def _refuse_large_numbers(value: object, place: Place) -> None:
+    """Raise the error of the place of a whole number that TOML does not have."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _refuse_large_numbers(each, place.enter(key))
+    elif isinstance(value, list):
+        for each in value:
+            _refuse_large_numbers(each, place)
+    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise place.fail(TOO_LARGE)
 
 
 def find_line(text: str, keys: tuple[str, ...], value: object = None) -> int:

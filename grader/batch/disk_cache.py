@@ -4,8 +4,10 @@ A plan depends on the grader's sources, on the versions that compute, on the see
 definition keeps its weights. All of that is hashed into the name of its file, so a file is never
 out of date. Files are frames of the wire format, data without code, in the cache folder of the user
 who runs the grader (`$XDG_CACHE_HOME/headcheck`, else `~/.cache/headcheck`), out of the sandbox's
-reach. A file that cannot be read is made again; where none can be written, none is kept. The
-workers of a run share the plans of its seed here.
+reach. A plan decides verdicts, so a folder that others can write, or that belongs to somebody else,
+is not used, and a file begins with a digest of the rest. A file that is odd in any way is made
+again; where none can be written, none is kept. The workers of a run share the plans of its seed
+here.
 """
 
 import contextlib
@@ -13,7 +15,7 @@ import functools
 import hashlib
 import os
 import platform
-import struct
+import stat
 import sys
 import tempfile
 import time
@@ -43,6 +45,7 @@ STALE_S = 3600.0
 LOCK_TIMEOUT_S = 10.0
 """how long a process waits for another that compiles the same plan; on one core it takes one"""
 POLL_INTERVAL_S = 0.02
+DIGEST_BYTES = 16
 
 
 def load_or_make(
@@ -103,13 +106,13 @@ def _try_lock(descriptor: int) -> bool:
 
 def load(key: str, properties: Iterable[Property]) -> BatchPlan | None:
     """Return the plan of this key if it is on disk; its properties are among these."""
-    try:
-        path = get_folder() / f"{key}.script"
+    # Whatever is wrong with a file, the plan can be made again.
+    with contextlib.suppress(Exception):
+        path = _ensure_folder() / f"{key}.script"
         plan = _decode_plan(_read_frame(path), {prop.name: prop for prop in properties})
         path.touch()
-    except (OSError, RuntimeError, BadFrame, struct.error, LookupError, TypeError, ValueError):
-        return None
-    return plan
+        return plan
+    return None
 
 
 def store(key: str, plan: BatchPlan) -> None:
@@ -118,7 +121,8 @@ def store(key: str, plan: BatchPlan) -> None:
         cache_folder = _ensure_folder()
         descriptor, temporary = tempfile.mkstemp(dir=cache_folder, suffix=NEW_SUFFIX)
         with os.fdopen(descriptor, "wb") as file:
-            file.writelines(_encode_plan(plan))
+            parts = _encode_plan(plan)
+            file.writelines([_digest(parts), *parts])
         Path(temporary).replace(cache_folder / f"{key}.script")
         for old in _iter_evictable(cache_folder):
             old.unlink(missing_ok=True)
@@ -145,9 +149,14 @@ def _iter_files(cache_folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _ensure_folder() -> Path:
-    """Create the folder, readable by this user only. Raises OSError, RuntimeError."""
+    """Return the folder, created if need be. Raises OSError if others could write it."""
     cache_folder = get_folder()
     cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if sys.platform != "win32":
+        status = cache_folder.lstat()
+        is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+        if not is_ours or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(f"others can write {cache_folder}")
     return cache_folder
 
 
@@ -210,14 +219,24 @@ def _list_tensors(batch: BatchRequest) -> list[Tensor]:
     return [*(t for _, t in batch.tensors), *(getattr(batch, name) for name in ROW_FIELDS)]
 
 
+def _digest(parts: Iterable[bytes | bytearray | memoryview]) -> bytes:
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
 def _read_frame(path: Path) -> Message:
-    """Read a frame without copying it: some have 20 MB. Raises OSError, BadFrame, struct.error."""
+    """Read a frame without copying it: some have 20 MB."""
     with path.open("rb", buffering=0) as file:
-        header, size = wire.LENGTHS.unpack(file.read(wire.LENGTHS.size))
-        if path.stat().st_size != wire.LENGTHS.size + header + size:
+        expected, lengths = file.read(DIGEST_BYTES), file.read(wire.LENGTHS.size)
+        header, size = wire.LENGTHS.unpack(lengths)
+        if path.stat().st_size != DIGEST_BYTES + wire.LENGTHS.size + header + size:
             raise BadFrame("a file that was not written to its end")
         meta, body = file.read(header), bytearray(size)
         file.readinto(body)
+    if _digest((lengths, meta, body)) != expected:
+        raise BadFrame("a file that was changed after it was written")
     return wire.decode(meta, body)
 
 

@@ -130,16 +130,22 @@ def grade_file_or_raise(
     siblings = gather_siblings(submission, data, limits.source)
     with contextlib.closing(Session(server, data, submission.kind, limits, siblings)) as session:
         inferred = infer_targets(session, submission, settings)
-        key = make_key(inferred.code, siblings, inferred)
+        key = make_key(inferred.code, siblings, inferred, submission.name)
         known = judged.recall(key, submission, session) if judged is not None else []
         if known:
             return known
         records = grade_inferred(session, submission, settings, inferred, on_search=on_search)
-        if judged is not None:
+        if judged is not None and not _was_killed(session):
             judged.keep(key, records)
     gc.collect()  # a harness and its contexts refer to each other, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next file
     return records
+
+
+def _was_killed(session: Session) -> bool:
+    """Return whether somebody else killed a process of this submission."""
+    child = session.child
+    return session.killed_children > 0 or (child is not None and child.killed_by_others)
 
 
 def infer_targets(session: Session, submission: Submission, settings: Settings) -> Inferred:

@@ -10,8 +10,8 @@ gets those of the own file.
 
 Nothing is concluded from like answers: two programs may agree on whatever they are asked, and
 differ elsewhere. Nothing is taken over either where an accident may have played a part (time,
-memory, a process that was ended), where the file was not judged, or where files beside it are
-imported.
+memory, a process that was killed from outside), where the file was not judged, or where files
+beside it are imported.
 """
 
 import time
@@ -63,13 +63,19 @@ class JudgedCode:
         self.records[key] = tuple(records)
 
 
-def make_key(code: str, siblings: Siblings, inferred: Inferred) -> Hashable:
-    """Return what must be the same for the same records; None where nothing is known to be."""
+def make_key(code: str, siblings: Siblings, inferred: Inferred, name: str | None) -> Hashable:
+    """Return what must be the same for the same records; None where nothing is known to be.
+
+    The definitions to judge depend on the name that was asked for, and on that of the file.
+    """
     if not code or siblings.files or siblings.problems:
         return None
-    # Which exercise it is may depend on the name of the file.
-    targets = ((t.exercise.slug, t.name, t.by_position) for t in inferred.targets)
-    return code, siblings.searched, tuple(targets)  # what is said of a missing file depends on it
+    targets = tuple((t.exercise.slug, t.name, t.by_position) for t in inferred.targets)
+    others = tuple(
+        tuple(s.name for s in each) for each in (inferred.candidates, inferred.functions)
+    )
+    # What is said of a missing file depends on whether files were searched for.
+    return code, siblings.searched, name, targets, others
 
 
 def _is_settled(record: SubmissionRecord) -> bool:

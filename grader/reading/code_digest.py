@@ -7,15 +7,19 @@ import tokenize
 from grader.reading.cells import SubmissionSource
 
 LAYOUT = {tokenize.NL, tokenize.COMMENT}
+MAX_CHARACTERS = 1 << 20
+"""code that is longer has no digest: it would take longer than it saves"""
 OPENING, CLOSING = set("([{"), set(")]}")
 
 
 def digest_code(source: SubmissionSource) -> str:
-    """Return a digest of all tokens and their places; "" if there is a cell that is not Python.
+    """Return a digest of all tokens and their places; "" if a cell is not Python, or it is long.
 
     Comments behind and between statements do not count. Those within brackets do: an expression may
     be quoted in a message.
     """
+    if sum(len(cell.text) for cell in source.cells) > MAX_CHARACTERS:
+        return ""
     digest = hashlib.sha256()
     for cell in source.cells:
         if cell.error is not None:

@@ -12,7 +12,8 @@ import pytest
 from exercises import ALL, BY_SLUG, Exercise, contract_checks
 from exercises.contract_file import LIMITS, load_exercise, names_folder
 from exercises.exercise import BadContract
-from exercises.toml_lines import find_line
+from exercises.toml_lines import Place, find_line, parse
+from grader.report.course_file import BadCourseFile
 from grader.sandbox.limits import Limits
 from properties.case import Case
 from properties.contract import Argument, Capability, Contract, Entry, Returns
@@ -635,3 +636,32 @@ def test_an_exercise_knows_whether_it_is_ours(tmp_path: Path) -> None:
     outside: Exercise = load_exercise(write_folder(tmp_path / "fused"))
     assert not outside.is_ours
     assert all(each.is_ours for each in ALL)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1" * 5000,
+        "-" + "1_0" * 3000,
+        "0x" + "f" * 5000,
+        "0b" + "1" * 70,
+        "[1, [0o7" + "7" * 9000 + "]]",
+    ],
+)
+@pytest.mark.parametrize("error", [BadContract, BadCourseFile])
+def test_number_that_toml_does_not_have_is_told_with_its_line(
+    number: str, error: type[Exception]
+) -> None:
+    place = Place(Path("a.toml"), f"title = 'x'\n[points]\nvalues = {number}\n", error=error)
+    with pytest.raises(error, match=r"a\.toml, line 3: .*64 bits"):
+        parse(place)
+
+
+def test_message_about_a_contract_controls_nothing_and_is_short() -> None:
+    text = str(
+        BadContract("a.toml, line 1: \x1b]0;no\x07\n::error::\u202e##[x" + "y" * 30_000 + "end")
+    )
+    assert text.isprintable() and "\\x1b]0;no\\x07\\n" in text and "##[" not in text
+    assert len(text) < 1100 and text.endswith("end")
+    again = pickle.loads(pickle.dumps(BadContract("a.toml: 'ü\\x1b'")))
+    assert str(again) == "a.toml: 'ü\\x1b'"

@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -53,6 +54,47 @@ def test_truncated_file_is_a_miss(folder: Path, length: int) -> None:
     disk_cache.store("a", SCRIPT)
     path = folder / "a.script"
     path.write_bytes(path.read_bytes()[:length])
+    assert disk_cache.load("a", EXERCISE.properties) is None
+
+
+def test_changed_file_is_a_miss(folder: Path) -> None:
+    """A single other bit in what the equation answers would prove what does not hold."""
+    disk_cache.store("a", SCRIPT)
+    path = folder / "a.script"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert disk_cache.load("a", EXERCISE.properties) is None
+    assert alike(disk_cache.load_or_make("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_folder_that_others_can_write_is_not_used(folder: Path, mode: int) -> None:
+    disk_cache.store("a", SCRIPT)
+    folder.chmod(mode)
+    assert disk_cache.load("a", EXERCISE.properties) is None
+    disk_cache.store("b", SCRIPT)
+    assert [path.name for path in folder.iterdir()] == ["a.script"]
+
+
+def test_folder_of_somebody_else_is_not_used(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk_cache.store("a", SCRIPT)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+        assert disk_cache.load("a", EXERCISE.properties) is None
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert disk_cache.load("a", EXERCISE.properties) is None
+
+
+@pytest.mark.parametrize("meta", [{"exchanges": [{"sent": "x"}]}, {"exchanges": 1}, {}, []])
+def test_well_formed_file_of_other_content_is_a_miss(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, meta: object
+) -> None:
+    monkeypatch.setattr(disk_cache, "_read_frame", lambda _: SimpleNamespace(meta=meta, tensors=()))
+    disk_cache.store("a", SCRIPT)
     assert disk_cache.load("a", EXERCISE.properties) is None
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from exercises import BY_SLUG
 
 WORKFLOW = (Path(__file__).parents[3] / "docs" / "classroom.yml").read_text(encoding="utf-8")
 STEPS = dict(re.findall(r"- name: (\w+)\n(?: {8}id.*\n)?.*run: \|\n((?: {10}.*\n)+)", WORKFLOW))
+ROOT = str(Path(grader.__path__[0]).parent)
 EXERCISE = BY_SLUG["simplified_attention"]
 
 
@@ -28,30 +30,65 @@ def test_workflow_has_no_tabs_and_names_existing_things() -> None:
     assert [step.get("id") for step in steps] == [None, None, None, "headcheck", None]
 
 
-@pytest.mark.sampled("right", [True, False], [False])
-def test_the_step_reports_points_and_annotations(tmp_path: Path, right: bool) -> None:
-    answer = EXERCISE.solution if right else EXERCISE.solution.replace("dim=-1", "dim=0")
-    (tmp_path / "answer.py").write_text(answer, encoding="utf-8")
-    program = tmp_path / "headcheck"
+def run_step(checkout: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """Run the step that grades in a checkout; return what it prints, and its only result."""
+    tools = checkout.parent / f"{checkout.name}_tools"
+    tools.mkdir()
+    program = tools / "headcheck"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m grader "$@"\n')
     program.chmod(0o755)
     environment = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "PYTHONPATH": str(Path(grader.__path__[0]).parent),
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": ROOT,
         "EXERCISE": EXERCISE.slug,
         "ANSWER": "answer.py",
-        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_OUTPUT": str(tools / "output"),
         "OMP_NUM_THREADS": "1",
     }
     step = textwrap.dedent(STEPS["Grade"])
     done = subprocess.run(
-        ["bash", "-e", "-c", step], cwd=tmp_path, env=environment, capture_output=True, text=True
+        ["bash", "-e", "-c", step], cwd=checkout, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    name, _, encoded = (tmp_path / "output").read_text().strip().partition("=")
-    result = json.loads(base64.b64decode(encoded))
-    assert name == "result" and result["version"] == 1
+    [line] = (tools / "output").read_text().splitlines()
+    name, _, encoded = line.partition("=")
+    assert name == "result"
+    return done, json.loads(base64.b64decode(encoded))
+
+
+@pytest.mark.sampled("right", [True, False], [False])
+def test_the_step_reports_points_and_annotations(tmp_path: Path, right: bool) -> None:
+    answer = EXERCISE.solution if right else EXERCISE.solution.replace("dim=-1", "dim=0")
+    (tmp_path / "answer.py").write_text(answer, encoding="utf-8")
+    done, result = run_step(tmp_path)
+    assert result["version"] == 1
     assert result["status"] == ("pass" if right else "fail")
     points = sum(test["score"] for test in result["tests"])
     assert (points == result["max_score"]) is right
     assert ("::error file=answer.py" in done.stdout) is not right
+
+
+def test_what_a_student_commits_changes_no_grade(tmp_path: Path) -> None:
+    """Neither a store with an override nor results of other names are read."""
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    wrong = EXERCISE.solution.replace("dim=-1", "dim=0")
+    (checkout / "answer.py").write_text(wrong, encoding="utf-8")
+    slug = EXERCISE.slug
+    for command in (
+        ["grade", "answer.py", "--exercise", slug],
+        ["override", f"{slug}/answer", "82", "--reason", "mine"],
+    ):
+        last = subprocess.run(
+            [sys.executable, "-m", "grader", *command, "--store", "grades.db"],
+            cwd=checkout,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+        )
+    assert last.returncode == 0, last.stderr  # the store now says full marks
+    (checkout / "results").mkdir()
+    (checkout / "results" / "zz.result").write_text("full")
+    (checkout / "results" / "aa.annotations").write_text("::notice ::committed\n")
+    done, result = run_step(checkout)
+    assert result["status"] == "fail" and "committed" not in done.stdout
+    assert sum(test["score"] for test in result["tests"]) < result["max_score"]

@@ -1,6 +1,7 @@
 """The same code gets the same records, and only the same code does."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import nbformat
 import pytest
 
 from exercises import BY_SLUG
+from grader.grading import grade as grading
 from grader.grading.grade import grade_file
 from grader.grading.infer import Inferred
 from grader.grading.same_code import MAX_KNOWN, JudgedCode, make_key
@@ -17,6 +19,7 @@ from grader.reading.code_digest import digest_code
 from grader.reading.submission import Sibling, Siblings, find_submissions
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.servers import ServerHandle
+from grader.sandbox.grader_side.session import Session
 from tests.grader.report.records import make_crashed, make_submission, make_unjudged
 
 if TYPE_CHECKING:
@@ -110,10 +113,37 @@ def test_accidents_are_not_remembered(record: SubmissionRecord) -> None:
 
 def test_files_beside_it_and_where_they_are_sought_make_a_difference() -> None:
     there = Siblings(files=(Sibling(("helper",), b""),))
-    assert make_key("code", there, Inferred()) is None
-    assert make_key("", Siblings(), Inferred()) is None
-    kept = {make_key("code", Siblings(searched=sought), Inferred()) for sought in (True, False)}
+    assert make_key("code", there, Inferred(), None) is None
+    assert make_key("", Siblings(), Inferred(), None) is None
+    kept = {
+        make_key("code", Siblings(searched=sought), Inferred(), None) for sought in (True, False)
+    }
     assert len(kept) == 2 and None not in kept
+
+
+TWO = WRONG.replace("weight  #", "weight.T  #") + WRONG.replace("linear", "other")
+
+
+def test_another_requested_name_is_judged(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    """Of two definitions in the same code, each gets its own records."""
+    judged, scores = JudgedCode(), []
+    for name in ("linear", "other"):
+        path = tmp_path / f"{name}.py"
+        path.write_text(TWO, encoding="utf-8")
+        [handed_in] = find_submissions([f"{path}:{name}"])
+        [record] = grade_file(sandbox.server, handed_in, SETTINGS, judged=judged)
+        scores.append(record.score)
+    assert len(judged.records) == 2 and scores[0] > scores[1]
+
+
+def test_nothing_is_remembered_after_a_kill(
+    sandbox: "SandboxDriver", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else decided, at least in part, what became of the answer."""
+    judged = JudgedCode()
+    monkeypatch.setattr(grading, "Session", partial(Session, killed_children=1))
+    grade(sandbox.server, tmp_path, judged, ada=WRONG)
+    assert not judged.records
 
 
 def test_few_codes_are_remembered() -> None:
@@ -139,6 +169,11 @@ def test_comments_count_within_brackets_alone() -> None:
 
 def test_what_is_not_python_has_no_digest() -> None:
     assert digest_code(read_source(b"def f(:\n", "py")) == ""
+
+
+def test_long_code_has_no_digest() -> None:
+    assert digest("x = 1" + "\n" * (1 << 20)) == digest("\n" * (1 << 19), "\n" * (1 << 20)) == ""
+    assert digest("x = 1" + "\n" * 1000)
 
 
 def test_text_cells_and_outputs_do_not_count() -> None:
