@@ -13,6 +13,7 @@ still hold their code, and a validator would only reject them.
 import ast
 import io
 import json
+import re
 import sys
 import tokenize
 import warnings
@@ -36,6 +37,10 @@ _NOT_TEXT = {
 
 class Unreadable(Exception):
     """The submission holds no code that can be read; the message says why and what to do."""
+
+
+CONFLICT = re.compile(r"(?ms)^<{7}(?: [^\n]*)?$.*^={7}$.*^>{7}(?: [^\n]*)?$")
+"""what git leaves in a file that it could not merge"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +194,13 @@ def _read_cell(number: int, source: object) -> SourceCell:
         # Imported late: IPython is slow to import, and most cells do without it.
         from grader.reading import magics
 
+        conflict = problem if CONFLICT.search(text) else None  # IPython changes such lines, too
         try:
             text = magics.neutralise_magics(text)
         except Exception as error:  # IPython's tokenizer, on text that is hardly Python
             return SourceCell(number, text, SyntaxProblem(_to_one_line(error), 1))
-        problem = _find_problem(text)
+        rest = _find_problem(text)
+        problem = None if rest is None else conflict or rest
     return SourceCell(number, text, problem)
 
 
@@ -212,6 +219,9 @@ def _find_problem(text: str) -> SyntaxProblem | None:
             compile(tree, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError as error:
         last = text.count("\n") + 1
+        if (marker := CONFLICT.search(text)) is not None:
+            at = text[: marker.start()].count("\n") + 1
+            return SyntaxProblem("it holds unresolved git conflicts; resolve them", at)
         line = min(max(error.lineno or 1, 1), last)
         return SyntaxProblem(_explain_newer_syntax(text) or _to_one_line(error.msg), line)
     except (RecursionError, MemoryError):

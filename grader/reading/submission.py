@@ -15,7 +15,10 @@ _FLAGS = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 )
 KIND_BY_SUFFIX = {".ipynb": "ipynb", ".py": "py"}
-SKIPPED_FOLDERS = {"__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_modules"}
+SKIPPED_FOLDERS = frozenset((
+    "__pycache__", ".ipynb_checkpoints", ".git", ".venv", "venv", "site-packages", "node_modules",
+    "__MACOSX",
+))  # fmt: skip
 
 
 class SubmissionNotFound(Exception):
@@ -136,11 +139,20 @@ def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
 def _walk_folder(folder: Path, owned: Path | None = None) -> Iterator[Submission]:
     """Yield the submissions in a folder; `owned` is the one around it that is one author's."""
     for entry in sorted(folder.iterdir(), key=lambda p: p.name):
+        if is_skipped(entry.name):
+            continue
         if entry.is_dir() and not entry.is_symlink():
-            if entry.name not in SKIPPED_FOLDERS:
-                yield from _walk_folder(entry, owned or entry)
+            yield from _walk_folder(entry, owned or entry)
         elif entry.suffix.lower() in KIND_BY_SUFFIX:
             yield Submission(entry, escape_path(entry), folder=owned)
+
+
+def is_skipped(name: str) -> bool:
+    """Return whether a file or folder of this name is never anybody's work.
+
+    Tools make such folders, and macOS writes `._attention.py` beside `attention.py`.
+    """
+    return name in SKIPPED_FOLDERS or name.startswith("._")
 
 
 def find_import_folder(path: Path) -> Path:

@@ -13,6 +13,7 @@ from grader.course.export.gradebook import (
     escape_cell,
     format_number,
     make_student_finder,
+    refuse_above,
 )
 from grader.course.export.sheet import Sheet
 from grader.course.results import ExerciseResult
@@ -52,7 +53,7 @@ def _make_sheet(book: Gradebook) -> ExportedFiles:
 
 
 def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
-    """Keep Canvas's own identity cells as they are.
+    """Keep Canvas's own identity cells as they are. Raises ExportError above its maximum.
 
     Columns of other assignments are left out, so that importing changes none of their grades.
     """
@@ -69,15 +70,20 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
     rows = [[sheet.header[i] for i in kept] + named]
     matched: set[str] = set()
     has_points_row = False
+    most = [""] * len(columns)
     for row in sheet.rows:
         before = ["" if column is None else row[column] for column in columns]
         if row[0].strip() == POINTS_POSSIBLE:
             has_points_row = True
+            most = [cell.strip() for cell in before]
             grades = [old or new for old, new in zip(before, possible, strict=True)]
         else:
             student = find_student([row[i] for i in ids], row[0]) or ""
             matched.add(student)
-            grades = _list_grades(book, book.students.get(student, []), before)
+            results = book.students.get(student, [])
+            for each in results:
+                refuse_above(each.score, most[book.exercises.index(each.exercise)], student)
+            grades = _list_grades(book, results, before)
         rows.append([row[i] for i in kept] + grades)
     if not has_points_row:
         rows.insert(1, [f"    {POINTS_POSSIBLE}", *[""] * (len(kept) - 1), *possible])

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from grader.report.rounding import round_sum, share_out
 
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """the beginnings by which a spreadsheet takes text for a formula"""
+NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
+"""a number of a sheet, with a decimal point or comma"""
 MAX_FEEDBACK = 2000
 """characters of feedback in a gradebook"""
 
@@ -94,6 +97,16 @@ def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str |
     known = build_sheet_roster(book.find_student(each[0]) for each in book.students.values())
     handles = {each.handle: each.student for own in book.students.values() for each in own}
     return lambda ids, name: find_student(ids, name, known, handles)
+
+
+def refuse_above(score: float, maximum: str, student: str) -> None:
+    """Raise ExportError where a sheet's cell for the maximum holds a number below the points."""
+    if NUMBER.fullmatch(maximum) and score > (most := float(maximum.replace(",", "."))):
+        raise ExportError(
+            f"{student} has {format_number(score)} points, and the sheet takes "
+            f"{format_number(most)}: change the maximum there, or the points by "
+            "`headcheck regrade --course`"
+        )
 
 
 def sum_points(results: Iterable[ExerciseResult]) -> float:

@@ -18,6 +18,7 @@ from grader.course.export.gradebook import (
 from grader.course.results import ExerciseResult
 from grader.report.records import PropertyRecord
 from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.report.render.sentences import head_message
 
 
 def render(book: Gradebook) -> ExportedFiles:
@@ -56,7 +57,7 @@ def _make_test(result: ExerciseResult, p: PropertyRecord, number: int) -> dict[s
         "score": p.points,
         "max_score": p.max_points,
         "status": "passed" if p.status == "passed" else "failed",
-        "output": sanitise(p.message),
+        "output": sanitise(head_message(p)),
         "tags": [result.exercise, p.group, p.status],
         "visibility": "visible",
     }

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from grader.course.export.gradebook import (
+    NUMBER,
     ExportedFiles,
     ExportError,
     Gradebook,
@@ -19,12 +20,12 @@ from grader.course.export.gradebook import (
     format_feedback,
     format_number,
     make_student_finder,
+    refuse_above,
     sum_points,
 )
 from grader.course.export.sheet import Sheet
 from grader.report.collation import collate
 
-NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 COMMENT_HEADER = re.compile(r"feedback|comment|coment|komment|commenti|retro|opmerk", re.I)
 NO_COMMENT_COLUMN = (
     "no feedback in it: the worksheet has no column for comments after that of the grade"
@@ -48,8 +49,9 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
     matched: set[str] = set()
     for row in sheet.rows:
         number, name, address, *_ = (*row[: min(IDENTITY_COLUMNS, grade)], "", "", "")
-        digits = number.rpartition(" ")[2]  # "Participant 123", in any language
-        student = find_student((number, digits, address), name)
+        word = number.rpartition(" ")[2]
+        digits = number[len(number.rstrip("0123456789")) :]  # `Teilnehmer/in123`, in any language
+        student = find_student((number, word, digits, address), name)
         filled = list(row)
         if student is not None:
             matched.add(student)
@@ -101,14 +103,7 @@ def _find_comment_column(sheet: Sheet, grade: int) -> int | None:
 def _format_localised(score: float, maximum: str, student: str) -> str:
     """Format points with the sheet's decimal mark. Raises ExportError above the maximum."""
     points = format_number(score)
-    if NUMBER.fullmatch(maximum) is None:
-        return points
-    most = float(maximum.replace(",", "."))
-    if score > most:
-        raise ExportError(
-            f"{student} has {points} points, and the worksheet takes {format_number(most)}: "
-            "change the maximum grade there, or the points by `headcheck regrade --points`"
-        )
+    refuse_above(score, maximum, student)
     return points.replace(".", ",") if "," in maximum else points
 
 

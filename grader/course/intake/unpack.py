@@ -21,9 +21,9 @@ from typing import IO
 from grader import files
 from grader.reading.submission import (
     KIND_BY_SUFFIX,
-    SKIPPED_FOLDERS,
     Submission,
     UnreadableSubmission,
+    is_skipped,
 )
 from grader.reading.submission import read_submission as read_carefully
 
@@ -105,7 +105,8 @@ class Unpacker:
         while todo:
             current, at = todo.pop()
             try:
-                listed = sorted(current.iterdir(), key=lambda p: p.name)
+                wanted = (entry for entry in current.iterdir() if not is_skipped(entry.name))
+                listed = sorted(wanted, key=lambda p: p.name)
                 folders = [e for e in listed if e.is_dir() and not e.is_symlink()]
             except OSError as error:
                 if current == folder:
@@ -113,7 +114,7 @@ class Unpacker:
                 yield Item(at, None, f"is a folder that cannot be read: {error.strerror}")
                 continue
             below = {entry.name for entry in folders}
-            todo += [(e, at / e.name) for e in reversed(folders) if e.name not in SKIPPED_FOLDERS]
+            todo += [(e, at / e.name) for e in reversed(folders)]
             for entry in listed:
                 if entry.name not in below and _is_wanted(at / entry.name):
                     yield Item(at / entry.name, entry)
@@ -152,8 +153,7 @@ class Unpacker:
         seen: set[PurePosixPath] = set()
         for member in listed:
             path = _parse_member_path(member)
-            skipped = SKIPPED_FOLDERS & set(path.parts) or _is_macos_metadata(path)
-            if member.is_dir() or not _is_wanted(path) or skipped:
+            if member.is_dir() or not _is_wanted(path) or any(map(is_skipped, path.parts)):
                 continue
             name = at / _strip_escapes(path)
             problem = "is in the archive twice" if path in seen else _find_refusal(member, path)
@@ -226,8 +226,7 @@ def list_top_level(path: Path) -> dict[str, bool]:
         names = _list_archive_top_level(path)
     else:
         names = {path.name: False}
-    skipped = {"__MACOSX", *SKIPPED_FOLDERS}
-    return {k: v for k, v in names.items() if k[0] != "." and k not in skipped}
+    return {k: v for k, v in names.items() if k[0] != "." and not is_skipped(k)}
 
 
 def _list_archive_top_level(archive: Path) -> dict[str, bool]:
@@ -266,11 +265,6 @@ def _is_wanted(path: PurePosixPath) -> bool:
 def _strip_escapes(path: PurePosixPath) -> PurePosixPath:
     """Drop parts that lead out of the archive: the name is only text, but displayed and parsed."""
     return PurePosixPath(*(part for part in path.parts if part not in ("/", "//", "..")))
-
-
-def _is_macos_metadata(path: PurePosixPath) -> bool:
-    """Return whether macOS added this file to the archive."""
-    return "__MACOSX" in path.parts or path.name.startswith("._")
 
 
 def _find_refusal(member: zipfile.ZipInfo, path: PurePosixPath) -> str:

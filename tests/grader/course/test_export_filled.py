@@ -65,6 +65,14 @@ def test_canvas_s_own_export_filled_in(odd_gradebook: Gradebook, tmp_path: Path)
     assert graded == pytest.approx(odd_gradebook.total, abs=2e-6)
 
 
+def test_more_points_than_canvas_takes_are_refused(
+    odd_gradebook: Gradebook, tmp_path: Path
+) -> None:
+    small = sheet_of(tmp_path, CANVAS.replace(",10,,(read", ',10,"99,50",(read'))
+    with pytest.raises(ExportError, match=r"s1 has 100 points, and the sheet takes 99\.5: .*"):
+        export(replace(odd_gradebook, sheet=small), "canvas")
+
+
 def test_students_missing_from_the_sheet_are_reported(
     odd_gradebook: Gradebook, tmp_path: Path
 ) -> None:
@@ -102,9 +110,12 @@ def test_several_exercises_are_several_columns(
     assert next(row for row in rows if row[2] == "s1")[-2:] == ["100", "50"]
 
 
-def test_moodle_s_worksheet_in_any_language(odd_gradebook: Gradebook, tmp_path: Path) -> None:
-    text = MOODLE.replace("Teilnehmer/in17", "Teilnehmer/in 17")
-    given = sheet_of(tmp_path, text)
+@pytest.mark.parametrize("word", ["Teilnehmer/in", "Teilnehmer/in ", "Katılımcı", "参加者"])
+def test_moodle_s_worksheet_in_any_language(
+    odd_gradebook: Gradebook, tmp_path: Path, word: str
+) -> None:
+    hidden = MOODLE.replace('"Ada Lovelace","ada@x.org"', '"",""')
+    given = sheet_of(tmp_path, hidden.replace("Teilnehmer/in17", f"{word}17"))
     exported = export(replace(odd_gradebook, sheet=given), "moodle-worksheet")
     rows = read_table(exported)
     assert get_column(rows, "Bewertung") == ["100", "16,67", "33,33", "0", "50", "12,5"]

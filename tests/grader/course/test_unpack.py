@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from grader.course.intake.unpack import Item, Unpacker, UnpackLimits
+from grader.reading.submission import find_submissions
 
 CODE = "def f(x):\n    return x\n"
 Members = dict[str, str | bytes]
@@ -235,3 +236,24 @@ def test_archives_in_a_folder_are_opened_with_care(tmp_path: Path) -> None:
     assert told["ada/attention.py"] == ""
     assert "symbolic link" in told["bob.zip"] and "no regular file" in told["eve.zip"]
     assert "over the limit of 1 MiB" in told["large.zip"]
+
+
+def test_no_submission_is_found_where_no_person_writes_any(tmp_path: Path) -> None:
+    """The files of a folder, alike whether it is graded as it is, into a store, or packed."""
+    junk = [
+        "ada/._hw.py", "__MACOSX/ada/._hw.py", "ada/venv/lib/site.py", "ada/.venv/a.py",
+        "env/lib/site-packages/torch/nn.py", "ada/.ipynb_checkpoints/hw-checkpoint.ipynb",
+    ]  # fmt: skip
+    for name in [*junk, "ada/hw.py"]:
+        path = tmp_path / "class" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(CODE)
+    archive = tmp_path / "class.zip"
+    archive.write_bytes(packed(dict.fromkeys([*junk, "ada/hw.py"], CODE)))
+    private = tmp_path / "private"
+    private.mkdir()
+    for download in (tmp_path / "class", archive):
+        listed = Unpacker(private, UnpackLimits()).list_items(download)
+        assert [str(item.path) for item in listed] == ["ada/hw.py"]
+    found = find_submissions([str(tmp_path / "class")])
+    assert [each.path.name for each in found] == ["hw.py"]

@@ -5,12 +5,12 @@ import json
 import logging
 import textwrap
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import nbformat
 import pytest
 
-from grader.reading.cells import MAX_DEPTH, SourceCell, Unreadable, read_source
+from grader.reading.cells import MAX_DEPTH, SourceCell, SyntaxProblem, Unreadable, read_source
 
 
 def notebook(*cells: str) -> bytes:
@@ -321,3 +321,19 @@ def test_a_broken_cell_with_magics_says_the_right_line() -> None:
 def test_source_that_is_read_parses() -> None:
     """Passes if Python's own parser raises nothing."""
     ast.parse(only_cell("%%time\n%matplotlib inline\nx = 1").text)
+
+
+CONFLICT = "x = 1\n<<<<<<< HEAD\ny = 2\n=======\ny = 3\n>>>>>>> other\n"
+
+
+@pytest.mark.parametrize("kind", ["py", "ipynb"])
+def test_unresolved_conflicts_are_called_that(kind: Literal["py", "ipynb"]) -> None:
+    data = CONFLICT.encode() if kind == "py" else notebook(CONFLICT)
+    [cell] = read_source(data, kind).cells
+    expected = SyntaxProblem("it holds unresolved git conflicts; resolve them", 2)
+    assert cell.error == expected
+
+
+def test_a_text_that_only_quotes_a_conflict_is_read() -> None:
+    quoted = f'text = """\n{CONFLICT}"""\n'
+    assert read_source(quoted.encode(), "py").cells == (SourceCell(None, quoted),)
