@@ -42,8 +42,8 @@ class LiveChecker:
 
     session: Session
     harness: Harness
-    too_much_work: int | None = None
-    """inputs of so much work, and of more, take this answer too long"""
+    most_work: int | None = None
+    """inputs of more work than this take this answer too long"""
 
     def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
         """Check one property, on smaller inputs where a slow answer needs too long for these.
@@ -78,12 +78,12 @@ class LiveChecker:
         A loop that does not end with many tokens, and does with few, is quick until then.
         """
         assert late.case is not None, "it was called"
-        work, before = estimate_work(late.case), self.too_much_work
+        work, before = estimate_work(late.case), self.most_work
         self._ask_less(late.case)
         smaller = self._fit_to_speed(prop, [late.case])[:1]
+        self.session.budget.pardoned += 1
         if not smaller:
             return True
-        self.session.budget.pardoned += 1
         verdict, used = self._check_timed(prop, smaller)
         expected = self.session.limits.call_s * estimate_work(smaller[0]) / work
         slow = used * EXPLAINED > expected or verdict.status is Status.NOT_ASKED
@@ -91,26 +91,26 @@ class LiveChecker:
             slow = self._is_slow_on_less(prop, verdict)
         if not slow:
             self.session.budget.pardoned -= 1
-            self.too_much_work = before
+            self.most_work = before
         return slow
 
     def _ask_less(self, case: Case) -> None:
         """Make smaller inputs from now on than those of a case, if they are large."""
         if is_large(case):
-            self.too_much_work = estimate_work(case) // LESS
+            self.most_work = estimate_work(case) // LESS
 
     def _fit_to_speed(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
         """Return cases that a slow answer has the time for: smaller ones in place of too large."""
-        work, contract = self.too_much_work, self.harness.contract
+        work, contract = self.most_work, self.harness.contract
         if work is None:
             return cases
         smaller = [
-            make_smaller(contract, case, work) if estimate_work(case) >= work else case
+            make_smaller(contract, case, work) if estimate_work(case) > work else case
             for case in cases
         ]
         known = dict.fromkeys(case for case in smaller if case is not None)
         fitting = transform_cases(contract, prop.transform, known)
-        return [case for case in fitting if estimate_work(case) < work]
+        return [case for case in fitting if estimate_work(case) <= work]
 
     def shrink(self, verdict: Verdict) -> Verdict:
         """Return a failure on the smallest case, or as it was if no process can be started."""

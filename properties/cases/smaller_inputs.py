@@ -19,8 +19,8 @@ def is_large(case: Case) -> bool:
 
 
 def make_smaller(contract: Contract, case: Case, work: int) -> Case | None:
-    """Return a case with smaller inputs, of less work than this; None if the contract has none."""
-    while estimate_work(case) >= work:
+    """Return a case with smaller inputs, of so much work at most; None if the contract has none."""
+    while estimate_work(case) > work:
         halved = contract.fit(_halve(case))
         if estimate_work(halved) >= estimate_work(case):
             return None

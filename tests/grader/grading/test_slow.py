@@ -42,14 +42,17 @@ def test_loops_over_single_tokens_are_asked_for_fewer(grade_notebook: "GradeNote
 
 
 def test_wrong_loops_fail_on_fewer_tokens(grade_notebook: "GradeNotebook") -> None:
-    wrong = LOOPS.replace("weight * value", "weight * value * (1 + (len(x) > 50))")
-    [record] = grade_notebook(wrong, limits=Limits(call_s=0.3)).values()
+    wrong = LOOPS.replace("weight * value", "weight * value * (1 + (len(x) > 70))")
+    heavy = wrong.replace(
+        "rows = []", "sum(i * i for i in range(80 * len(x) ** 2))\n        rows = []"
+    )
+    [record] = grade_notebook(heavy, limits=Limits(call_s=1.5)).values()
     long = {p.name: p for p in record.properties}[LONG]
     assert record.status == "failed" and long.status == "failed"
 
 
 def test_a_loop_that_ends_for_few_tokens_only_is_endless(grade_notebook: "GradeNotebook") -> None:
-    [record] = grade_notebook(ENDLESS, limits=Limits(call_s=0.5)).values()
+    [record] = grade_notebook(ENDLESS, limits=Limits(call_s=1)).values()
     long = {p.name: p for p in record.properties}[LONG]
     assert (record.status, long.status) == ("timed_out", "timed_out")
     assert 0 < record.score < record.max_score
@@ -71,7 +74,7 @@ def test_smaller_inputs_fit_the_contract(slug: str) -> None:
     case = contract.fit(Case(tokens=1025, context_length=1025, batch=3))
     smaller = make_smaller(contract, case, estimate_work(case) // 4)
     if contract.sizes is None:
-        assert smaller is not None and estimate_work(smaller) < estimate_work(case) / 4
+        assert smaller is not None and estimate_work(smaller) <= estimate_work(case) / 4
         assert contract.fit(smaller) == smaller
     assert is_large(case)
     assert make_smaller(contract, case, 1) is None
