@@ -128,7 +128,7 @@ def it_equals_the_equation(context: CaseContext) -> None:
     essential=True,
 )
 def float32_gives_the_equation_too(context: CaseContext) -> None:
-    """Given float32, which is torch's default, the output equals the equation, roughly at least."""
+    """In float32, torch's default dtype, the output is right to three digits at least."""
     # That it has all digits of float32, of outliers, too, is another claim: here those of float16
     # are enough.
     context.assert_matches_oracle(context.answer, context.compute_expected_in_half())
