@@ -49,7 +49,7 @@ def time_child(server: ServerHandle) -> tuple[float, float]:
     child = server.start_child(Limits())
     child.request("drop", {"handles": []})
     first = time.perf_counter() - began
-    child.close(grace=5.0)
+    child.close()
     return first, time.perf_counter() - began
 
 
