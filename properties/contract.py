@@ -354,14 +354,14 @@ class Contract:
         """
         import torch
 
-        for path, shape in self.get_parameter_shapes(case).items():
-            got = f"shape {tuple(stored[path].shape)}" if path in stored else "nothing"
-            if got != f"shape {shape}":
-                raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"`{path}`")
         blocks: dict[str, list[Tensor]] = {}
         sizes = self._get_head_sizes(case)
         for mapping, head in self._iter_mappings(case):
-            pieces = mapping.unpack(stored[mapping.path.format(head=head)], sizes)
+            path, shape = mapping.path.format(head=head), mapping.compute_shape(sizes, head)
+            got = f"shape {tuple(stored[path].shape)}" if path in stored else "nothing"
+            if got != f"shape {shape}":
+                raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"`{path}`")
+            pieces = mapping.unpack(stored[path], sizes)
             for name, piece in zip(mapping.holds, pieces, strict=True):
                 blocks.setdefault(name, []).append(piece)
         return {n: torch.cat(pieces, dim=int(n == "W_o")) for n, pieces in blocks.items()}

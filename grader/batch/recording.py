@@ -27,6 +27,7 @@ stacked answer is trusted. A query that is made twice must be answered twice wit
 of their tolerances.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from typing import Self, TypeVar
 
 from torch import Tensor
 
+from grader import fault
 from properties.case import Case
 from properties.cases.case_tensors import DTYPES
 from properties.contract import Capability, Contract, Entry
@@ -81,10 +83,13 @@ class Recording:
 def record_queries(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Recording:
     """Run every recordable check on all of its cases, answered by the equation.
 
-    Raises Violation where the equation itself violates a property, which is an internal error.
+    One that fails there, or holds not even of the equation, is a fault of ours: it is not recorded.
     """
     recorder = Recorder(contract)
-    recorded = {prop: recorder.record_property(prop, cases) for prop, cases in plan.items()}
+    recorded = {
+        prop: fault.contain(functools.partial(recorder.record_property, prop, cases), None)
+        for prop, cases in plan.items()
+    }
     queries: dict[QueryId, RecordedQuery] = {}
     for query in (q for those in recorded.values() if those for q in those.values()):
         if query.id not in queries or query.needs_own_batch:  # once unstacked, always unstacked
@@ -113,7 +118,10 @@ class Recorder:
     def record_property(
         self, prop: Property, cases: Sequence[Case]
     ) -> dict[QueryId, RecordedQuery] | None:
-        """Return the queries of a check on all cases; None if it cannot be recorded."""
+        """Return the queries of a check on all cases; None if it cannot be recorded.
+
+        Raises whatever the check raises, such as Violation where the equation violates it.
+        """
         if prop.recordable_check is None:
             return None
         self.needs_own_batch = prop.group is PropertyGroup.BATCH
@@ -160,7 +168,8 @@ class RecordingContext(CaseContext):
     def answer_gradients(self, query: Query) -> NamedGradients:
         self.require_recordable(query)
         assert query.cotangent is not None, "a query for gradients has a cotangent"
-        found = self.compute_exact_gradients(query.cotangent, query.output, query.parameters)
+        asked = query.cotangent, query.output, query.parameters, query.mask
+        found = self.compute_exact_gradients(*asked)
         limits = {name: found.compute_tolerance(name) for name in found.values}
         exact, narrow, wide = (
             self._to_stored(named)

@@ -13,10 +13,12 @@ An answer that shared its batch with others stands for itself only if sequences 
 The properties about the batch are therefore replayed first, on answers that shared with nothing.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from grader import fault
 from grader.batch.recording import QueryId, compute_query_id, predict_outputs
 from properties.case import Case
 from properties.cases.case_tensors import DTYPES
@@ -58,13 +60,23 @@ class AnswerReplay:
             return cases
         missing: list[Case] = []
         for number, case in enumerate(cases):
+            check = functools.partial(self._holds, prop.recordable_check, case)
             try:
-                prop.recordable_check(self.get_context(case))
+                holds = fault.contain(check, False, AnswerMissing)
             except AnswerMissing:
                 missing.append(case)
-            except Violation:
+                continue
+            if not holds:
                 return [*missing, *cases[number:]]
         return missing
+
+    def _holds(self, check: Callable[[CaseContext], None], case: Case) -> bool:
+        """Return whether a check holds on a case. Raises AnswerMissing."""
+        try:
+            check(self.get_context(case))
+        except Violation:
+            return False
+        return True
 
 
 class ReplayedContext(CaseContext):

@@ -17,6 +17,7 @@ through all of them, and are kept until the submission's process ends. A check t
 of a transcript that was not sent is run live.
 """
 
+import functools
 import runpy
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from torch import Tensor
 
 from exercises import Exercise
 from exercises.exercise import BadContract
+from grader import fault
 from grader.batch.message import PLACEHOLDER_NAME, Transcript
 from grader.sandbox.grader_side.replies import parse_reply
 from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel, NamedTensors
@@ -71,9 +73,10 @@ def write_transcripts(
     harness.contract = contract  # as it is known: nothing has to be found out by calls
     transcripts = {}
     for prop, chosen in cases.items():
-        verdict = find_first_failure(prop, harness, chosen)
+        check = functools.partial(find_first_failure, prop, harness, chosen)
+        verdict = fault.contain(check, None)
         transcript = channel.take_transcript()
-        if verdict.status is Status.PASSED and transcript is not None:
+        if verdict is not None and verdict.status is Status.PASSED and transcript is not None:
             transcripts[prop] = transcript
     return transcripts
 
@@ -175,8 +178,9 @@ class TranscriptReplay:
 
     def _confirms(self, prop: Property) -> bool:
         before = dict(self.replayed.notes)
+        check = functools.partial(find_first_failure, prop, self.replayed, self.cases[prop])
         try:
-            verdict = find_first_failure(prop, self.replayed, self.cases[prop])
+            verdict = fault.contain(check, None, UnexpectedRequest)
         except UnexpectedRequest:
             verdict = None
         if verdict is None or verdict.status is not Status.PASSED:

@@ -13,14 +13,17 @@ Theory of operation
     are.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from grader import fault
 from grader.batch.check import has_side_effects
 from grader.grading.consequences import Explained, explain_verdicts
 from grader.grading.evidence import list_candidates
 from grader.grading.live_checker import LiveChecker
+from grader.sandbox.grader_side.servers import SandboxError
 from properties.families.purity import evaluation_is_repeatable
 from properties.group import PropertyGroup
 from properties.mistakes.diagnosis import DiagnosedMistake
@@ -70,7 +73,8 @@ class ExampleSearch:
             return verdict
         if any(map(has_side_effects, self.verdicts)):  # then it was checked alone, too
             self.live.harness.forget()
-        return self.live.shrink(verdict)
+        search = functools.partial(self.live.shrink, verdict)
+        return fault.contain(search, verdict, SandboxError)
 
 
 def explain_with_examples(

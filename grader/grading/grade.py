@@ -10,6 +10,7 @@
 """
 
 import contextlib
+import functools
 import gc
 import re
 import time
@@ -19,25 +20,25 @@ from dataclasses import dataclass, field, replace
 from exercises.exercise import BadContract
 from grader import fault
 from grader.batch.check import check_all, check_all_live
-from grader.grading import evidence, explain, infer, open_mode
-from grader.grading.examples import explain_with_examples
+from grader.grading import infer, open_mode
 from grader.grading.excerpts import collect_excerpts
+from grader.grading.explanation import explain_failures
 from grader.grading.infer import Inferred, Target
 from grader.grading.live_checker import LiveChecker, search_further
 from grader.grading.recording import (
     MAX_DEFINITIONS,
-    Explanation,
     attach_hint,
     explain_load_error,
     explain_not_found,
     explain_unrecognised,
+<<<<<<< HEAD
     list_locations,
     record_busy,
+=======
+>>>>>>> wt-C
     record_definition,
     record_left_out,
     record_note,
-    record_properties,
-    record_search,
     record_ungraded,
     record_unreadable,
     record_warnings,
@@ -47,7 +48,6 @@ from grader.grading.recording import (
 from grader.grading.same_code import JudgedCode, make_key
 from grader.grading.search import (
     SearchCallback,
-    SearchResult,
     ignore_search,
 )
 from grader.grading.settings import Settings
@@ -220,7 +220,7 @@ class _Grading:
         """Return the records of what is recognised by what it computes."""
         records = []
         for signature in candidates[:MAX_DEFINITIONS]:
-            binding = self._recognise(signature)
+            binding = self._recognise_alone(signature)
             if binding is not None:
                 records.append(self._grade(open_mode.make_open_target(signature, binding)))
         return records
@@ -262,6 +262,11 @@ class _Grading:
         self.unrecognised.append(f"`{signature.name}` ({found.tried})")
         self.failures.extend(found.failures)
         return None
+
+    def _recognise_alone(self, signature: Signature) -> Binding | None:
+        """Return a binding; a fault of ours on the way costs no other class its verdict."""
+        recognise = functools.partial(self._recognise, signature)
+        return fault.contain(recognise, None, SandboxError, BadContract)
 
     def _grade(self, target: Target) -> SubmissionRecord:
         if target.name in self.unwritten:
@@ -371,37 +376,3 @@ def check_definition(
         return verdicts
     plan = exercise.plan_cases(seed, device)
     return check_stated_form(live, live.harness.requested_contract, plan, verdicts)
-
-
-def explain_failures(
-    live: LiveChecker,
-    target: Target,
-    settings: Settings,
-    verdicts: Sequence[Verdict],
-    searched: SearchResult | None = None,
-) -> Explanation:
-    """Return points, diagnosed mistakes and their consequences, examples, evidence, excerpts.
-
-    Raises SubmissionFailed.
-    """
-    session, harness = live.session, live.harness
-    found = () if searched is None else tuple(searched.found)
-    begun = harness.get_searched()
-    for _ in session.iter_tries():
-        harness.go_back_to(begun)
-        with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
-            live.revive()
-        mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
-        explained, shown = explain_with_examples(
-            live, verdicts, mistakes, found, all_examples=settings.all_examples
-        )
-        properties = record_properties(target.exercise, shown, settings.points, harness, searched)
-        properties = explained.mark(properties, shown)
-        named = explained.list_named(mistakes)
-        diagnosis = explain.record_diagnoses(session, named, harness.contract)
-        besides = explained.structural is not None and not mistakes
-        if session.is_alive and not besides:  # else weights are right, or not what is wrong
-            properties = evidence.attach_evidence(properties, shown, harness, mistakes)
-        source = collect_excerpts(session, list_locations(shown, diagnosis))
-    record = None if searched is None else record_search(searched)
-    return Explanation(tuple(properties), tuple(diagnosis), tuple(source), record, explained.faults)

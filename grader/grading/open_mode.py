@@ -8,6 +8,7 @@ from pathlib import Path
 from exercises import Exercise
 from grader.grading.infer import Target
 from grader.grading.settings import Settings
+from grader.grading.stated_form import describe_other_weights
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from properties.binding.binding import Binding, NotBound, bind
@@ -96,6 +97,10 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
         return None
     contract = adapt_contract(asked, binding.contract)
     found = [f"{_describe_difference(asked, contract, signature)}, and is judged as it is"]
+    found += [
+        f"the statement asks for {wanted}, and it has {got}: the claim about that fails"
+        for wanted, got in describe_other_weights(contract, asked)
+    ]
     assumed = (
         [] if _takes_the_same(asked, contract, signature) else list_assumptions(signature, contract)
     )
@@ -119,6 +124,8 @@ def _describe_difference(asked: Contract, own: Contract, signature: Signature) -
         if paths != named and own.returns is asked.returns:
             which = "lacks weights that" if paths < named else "has other weights than"
             return f"it {which} the statement names"
+        if own.returns is asked.returns and describe_other_weights(own, asked):
+            return "it keeps weights otherwise than the statement says"
         return "it returns other things than the statement says"
     names = ", ".join(argument.name for argument in asked.arguments)
     return f"it takes or returns other things than the statement says, `{asked.name}({names})`"

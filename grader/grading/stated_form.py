@@ -1,10 +1,14 @@
-"""What a statement says of results, asked of an answer that is judged in its own terms.
+"""What a statement says of results and weights, asked of what is judged in its own terms.
 
 In its own terms an answer returns what it returns. The statement says how many results there are,
 in which order, and how wide; whoever calls the answer relies on that. So this one claim is checked
 once more, as the statement has it, on the answer as it is built: where its layers have other shapes
 than the statement's, weights of the statement's would not fit. Nothing else is left out for its
 sake.
+
+What the weights are called does not matter in its own terms. Into which tensors they are put does:
+one layer for three is no matter of names, and a matrix stored the other way takes no weights of the
+statement's. So the claim about them fails where a tensor of the statement has no counterpart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,15 +16,79 @@ from dataclasses import replace
 
 from grader.grading.live_checker import LiveChecker
 from properties.case import Case
+from properties.case_description import describe_case
+from properties.cases.case_set import PLAINEST
 from properties.contract import Contract
-from properties.families.contract import the_output_has_the_right_shape
+from properties.families.contract import (
+    the_output_has_the_right_shape,
+    the_weights_are_where_the_exercise_says,
+)
 from properties.harness.harness import Harness, LiveContext
 from properties.property import Property, Verdict
 from properties.subject import CallOptions
-from properties.violation import Status
+from properties.violation import Status, Violation, ViolationKind
 
 
 def check_stated_form(
+    live: LiveChecker,
+    asked: Contract,
+    plan: Mapping[Property, Sequence[Case]],
+    verdicts: Sequence[Verdict],
+) -> list[Verdict]:
+    """Return verdicts, of which those on the form of results and of weights are the statement's."""
+    verdicts = [_check_weights(v, live.harness.contract, asked) for v in verdicts]
+    return _check_results(live, asked, plan, verdicts)
+
+
+def describe_other_weights(own: Contract, asked: Contract) -> list[tuple[str, str]]:
+    """Return pairs of what the statement keeps weights in, and what an answer has instead."""
+    case = asked.fit(PLAINEST)
+    kept, wanted = (_list_forms(each, case) for each in (own, asked))
+    paths = {name: m.path for m in own.mappings if not m.is_bias for name in m.holds}
+    return [
+        (text, "other tensors, such as " + ", ".join(_list_names(holds, paths)))
+        if holds not in kept
+        else (text, kept[holds][1])
+        for holds, (form, text) in wanted.items()
+        if holds not in kept or kept[holds][0] != form
+    ]
+
+
+def _list_names(holds: Sequence[str], paths: Mapping[str, str]) -> list[str]:
+    found = dict.fromkeys(paths[name] for name in holds if name in paths)
+    return [f"`{path.format(head='<i>')}`" for path in found] or ["none"]
+
+
+def _list_forms(contract: Contract, case: Case) -> dict[tuple[str, ...], tuple[object, str]]:
+    """Return what each weight tensor holds, with the form of the tensor, and that in words."""
+    shapes = contract.get_parameter_shapes(case)
+    forms: dict[tuple[str, ...], tuple[object, str]] = {}
+    for mapping in contract.mappings:
+        per_head = "{head}" in mapping.path
+        shape = shapes.get(mapping.path.format(head=0))
+        if shape is not None and not mapping.is_bias:
+            each = " for each head" if per_head else ""
+            text = f"`{mapping.path.format(head='<i>')}` of shape {shape}{each}"
+            forms[mapping.holds] = (per_head, shape), text
+    return forms
+
+
+def _check_weights(verdict: Verdict, own: Contract, asked: Contract) -> Verdict:
+    """Return a verdict on where weights are: it fails where they are in other tensors."""
+    claim = the_weights_are_where_the_exercise_says
+    if verdict.property is not claim or verdict.status is not Status.PASSED:
+        return verdict
+    different = describe_other_weights(own, asked)
+    if not different:
+        return verdict
+    expected, got = different[0]
+    on = describe_case(asked, asked.fit(PLAINEST))
+    violation = Violation(ViolationKind.CONSTRUCTION, expected, got)
+    detailed = violation.with_details(claim.claim, on, claim.hint)
+    return replace(verdict, status=Status.FAILED, violation=detailed, case_description=on)
+
+
+def _check_results(
     live: LiveChecker,
     asked: Contract,
     plan: Mapping[Property, Sequence[Case]],

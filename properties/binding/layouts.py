@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from properties.binding.extras import Left, iter_extended, sounds_like_extra
@@ -201,10 +201,11 @@ def add_biases(
 ) -> tuple[ParameterMapping, ...]:
     """Add the biases that belong to the weights of a layout: those beside them, or named so."""
     vectors = {tensor.path: tensor for tensor in stored if not tensor.path.endswith("weight")}
+    weights = {tensor.path for tensor in stored} - vectors.keys()
     complete: list[ParameterMapping] = []
     for mapping in layout:
         complete.append(mapping)
-        path = _find_bias(mapping, vectors)
+        path = _find_bias(mapping, vectors, weights)
         if path is not None:
             holds = tuple(name.replace("W_", "b_") for name in mapping.holds)
             bias = replace(mapping, path=path, holds=holds, transposed=False)
@@ -214,7 +215,10 @@ def add_biases(
     return tuple(complete)
 
 
-def _find_bias(mapping: ParameterMapping, vectors: Mapping[str, StoredTensor]) -> str | None:
+def _find_bias(
+    mapping: ParameterMapping, vectors: Mapping[str, StoredTensor], weights: Set[str]
+) -> str | None:
+    """Return the bias of a layer: the one beside its weights, or one that stands alone and fits."""
     beside = re.sub(r"weight$", "bias", mapping.path)
     if beside != mapping.path and beside in vectors:
         return beside
@@ -222,6 +226,9 @@ def _find_bias(mapping: ParameterMapping, vectors: Mapping[str, StoredTensor]) -
     named = [
         p
         for p, t in vectors.items()
-        if not t.is_matrix and infer_role(p) == role and not sounds_like_extra(p)
+        if not t.is_matrix
+        and infer_role(p) == role
+        and not sounds_like_extra(p)
+        and re.sub(r"bias$", "weight", p) not in weights  # else it is that layer's
     ]
     return named[0] if len(named) == 1 else None

@@ -8,6 +8,8 @@ from properties.case import Case
 from properties.contract import Contract
 
 CaseTransform = Callable[[Case], Case | None]
+COUNTED = ("tokens", "d_in")
+"""Where a check needs several of these it tells one from another, so that one alone will not do."""
 
 
 def identity(case: Case) -> Case | None:
@@ -51,6 +53,13 @@ def transform_cases(
     stable = (
         case
         for case in fitted
-        if (again := transform(case)) is not None and contract.fit(again) == case
+        if (again := transform(case)) is not None
+        and contract.fit(again) == case
+        and not _is_single(case, again)
     )
     return tuple(dict.fromkeys(stable))
+
+
+def _is_single(case: Case, wanted: Case) -> bool:
+    """Return whether a contract knows one token or number only, where a property needs several."""
+    return any(getattr(case, name) == 1 < getattr(wanted, name) for name in COUNTED)

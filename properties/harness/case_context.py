@@ -178,10 +178,15 @@ class CaseContext(AnswerSource):
         return compute_expected(self.contract, case, self.x, self.parameters, visible)
 
     def compute_exact_gradients(
-        self, cotangent: Tensor, output: int = 0, parameters: Parameters | None = None
+        self,
+        cotangent: Tensor,
+        output: int = 0,
+        parameters: Parameters | None = None,
+        mask: Mask = ...,
     ) -> ExactGradients:
         """Return the oracle's gradients of sum(output * cotangent) at the case's own input."""
-        visible = self.may_attend(self.case.tokens, self.mask)
+        mask = self.mask if isinstance(mask, EllipsisType) else mask
+        visible = self.may_attend(self.case.tokens, mask)
         loss, p = Loss(cotangent, output), parameters or self.parameters
         return compute_gradients(self.contract, self.case, self.x, p, visible, loss)
 

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 
 from exercises.contract_file import load_contract
+from grader.batch.recording import Recorder
 from grader.sandbox.grader_side.subject import make_subject
 from properties.call_form import EmptyRow
 from properties.case import Case, MaskForm
@@ -17,6 +19,7 @@ from properties.contract import Capability, Contract
 from properties.families.far_positions import bfloat16_places_far_tokens_as_float32_tables_do
 from properties.families.hidden import (
     a_query_that_sees_nothing_gets_what_is_promised,
+    a_query_that_sees_nothing_spoils_no_gradient,
     not_even_nan_counts_where_it_is_hidden,
 )
 from properties.families.padding import padding_may_stand_on_either_side
@@ -85,6 +88,18 @@ def test_finite_numbers_are_enough_where_no_more_is_promised() -> None:
     assert judge(prop, uniform) is Status.FAILED
     assert judge(prop, uniform, finite) is Status.PASSED
     assert judge(prop, SOURCE, finite) is Status.PASSED
+
+
+@pytest.mark.parametrize("promised", [EmptyRow.ZEROS, EmptyRow.FINITE])
+def test_what_is_asked_of_queries_that_see_nothing_holds_of_the_equation(
+    promised: EmptyRow,
+) -> None:
+    """The gradient belongs to the mask of the query, which hides more than that of the case."""
+    mask = replace(CONTRACT.call_form.mask, empty_row=promised)
+    contract = replace(CONTRACT, call_form=replace(CONTRACT.call_form, mask=mask))
+    prop = a_query_that_sees_nothing_spoils_no_gradient
+    cases = prop.select_cases(contract, generate_case_set(contract))
+    assert cases and Recorder(contract).record_property(prop, cases)
 
 
 def test_padding_is_as_if_it_were_not_there_where_positions_count() -> None:

@@ -1,0 +1,131 @@
+"""Where headcheck itself fails, that costs a shortcut or an explanation, and never a verdict."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from exercises import BY_SLUG
+from exercises.answers import list_answers
+from exercises.exercise import Exercise
+from grader.batch import plan, replay, transcript
+from grader.batch.recording import Recorder, record_queries
+from grader.grading import evidence, explain, explanation, open_mode
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.live_checker import LiveChecker
+from grader.grading.settings import Settings
+from grader.reading.submission import find_submissions
+from grader.report.records import SubmissionRecord
+from grader.sandbox.grader_side.servers import ServerHandle
+from properties.binding.signature import Signature
+
+EXERCISE = BY_SLUG["causal_attention"]
+WRONG = {a.name: a.source for a in list_answers(EXERCISE, "wrong")}["no_mask"]
+STAGES = {
+    "diagnosed": (explain, "diagnose_failures"),
+    "exemplified": (explanation, "explain_with_examples"),
+    "described": (explain, "record_diagnoses"),
+    "shown": (evidence, "attach_evidence"),
+    "quoted": (explanation, "collect_excerpts"),
+}
+
+
+def grade(
+    server: ServerHandle, folder: Path, source: str, exercise: Exercise | None = EXERCISE
+) -> list[SubmissionRecord]:
+    path = folder / "ada.py"
+    path.write_text(source, encoding="utf-8")
+    [handed_in] = find_submissions([str(path)])
+    return grade_file_or_raise(server, handed_in, Settings(exercise=exercise))
+
+
+def list_verdicts(record: SubmissionRecord) -> list[tuple[str, str, float]]:
+    return [(p.name, p.status, p.points) for p in record.properties]
+
+
+def fail(*given: object, **named: object) -> None:
+    raise ZeroDivisionError("a fault that was put here")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_of_explaining_costs_what_it_adds(
+    server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    [whole] = grade(server, tmp_path, WRONG)
+    monkeypatch.setattr(*STAGES[stage], fail)
+    [record] = grade(server, tmp_path, WRONG)
+    assert record.error is None and list_verdicts(record) == list_verdicts(whole)
+    told = [note.message for note in record.notes if note.kind == "fault"]
+    assert len(told) == 1 and "ZeroDivisionError" in told[0]
+
+
+def test_a_search_that_fails_leaves_the_first_case(
+    server: ServerHandle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    [whole] = grade(server, tmp_path, WRONG)
+    monkeypatch.setattr(LiveChecker, "shrink", fail)
+    with caplog.at_level(logging.WARNING):
+        [record] = grade(server, tmp_path, WRONG)
+    assert list_verdicts(record) == list_verdicts(whole)
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "where", [(Recorder, "record_property"), (transcript, "find_first_failure")]
+)
+def test_what_cannot_be_recorded_is_checked_live(
+    server: ServerHandle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: tuple[object, str],
+) -> None:
+    [whole] = grade(server, tmp_path, WRONG)
+    plan._load_batch_plan.cache_clear()
+    monkeypatch.setattr(plan.disk_cache, "load_or_make", lambda key, properties, make: make())
+    monkeypatch.setattr(*where, fail)
+    [record] = grade(server, tmp_path, WRONG)
+    plan._load_batch_plan.cache_clear()
+    assert list_verdicts(record) == list_verdicts(whole)
+
+
+def test_a_property_that_fails_costs_no_other_its_recording(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = EXERCISE.plan_cases()
+    recorded = record_queries(EXERCISE.contract, cases).query_numbers
+    broken, *others = recorded
+    whole = Recorder.record_property
+
+    def record(self: Recorder, prop: object, drawn: object) -> object:
+        return fail() if prop is broken else whole(self, prop, drawn)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Recorder, "record_property", record)
+    assert list(record_queries(EXERCISE.contract, cases).query_numbers) == others
+
+
+def test_a_replay_that_fails_leaves_every_case_open(
+    server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [whole] = grade(server, tmp_path, WRONG)
+    monkeypatch.setattr(replay.AnswerReplay, "get_context", fail)
+    [record] = grade(server, tmp_path, WRONG)
+    assert list_verdicts(record) == list_verdicts(whole)
+
+
+def test_a_class_that_we_fail_at_costs_no_other_its_verdict(
+    server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = EXERCISE.contract.name
+    source = EXERCISE.solution.replace(named, "First")
+    source += "\n" + source.replace("First", "Second")
+    recognise = open_mode.recognise
+
+    def stumble(reading: object, signature: Signature, settings: Settings) -> object:
+        return fail() if signature.name == "First" else recognise(reading, signature, settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(open_mode, "recognise", stumble)
+    [record] = grade(server, tmp_path, source, exercise=None)
+    assert record.name == "Second" and record.status == "passed"
