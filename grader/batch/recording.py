@@ -79,10 +79,7 @@ class Recording:
 
 
 def record_queries(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Recording:
-    """Run every recordable check on all of its cases, answered by the equation.
-
-    Raises Violation where the equation itself violates a property, which is an internal error.
-    """
+    """Run every recordable check on all of its cases, answered by the equation."""
     recorder = Recorder(contract)
     recorded = {prop: recorder.record_property(prop, cases) for prop, cases in plan.items()}
     queries: dict[QueryId, RecordedQuery] = {}
@@ -113,7 +110,10 @@ class Recorder:
     def record_property(
         self, prop: Property, cases: Sequence[Case]
     ) -> dict[QueryId, RecordedQuery] | None:
-        """Return the queries of a check on all cases; None if it cannot be recorded."""
+        """Return the queries of a check on all cases; None if it cannot be recorded.
+
+        A fault of ours costs a check its recording, too: it is then made live.
+        """
         if prop.recordable_check is None:
             return None
         self.needs_own_batch = prop.group is PropertyGroup.BATCH
@@ -121,7 +121,7 @@ class Recorder:
         try:
             for case in cases:
                 prop.recordable_check(self.get_context(case))
-        except NotRecordable:
+        except Exception:
             return None
         return self.queries
 
@@ -160,7 +160,9 @@ class RecordingContext(CaseContext):
     def answer_gradients(self, query: Query) -> NamedGradients:
         self.require_recordable(query)
         assert query.cotangent is not None, "a query for gradients has a cotangent"
-        found = self.compute_exact_gradients(query.cotangent, query.output, query.parameters)
+        found = self.compute_exact_gradients(
+            query.cotangent, query.output, query.parameters, query.x, query.mask
+        )
         limits = {name: found.compute_tolerance(name) for name in found.values}
         exact, narrow, wide = (
             self._to_stored(named)

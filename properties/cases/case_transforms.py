@@ -47,10 +47,16 @@ def transform_cases(
 ) -> tuple[Case, ...]:
     """Return the transformed cases that the contract allows as they are, without duplicates."""
     fitted = (contract.fit(changed) for case in cases if (changed := transform(case)) is not None)
-    # Fitting may undo what the property needs: then the transform would change the case again.
-    stable = (
-        case
-        for case in fitted
-        if (again := transform(case)) is not None and contract.fit(again) == case
-    )
-    return tuple(dict.fromkeys(stable))
+    return tuple(dict.fromkeys(case for case in fitted if _is_stable(contract, transform, case)))
+
+
+def _is_stable(contract: Contract, transform: CaseTransform, case: Case) -> bool:
+    """Whether fitting has not undone what a property needs, so that it would change it again.
+
+    What has no tokens or heads to choose does with one of them. Tokens of another width than is
+    needed to tell numbers apart are no case; where heads decide on it, a width of one is none.
+    """
+    again = transform(case)
+    if again is None or contract.fit(again) != case:
+        return False
+    return case.d_in == again.d_in or (contract.square and case.d_in > 1)

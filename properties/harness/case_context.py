@@ -172,12 +172,17 @@ class CaseContext(AnswerSource):
         return compute_expected(self.contract, self.case, x, parameters or self.parameters, visible)
 
     def compute_exact_gradients(
-        self, cotangent: Tensor, output: int = 0, parameters: Parameters | None = None
+        self,
+        cotangent: Tensor,
+        output: int = 0,
+        parameters: Parameters | None = None,
+        x: Tensor | None = None,
+        mask: Mask = ...,
     ) -> ExactGradients:
-        """Return the oracle's gradients of sum(output * cotangent) at the case's own input."""
-        visible = self.may_attend(self.case.tokens, self.mask)
-        loss, p = Loss(cotangent, output), parameters or self.parameters
-        return compute_gradients(self.contract, self.case, self.x, p, visible, loss)
+        """Return the oracle's gradients of sum(output * cotangent): for the case, or near it."""
+        x, p = self.x if x is None else x, parameters or self.parameters
+        visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
+        return compute_gradients(self.contract, self.case, x, p, visible, Loss(cotangent, output))
 
     # --------------------------------------------------------------------------------- queries
 
