@@ -168,8 +168,9 @@ class RecordingContext(CaseContext):
     def answer_gradients(self, query: Query) -> NamedGradients:
         self.require_recordable(query)
         assert query.cotangent is not None, "a query for gradients has a cotangent"
-        asked = query.cotangent, query.output, query.parameters, query.mask
-        found = self.compute_exact_gradients(*asked)
+        found = self.compute_exact_gradients(
+            query.cotangent, query.output, query.parameters, query.x, query.mask
+        )
         limits = {name: found.compute_tolerance(name) for name in found.values}
         exact, narrow, wide = (
             self._to_stored(named)

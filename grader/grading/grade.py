@@ -31,11 +31,7 @@ from grader.grading.recording import (
     explain_load_error,
     explain_not_found,
     explain_unrecognised,
-<<<<<<< HEAD
-    list_locations,
     record_busy,
-=======
->>>>>>> wt-C
     record_definition,
     record_left_out,
     record_note,

@@ -30,6 +30,10 @@ C = Capability
 NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
 NOT_SCALED = "weights that these scores give with no scale"
 TOKEN_FACTORS = (2.0**17, 2.0**-17)
+UNBENT = 2.0**-8
+"""so small a share of the limit of scores that hardly any limit bends them"""
+BENT = 0.02
+"""by so much a limit may change them all the same"""
 
 
 @family_property(
@@ -43,15 +47,16 @@ TOKEN_FACTORS = (2.0**17, 2.0**-17)
 )
 def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) -> None:
     """The weights come from the right scores, scaled by the number that the statement asks for."""
-    recovered = context.compute_once(tomography.recover_weights)
+    recovered = context.compute_once(_recover_unlimited)
     usable = (recovered.expected > 1e-6) & (recovered.weights > 1e-12)
     got = _compute_centred_logs(recovered.weights, usable)
     exact = _compute_centred_logs(recovered.expected, usable)
     size = float((exact * exact).sum())
-    if size < 1e-3:
+    shrunk = _get_shrinkage(context)
+    if size < 1e-3 * shrunk**2:
         return
     factor = float((got * exact).sum()) / size
-    if abs(factor - 1) > 1e-4:
+    if abs(factor - 1) > (1e-4 if shrunk == 1 else BENT):
         scale = get_scale(context.contract, context.case)
         width = get_width(context.contract, context.case)
         usual = f"1/√{width} = " if context.contract.scale is None else ""
@@ -60,6 +65,16 @@ def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) ->
         # Of two tokens every weight is explained by some scale, so no more is said than "as if".
         found = f"as if scaled by {scale * factor:.4g}" if bool(explained.all()) else NOT_SCALED
         raise Violation(ViolationKind.VALUE, expected, found, "weights")
+
+
+def _recover_unlimited(context: CaseContext) -> tomography.RecoveredWeights:
+    return tomography.recover_weights(context, _get_shrinkage(context))
+
+
+def _get_shrinkage(context: CaseContext) -> float:
+    """Return what queries are multiplied by, so that a wrong limit is not taken for a scale."""
+    limit = context.case.softcap
+    return min(1.0, limit) * UNBENT if limit else 1.0
 
 
 def _compute_centred_logs(weights: Tensor, usable: Tensor) -> Tensor:

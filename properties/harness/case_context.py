@@ -182,13 +182,13 @@ class CaseContext(AnswerSource):
         cotangent: Tensor,
         output: int = 0,
         parameters: Parameters | None = None,
+        x: Tensor | None = None,
         mask: Mask = ...,
     ) -> ExactGradients:
-        """Return the oracle's gradients of sum(output * cotangent) at the case's own input."""
-        mask = self.mask if isinstance(mask, EllipsisType) else mask
-        visible = self.may_attend(self.case.tokens, mask)
-        loss, p = Loss(cotangent, output), parameters or self.parameters
-        return compute_gradients(self.contract, self.case, self.x, p, visible, loss)
+        """Return the oracle's gradients of sum(output * cotangent): for the case, or near it."""
+        x, p = self.x if x is None else x, parameters or self.parameters
+        visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
+        return compute_gradients(self.contract, self.case, x, p, visible, Loss(cotangent, output))
 
     # --------------------------------------------------------------------------------- queries
 

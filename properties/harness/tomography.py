@@ -33,11 +33,15 @@ class RecoveredWeights:
     tolerance: Tolerance
 
 
-def recover_weights(context: CaseContext) -> RecoveredWeights:
-    """Return the weights of one sequence, as the module really used them. Needs d_in >= 2."""
+def recover_weights(context: CaseContext, shrink: float = 1.0) -> RecoveredWeights:
+    """Return the weights of one sequence, as the module really used them. Needs d_in >= 2.
+
+    All queries are multiplied by `shrink`, and all scores with them.
+    """
     case = context.case
     columns = compute_payload_width(case)
     parameters = make_routing_parameters(context)
+    parameters = replace(parameters, W_q=round_to_dtype(parameters.W_q * shrink, case))
     sequences = [make_sequence(case, start, columns) for start in range(0, case.tokens, columns)]
     outputs = context.run_stacked(*sequences, parameters=parameters)
     exact = [context.compute_expected(x, parameters, mask=None) for x in sequences]

@@ -35,6 +35,29 @@ COMPARISONS = (
 )
 
 
+LIMIT = "self.softcap = softcap"
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ((LIMIT, LIMIT + " * 2"), Status.PASSED),
+        ((LIMIT, "self.softcap = 1.0"), Status.PASSED),
+        ((" / self.head_dim**0.5", ""), Status.FAILED),
+        ((" / self.head_dim**0.5", " / num_heads**0.5"), Status.FAILED),
+    ],
+)
+def test_a_wrong_limit_is_no_wrong_scale(change: tuple[str, str], status: Status) -> None:
+    exercise = BY_SLUG["softcap"]
+    source = exercise.solution.replace(*change).replace(" / num_heads", " / self.num_heads")
+    assert source != exercise.solution
+    namespace: dict[str, object] = {}
+    exec(source, namespace)
+    prop = the_scores_are_divided_by_the_root_of_the_head_size
+    harness = Harness(make_subject(namespace), exercise.contract)
+    assert find_first_failure(prop, harness, exercise.plan_cases()[prop]).status is status
+
+
 class Scaled(nn.Module):
     """Attention of the exercise causal_self_attention, with a scale of its own."""
 

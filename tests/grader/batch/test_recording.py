@@ -1,6 +1,8 @@
 """What a recording predicts; a property follows from answers at the edge of their tolerances."""
 
 import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +12,29 @@ from torch import Tensor
 
 from exercises import ALL, BY_SLUG
 from exercises.exercise import Exercise
-from grader.batch.recording import Recorder, RecordingContext, record_queries
+from grader.batch.recording import (
+    NotRecordable,
+    Recorder,
+    RecordingContext,
+    record_queries,
+)
+from properties.call_form import EmptyRow
 from properties.case import Case
-from properties.property import PropertyGroup
+from properties.contract import Capability
+from properties.property import Property, PropertyGroup
+from properties.size_rules import parse_sizes
 from properties.tolerance import Tolerance
 from properties.violation import Violation
 
 SMALL = [exercise for exercise in ALL if exercise.slug != "gpt2_size"]
+
+
+def check_recordable(recorder: Recorder, claim: Property, cases: Sequence[Case]) -> None:
+    """Run a check as a recording does; what goes wrong is not held back."""
+    for case in cases if claim.recordable_check else ():
+        with suppress(NotRecordable):
+            assert claim.recordable_check is not None
+            claim.recordable_check(recorder.get_context(case))
 
 
 class AtTheEdge(RecordingContext):
@@ -44,7 +62,7 @@ def test_nearly_exact_answers_satisfy_what_exact_ones_do(exercise: Exercise) -> 
     for claim, cases in exercise.plan_cases().items():
         for case in cases:
             try:
-                stage.record_property(claim, [case])
+                check_recordable(stage, claim, [case])
             except Violation as violation:
                 rejected.append((claim.name, str(case), str(violation)))
     assert rejected == []
@@ -105,3 +123,48 @@ def test_what_is_asked_for_besides_tensors_tells_cases_apart(
     for context in (one, other):
         alone = Recorder(contract).get_context(context.case).compute_expected()
         assert torch.equal(context.compute_expected().outputs[0], alone.outputs[0])
+
+
+@pytest.mark.parametrize("promised", [EmptyRow.ZEROS, EmptyRow.FINITE])
+@pytest.mark.parametrize("slug", ["padding_mask", "masked_multi_head"])
+def test_gradients_are_recorded_under_the_mask_that_is_asked_for(
+    slug: str, promised: EmptyRow
+) -> None:
+    """Once they were computed under the case's own mask, and every right answer was a fault."""
+    exercise = BY_SLUG[slug]
+    mask = replace(exercise.contract.call_form.mask, empty_row=promised)
+    contract = replace(
+        exercise.contract,
+        call_form=replace(exercise.contract.call_form, mask=mask),
+        capabilities=exercise.contract.capabilities | {Capability.EMPTY_ROWS},
+    )
+    plan = replace(exercise, contract=contract, cases=6).plan_cases()
+    about = {claim for claim in plan if claim.needs & {Capability.EMPTY_ROWS}}
+    assert {claim.name for claim in about} >= {"a_query_that_sees_nothing_spoils_no_gradient"}
+    for claim in about:
+        check_recordable(Recorder(contract), claim, plan[claim])
+
+
+@pytest.mark.parametrize("slug", ["rope", "latent_attention", "multi_head_attention"])
+def test_a_width_of_one_is_a_fault_of_no_check(slug: str) -> None:
+    """No second number of a token can be written where there is one."""
+    contract = BY_SLUG[slug].contract.with_sizes(parse_sizes("d_in=1"))
+    recorder = Recorder(contract)
+    plan = replace(BY_SLUG[slug], contract=contract, cases=4).plan_cases()
+    for claim, cases in plan.items():
+        check_recordable(recorder, claim, cases[:3])
+
+
+def test_a_fault_of_ours_costs_one_check_its_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    exercise = BY_SLUG["self_attention_v2"]
+    plan = replace(exercise, cases=4).plan_cases()
+    whole = set(record_queries(exercise.contract, plan).query_numbers)
+    broken = next(claim for claim in plan if claim.name == "it_equals_the_equation")
+    assert broken in whole
+
+    def fails(context: object) -> None:
+        raise ZeroDivisionError
+
+    faulty = replace(broken, recordable_check=fails)
+    changed = {faulty if claim is broken else claim: cases for claim, cases in plan.items()}
+    assert set(record_queries(exercise.contract, changed).query_numbers) == whole - {broken}

@@ -2,13 +2,14 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exercises import BY_SLUG
 from exercises.answers import list_answers
 from exercises.exercise import Exercise
-from grader.batch import plan, replay, transcript
+from grader.batch import disk_cache, plan, replay, transcript
 from grader.batch.recording import Recorder, record_queries
 from grader.grading import evidence, explain, explanation, open_mode
 from grader.grading.grade import grade_file_or_raise
@@ -43,7 +44,7 @@ def list_verdicts(record: SubmissionRecord) -> list[tuple[str, str, float]]:
     return [(p.name, p.status, p.points) for p in record.properties]
 
 
-def fail(*given: object, **named: object) -> None:
+def fail(*given: object, **named: object) -> Any:
     raise ZeroDivisionError("a fault that was put here")
 
 
@@ -84,7 +85,7 @@ def test_what_cannot_be_recorded_is_checked_live(
 ) -> None:
     [whole] = grade(server, tmp_path, WRONG)
     plan._load_batch_plan.cache_clear()
-    monkeypatch.setattr(plan.disk_cache, "load_or_make", lambda key, properties, make: make())
+    monkeypatch.setattr(disk_cache, "load_or_make", lambda key, properties, make: make())
     monkeypatch.setattr(*where, fail)
     [record] = grade(server, tmp_path, WRONG)
     plan._load_batch_plan.cache_clear()
