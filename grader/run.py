@@ -127,14 +127,16 @@ def grade_paths(
     *,
     trusted: bool = False,
     ahead: Zygote | None = None,
+    shared: bool = False,
 ) -> Report:
     """Grade everything that the paths stand for, and report on it.
 
+    `shared` says that the files may be those of a class, and not one person's own work.
     A path that leads nowhere is reported, and the others are graded. Raises SubmissionNotFound if
     there are no others, and SandboxError where submissions are neither trusted nor confined.
     """
     missing: list[tuple[str, str]] = []
-    found = list(dict.fromkeys(submission.find_submissions(paths, missing)))
+    found = list(dict.fromkeys(submission.find_submissions(paths, missing, shared=shared)))
     records = [_record_missing(path, problem) for path, problem in missing]
     sandbox = create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
     with precompile_plans(found, settings), sandbox as server:

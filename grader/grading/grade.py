@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from exercises import ALL
 from exercises.exercise import BadContract
 from grader import fault
 from grader.batch.check import check_all, check_all_live
@@ -31,6 +32,7 @@ from grader.grading.recording import (
     explain_load_error,
     explain_not_found,
     explain_unrecognised,
+    note_siblings,
     record_busy,
     record_definition,
     record_left_out,
@@ -123,7 +125,9 @@ def grade_file_or_raise(
         data = read_submission(submission, limits.source)
     except UnreadableSubmission as problem:
         return [record_unreadable(submission, settings, str(problem))]
-    siblings = gather_siblings(submission, data, limits.source)
+    asked = (*ALL, settings.exercise) if settings.exercise else ALL
+    entries = frozenset(exercise.contract.name for exercise in asked)
+    siblings = gather_siblings(submission, data, limits.source, entries)
     with contextlib.closing(Session(server, data, submission.kind, limits, siblings)) as session:
         inferred = infer_targets(session, submission, settings)
         key = make_key(inferred.code, siblings, inferred, submission.name)
@@ -131,6 +135,8 @@ def grade_file_or_raise(
         if known:
             return known
         records = grade_inferred(session, submission, settings, inferred, on_search=on_search)
+        beside = note_siblings(siblings)
+        records = [replace(record, notes=(*record.notes, *beside)) for record in records]
         if judged is not None and not _was_killed(session):
             judged.keep(key, records)
     gc.collect()  # a harness and its contexts refer to each other, with all their tensors

@@ -98,7 +98,7 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
     contract = adapt_contract(asked, binding.contract)
     found = [f"{_describe_difference(asked, contract, signature)}, and is judged as it is"]
     found += [
-        f"the statement asks for {wanted}, and it has {got}: the claim about that fails"
+        f"the statement asks for {wanted}, and it has {got}: the check of that fails"
         for wanted, got in describe_other_weights(contract, asked)
     ]
     assumed = (

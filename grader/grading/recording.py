@@ -13,7 +13,7 @@ from grader.grading.search import (
     SearchResult,
 )
 from grader.grading.settings import Settings
-from grader.reading.submission import Submission
+from grader.reading.submission import Siblings, Submission
 from grader.report import points
 from grader.report.points import Points
 from grader.report.records import (
@@ -196,6 +196,14 @@ def _record_warning(warning: Mapping[str, Any]) -> NoteRecord:
 def record_note(note: Note) -> NoteRecord:
     """Return a note of the grader's own as a record holds it."""
     return NoteRecord(note.kind, shorten(note.message), note.cell, note.line)
+
+
+def note_siblings(siblings: Siblings) -> list[NoteRecord]:
+    """Say which files beside a submission it uses, and which it may not."""
+    used = ["/".join(file.path) for file in siblings.files]
+    notes = [f"it uses `{name}`, which lies beside it" for name in used]
+    notes += [f"`{name}`, beside it, was not used: it {why}" for name, why in siblings.problems]
+    return [NoteRecord("beside", shorten(text)) for text in notes]
 
 
 def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> ErrorRecord:

@@ -14,15 +14,18 @@ much: a superfluous file is sent and not used.
 Everything here depends on the files alone, so that the same files always give the same siblings.
 """
 
+import functools
+import itertools
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from grader.reading.submission import (
+    KIND_BY_SUFFIX,
     NO_SIBLINGS,
     FilesByPath,
     Sibling,
@@ -37,6 +40,8 @@ MAX_FILES = 64
 """so many files beside one submission are taken along"""
 MAX_DEPTH = 8
 """so many folders deep they lie"""
+MAX_RIVALS, MAX_RIVAL_SIZE = 1000, 20 << 20
+"""so many files beside a sibling are looked at, and how large each may be"""
 MAX_IMPORTS = 2000
 """so many different imports of one submission are followed"""
 _GAP = rb"[ \t]{1,20}"
@@ -46,20 +51,29 @@ _IMPORTS = re.compile(
     rb"(?:\b|\\n)(?:from%b(\.{0,9})([\w.]{0,200})[ \t]{0,20}\bimport\b[ \t]{0,20}%b"
     rb"|import%b([\w., \t]{1,400}))" % (_GAP, _NAMES, _GAP)
 )
+# In a notebook a line begins after a quotation mark or the two characters `\n`.
+_DEFINED = re.compile(rb'(?:^|\\n|")(?:class|def)[ \t]+([A-Za-z_]\w{0,99})', re.MULTILINE)
 _WORD = re.compile(rb"[A-Za-z_]\w{0,99}")
 
 Place = tuple[str, ...]
 """names of folders, and of a module at the end, below the outermost folder"""
 
 
-def gather_siblings(submission: Submission, data: bytes, limit: int) -> Siblings:
-    """Return the files that a submission of these bytes imports; together at most `limit` bytes."""
+def gather_siblings(
+    submission: Submission, data: bytes, limit: int, entries: Set[str] = frozenset()
+) -> Siblings:
+    """Return the files that a submission of these bytes imports; together at most `limit` bytes.
+
+    `entries` are the names that exercises ask for. In a folder that a class may share, no file is
+    taken that defines one of them as another file beside it does: it may be somebody else's answer.
+    """
     if submission.siblings is not None:
         return submission.siblings
     tree, main = _open_tree(submission)
     if tree is None:
         return NO_SIBLINGS
-    gathering = _Gathering(tree, main[:-1], limit - len(data))
+    asked = entries if submission.shared else frozenset[str]()
+    gathering = _Gathering(tree, main[:-1], limit - len(data), asked)
     gathering.follow(main[:-1], data)
     taken = (Sibling(path, found) for path, found in sorted(gathering.taken.items()))
     problems = tuple(sorted(gathering.problems.items()))
@@ -172,6 +186,8 @@ class _Gathering:
     """where the submission is"""
     left: int
     """how many more bytes may be taken"""
+    entries: Set[str]
+    """names of which a file may not define one that another file beside it defines, too"""
     taken: dict[Place, bytes] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
 
@@ -217,6 +233,10 @@ class _Gathering:
         file = self.tree.find_file(place)
         if place in self.taken or name in self.problems or file is None:
             return
+        rival = _find_rival(file, self.entries)
+        if rival is not None:
+            self.problems[name] = f"answers the same as {rival} beside it, so it may be another's"
+            return
         try:
             self.taken[place] = self._read(file)
         except UnreadableSubmission as problem:
@@ -232,6 +252,27 @@ class _Gathering:
         if is_regular_file(path) and path.stat().st_size > self.left:
             raise UnreadableSubmission("is too large, together with the others; hand in less")
         return read_carefully(path, self.left)
+
+
+def _find_rival(file: Path, entries: Set[str]) -> str | None:
+    """Return the name of a file beside this one that defines the same of these names, if any."""
+    defined = _list_defined(file) & entries if entries else None
+    if not defined:
+        return None
+    others = (each for each in sorted(file.parent.iterdir()) if each != file)
+    answers = (each for each in others if each.suffix.lower() in KIND_BY_SUFFIX)
+    near = itertools.islice(answers, MAX_RIVALS)
+    return next((each.name for each in near if _list_defined(each) & defined), None)
+
+
+@functools.lru_cache(maxsize=4 * MAX_RIVALS)
+def _list_defined(file: Path) -> frozenset[str]:
+    """Return the names of the classes and functions that a file defines, read off its bytes."""
+    try:
+        data = read_carefully(file, MAX_RIVAL_SIZE)
+    except UnreadableSubmission:
+        return frozenset()
+    return frozenset(name.decode() for name in _DEFINED.findall(data))
 
 
 def _iter_imports(data: bytes) -> Iterator[tuple[int, Place]]:

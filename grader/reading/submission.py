@@ -7,7 +7,7 @@ or waited for.
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 # Not every system has each of these; all but the first are there on Linux.
@@ -71,6 +71,9 @@ class Submission:
     """who submitted it, where that is known from elsewhere than the file name"""
     folder: Path | None = field(default=None, compare=False)
     """the folder whose files are all of the same author: what is beside the file may be imported"""
+    shared: bool = field(default=False, compare=False)
+    """whether that folder may be a class's all the same: a file there that answers the same is not
+    imported"""
     beside: FilesByPath | None = field(default=None, compare=False)
     """the author's files by the paths that they had there, itself included, instead of a folder"""
     siblings: Siblings | None = field(default=None, compare=False)
@@ -88,10 +91,14 @@ class Submission:
 
 
 def find_submissions(
-    arguments: Sequence[str], missing: list[tuple[str, str]] | None = None
+    arguments: Sequence[str],
+    missing: list[tuple[str, str]] | None = None,
+    *,
+    shared: bool = False,
 ) -> list[Submission]:
     """Return the submissions that paths stand for: files, folders of files, and FILE:NAME.
 
+    They are one person's own work, or may be `shared` by a class, whatever their folders.
     Raises SubmissionNotFound for a path that does not exist, is of another kind, or holds no
     submission. With `missing`, such paths are listed there with their problem, and it raises only
     if nothing is found at all.
@@ -99,7 +106,8 @@ def find_submissions(
     found: list[Submission] = []
     for argument in arguments:
         try:
-            found.extend(_expand_argument(argument, alone=len(arguments) == 1))
+            expanded = _expand_argument(argument, alone=len(arguments) == 1)
+            found.extend(replace(each, shared=shared) for each in expanded)
         except SubmissionNotFound as problem:
             if missing is None:
                 raise

@@ -143,7 +143,7 @@ def grade(
                 paths, settings, level, course, trusted=trusted, ahead=server
             )
         else:
-            complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server)
+            complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server, shared=True)
             report = redact_report(complete, level)
     problem = "" if out is None else run.save_report(report, out)
     if out is None or problem or verbose or form != "text":

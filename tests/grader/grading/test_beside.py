@@ -180,4 +180,75 @@ def test_a_missing_module_that_is_not_needed_costs_nothing(
     main = f"import timm, wandb\nfrom transformers import x\n{MAIN}\nwandb.init()\n"
     [record] = grade(sandbox, tmp_path, {"main.py": main, "attention.py": ATTEND}).values()
     assert record.status == "passed", tell(record)
-    assert record.notes == ()
+    assert [note.kind for note in record.notes] == ["beside"]
+
+
+CLASSMATE = """
+import torch
+from torch import nn
+class SelfAttention_v2(nn.Module):
+    def __init__(self, d_in, d_out, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+    def forward(self, x):
+        scores = self.W_query(x) @ self.W_key(x).T
+        return torch.softmax(scores / self.W_key.out_features ** 0.5, -1) @ self.W_value(x)
+"""
+COPIED = Settings(exercise=BY_SLUG["self_attention_v2"])
+COPYIST = """
+from torch import nn
+try:
+    from alice import SelfAttention_v2 as Base
+except ImportError:
+    Base = nn.Module
+class SelfAttention_v2(Base):
+    pass
+"""
+
+
+def grade_shared(sandbox: "SandboxDriver", *paths: Path) -> dict[str, SubmissionRecord]:
+    """The records of `grade` with these paths, by the stems of the files."""
+    found = find_submissions([str(path) for path in paths], shared=True)
+    listed = [grade_file_or_raise(sandbox.server, each, COPIED)[0] for each in found]
+    return {record.student: record for record in listed}
+
+
+@pytest.mark.parametrize("layout", ["alone", "folder", "sections"])
+def test_a_classmate_s_answer_is_not_imported(
+    layout: str, sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    home = tmp_path / "section" if layout == "sections" else tmp_path
+    home.mkdir(exist_ok=True)
+    (home / "alice.py").write_text(CLASSMATE)
+    (home / "mallory.py").write_text(COPYIST)
+    records = grade_shared(sandbox, home / "mallory.py" if layout == "alone" else tmp_path)
+    copied = records["mallory"]
+    assert copied.status != "passed" and copied.score < copied.max_score / 2
+    if layout != "folder":
+        assert any("`alice.py`, beside it, was not used" in note.message for note in copied.notes)
+    if layout != "alone":
+        assert records["alice"].status == "passed"
+
+
+def test_a_helper_beside_is_used_and_noted(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("ROOT = 0.5\n")
+    answer = CLASSMATE.replace("** 0.5", "** ROOT").replace(
+        "import torch\n", "import torch\nfrom helpers import ROOT\n", 1
+    )
+    (tmp_path / "alice.py").write_text(answer)
+    record = grade_shared(sandbox, tmp_path / "alice.py")["alice"]
+    assert record.status == "passed"
+    assert [n.message for n in record.notes] == ["it uses `helpers.py`, which lies beside it"]
+
+
+def test_one_s_own_work_may_import_all_that_lies_beside_it(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    (tmp_path / "alice.py").write_text(CLASSMATE)
+    (tmp_path / "mine.py").write_text(COPYIST)
+    [found] = find_submissions([str(tmp_path / "mine.py")])
+    [record] = grade_file_or_raise(sandbox.server, found, COPIED)
+    assert record.status == "passed"
+    assert "it uses `alice.py`, which lies beside it" in [n.message for n in record.notes]
