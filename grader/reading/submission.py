@@ -15,6 +15,11 @@ _FLAGS = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 )
 KIND_BY_SUFFIX = {".ipynb": "ipynb", ".py": "py"}
+OTHER_SUFFIXES = frozenset((
+    ".txt", ".pdf", ".doc", ".docx", ".odt", ".rtf", ".html", ".htm", ".rar", ".7z", ".tar", ".gz",
+))  # fmt: skip
+"""of files that students hand in by mistake; others, such as data, are nobody's work"""
+NOBODYS_FILES = frozenset(("requirements.txt", "constraints.txt", "readme.txt", "license.txt"))
 SKIPPED_FOLDERS = frozenset((
     "__pycache__", ".ipynb_checkpoints", ".git", ".venv", "venv", "site-packages", "node_modules",
     "__MACOSX",
@@ -86,8 +91,8 @@ class Submission:
 
     @property
     def kind(self) -> str:
-        """`ipynb` or `py`."""
-        return KIND_BY_SUFFIX[self.path.suffix.lower()]
+        """`ipynb` or `py`; `none` of what is neither, and cannot be read."""
+        return KIND_BY_SUFFIX.get(self.path.suffix.lower(), "none")
 
 
 def find_submissions(
@@ -145,14 +150,32 @@ def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
 
 
 def _walk_folder(folder: Path, owned: Path | None = None) -> Iterator[Submission]:
-    """Yield the submissions in a folder; `owned` is the one around it that is one author's."""
+    """Yield the submissions in a folder; `owned` is the one around it that is one author's.
+
+    Files of other kinds are there, too, where they are all that an author handed in.
+    """
     for entry in sorted(folder.iterdir(), key=lambda p: p.name):
         if is_skipped(entry.name):
             continue
         if entry.is_dir() and not entry.is_symlink():
-            yield from _walk_folder(entry, owned or entry)
-        elif entry.suffix.lower() in KIND_BY_SUFFIX:
+            found = list(_walk_folder(entry, owned or entry))
+            known = [each for each in found if each.kind != "none"]
+            yield from (known or found) if owned is None else found
+        elif entry.suffix.lower() in KIND_BY_SUFFIX or is_of_other_kind(entry.name):
             yield Submission(entry, escape_path(entry), folder=owned)
+
+
+def is_of_other_kind(name: str) -> bool:
+    """Return whether a file of this name may have been handed in, but can be no submission."""
+    return Path(name).suffix.lower() in OTHER_SUFFIXES and name.lower() not in NOBODYS_FILES
+
+
+def explain_other_kind(name: str) -> str:
+    """Say why a file of this name is not judged, and what to hand in."""
+    stem, suffix = Path(name).stem, Path(name).suffix
+    if Path(stem).suffix.lower() in KIND_BY_SUFFIX:
+        return f"ends in {suffix}: hand it in under the name {stem}"
+    return f"is no notebook and no module ({suffix}): hand in the .ipynb or .py file"
 
 
 def is_skipped(name: str) -> bool:
@@ -191,6 +214,8 @@ def read_submission(submission: Submission, limit: int) -> bytes:
 
     Raises UnreadableSubmission for anything but a readable regular file of at most that size.
     """
+    if submission.kind == "none":
+        raise UnreadableSubmission(explain_other_kind(submission.path.name))
     return read_carefully(submission.path, limit)
 
 

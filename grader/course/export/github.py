@@ -15,7 +15,6 @@ from grader.course.results import ExerciseResult
 from grader.report.records import SubmissionRecord
 from grader.report.render.github import format_command
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.sentences import head_message
 from grader.report.rounding import HUNDREDTH, round_sum, share_out
 
 VERSION = 1
@@ -67,7 +66,7 @@ def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:
     for p, points in zip(record.properties, shares, strict=True):
         status = STATUSES.get(p.status, "error")
         test = _make_test(record, sanitise_line(p.claim), status, points)
-        yield test | {"message": sanitise(head_message(p)), "test_code": p.name}
+        yield test | {"message": sanitise(p.message), "test_code": p.name}
     if record.hidden:
         yield _make_hidden_test(record, rest)
 

@@ -18,7 +18,6 @@ from grader.course.export.gradebook import (
 from grader.course.results import ExerciseResult
 from grader.report.records import PropertyRecord
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.sentences import head_message
 
 
 def render(book: Gradebook) -> ExportedFiles:
@@ -57,7 +56,7 @@ def _make_test(result: ExerciseResult, p: PropertyRecord, number: int) -> dict[s
         "score": p.points,
         "max_score": p.max_points,
         "status": "passed" if p.status == "passed" else "failed",
-        "output": sanitise(head_message(p)),
+        "output": sanitise(p.message),
         "tags": [result.exercise, p.group, p.status],
         "visibility": "visible",
     }

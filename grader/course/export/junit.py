@@ -11,7 +11,6 @@ from grader.course.export.gradebook import ExportedFiles, Gradebook, format_numb
 from grader.course.results import ExerciseResult
 from grader.report.records import PropertyRecord
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.sentences import head_message
 
 INVALID_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """characters that XML 1.0 cannot represent"""
@@ -67,7 +66,7 @@ def _add_case(suite: ET.Element, name: str, p: PropertyRecord) -> dict[str, int]
     case = ET.SubElement(suite, "testcase", attributes)
     outcome = OUTCOME_ELEMENTS.get(p.status, "error")
     if outcome:
-        _add_outcome(case, outcome, p.status, head_message(p))
+        _add_outcome(case, outcome, p.status, p.message)
     counted = {"failure": "failures", "error": "errors", "skipped": "skipped"}
     return {"tests": 1, counted[outcome]: 1} if outcome else {"tests": 1}
 

@@ -19,7 +19,6 @@ from grader.course.export.gradebook import (
 )
 from grader.course.results import ExerciseResult
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.sentences import head_message
 
 MAX_BYTES = 1_000_000
 """bytes; PrairieLearn accepts 1 MB"""
@@ -60,7 +59,7 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
                 "description": sanitise_line(p.claim),
                 "points": p.points,
                 "max_points": p.max_points,
-                "message": sanitise(head_message(p), max_message) if max_message else "",
+                "message": sanitise(p.message, max_message) if max_message else "",
             }
             for each in results
             for p in round_properties(each.record)

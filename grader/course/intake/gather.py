@@ -31,6 +31,7 @@ from grader.reading.submission import (
     Submission,
     SubmissionNotFound,
     escape_path,
+    is_of_other_kind,
 )
 from grader.report.render.sanitise import sanitise_line
 
@@ -95,7 +96,7 @@ def gather_submissions(paths: Sequence[str], options: IntakeOptions) -> Iterator
         if not submitted_files:
             reason = _explain_empty(downloads)
             raise SubmissionNotFound(f"{', '.join(paths)}: no submissions; {reason}")
-        kept = _number_attempts(_remove_duplicates(submitted_files))
+        kept = _number_attempts(_remove_duplicates(_drop_attachments(submitted_files)))
         if options.attempts == "latest":
             kept = select_latest_attempts(kept)
         listed = frozenset(options.roster.students)
@@ -131,7 +132,11 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOp
     attributed = list(_open_archives(listed, unpacker))
     beside = _group_by_author(attributed)
     known = {each.item.path for each in listed}
-    unknown = [item.path for item in items if is_submission(item) and item.path not in known]
+    unknown = [
+        item.path
+        for item in items
+        if is_submission(item) and item.path not in known and not is_of_other_kind(item.path.name)
+    ]
     return Intake(
         tuple(
             _make_submitted_file(each, people.students[each.owner], order, options, beside)
@@ -244,6 +249,20 @@ def _make_submitted_file(
         ),
         problem=attributed.item.problem,
     )
+
+
+def _drop_attachments(submitted_files: Sequence[SubmittedFile]) -> list[SubmittedFile]:
+    """Drop a student's files of other kinds beside files that can be judged, in one attempt."""
+    judged = {(e.student.id, e.attempt) for e in submitted_files if not _is_of_other_kind(e)}
+    return [
+        each
+        for each in submitted_files
+        if not _is_of_other_kind(each) or (each.student.id, each.attempt) not in judged
+    ]
+
+
+def _is_of_other_kind(submitted_file: SubmittedFile) -> bool:
+    return submitted_file.submission is None and is_of_other_kind(Path(submitted_file.file).name)
 
 
 def _remove_duplicates(submitted_files: Iterable[SubmittedFile]) -> list[SubmittedFile]:

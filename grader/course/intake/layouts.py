@@ -19,8 +19,7 @@ from zoneinfo import ZoneInfo
 
 from grader.course.intake.gradescope_metadata import FOLDER, GradescopeSubmission, parse_metadata
 from grader.course.intake.unpack import Item, is_archive
-from grader.reading.submission import KIND_BY_SUFFIX, Submission, UnreadableSubmission
-from grader.reading.submission import read_submission as read_carefully
+from grader.reading.submission import KIND_BY_SUFFIX, UnreadableSubmission, read_carefully
 
 METADATA_BYTES = 64 << 20
 TIMESTAMP_BYTES = 1 << 10
@@ -251,7 +250,7 @@ def _read_text(item: Item, limit: int) -> str:
     if item.file is None:
         return ""
     try:
-        data = read_carefully(Submission(item.file, str(item.path)), limit)
+        data = read_carefully(item.file, limit)
     except UnreadableSubmission:
         return ""
     return data.decode("utf-8", "replace")

@@ -21,11 +21,12 @@ from typing import IO
 from grader import files
 from grader.reading.submission import (
     KIND_BY_SUFFIX,
-    Submission,
     UnreadableSubmission,
+    explain_other_kind,
+    is_of_other_kind,
     is_skipped,
+    read_carefully,
 )
-from grader.reading.submission import read_submission as read_carefully
 
 ARCHIVE = ".zip"
 METADATA = frozenset(("submission_metadata.yml", "timestamp.txt"))
@@ -117,13 +118,13 @@ class Unpacker:
             todo += [(e, at / e.name) for e in reversed(folders)]
             for entry in listed:
                 if entry.name not in below and _is_wanted(at / entry.name):
-                    yield Item(at / entry.name, entry)
+                    yield _make_item(at / entry.name, entry)
 
     def _copy_archive(self, archive: Path) -> Path:
         """Copy a student's archive as carefully as a submission. Raises UnreadableSubmission."""
         if archive.parent == self.folder:
             return archive
-        data = read_carefully(Submission(archive, archive.name), self.limits.member)
+        data = read_carefully(archive, self.limits.member)
         copy = self._allocate_path(ARCHIVE)
         files.write(copy, data)
         return copy
@@ -160,8 +161,8 @@ class Unpacker:
             if at.parts and path.suffix.lower() == ARCHIVE:
                 problem = "is an archive in an archive that was handed in; unpack it"
             seen.add(path)
-            if problem:
-                yield Item(name, None, problem)
+            if problem or _is_of_other_kind(path):
+                yield Item(name, None, problem or explain_other_kind(path.name))
             else:
                 yield self._extract_member(archive, member, name, budget)
 
@@ -259,7 +260,19 @@ def _parse_member_path(member: zipfile.ZipInfo) -> PurePosixPath:
 
 
 def _is_wanted(path: PurePosixPath) -> bool:
-    return path.suffix.lower() in (*KIND_BY_SUFFIX, ARCHIVE) or path.name in METADATA
+    known = path.suffix.lower() in (*KIND_BY_SUFFIX, ARCHIVE) or path.name in METADATA
+    return known or _is_of_other_kind(path)
+
+
+def _is_of_other_kind(path: PurePosixPath) -> bool:
+    return path.name not in METADATA and is_of_other_kind(path.name)
+
+
+def _make_item(path: PurePosixPath, file: Path) -> Item:
+    """Return the item of a file; one of another kind says why it is none."""
+    if _is_of_other_kind(path):
+        return Item(path, None, explain_other_kind(path.name))
+    return Item(path, file)
 
 
 def _strip_escapes(path: PurePosixPath) -> PurePosixPath:

@@ -11,22 +11,6 @@ from properties.violation import Status
 BECAUSE = "because this did not hold: "
 
 
-def head_claim(claim: str, status: str) -> str:
-    """Return the headline of a check: a claim alone reads as if it held."""
-    if status in (Status.PASSED, Status.NOT_TRIED):
-        return claim
-    if status == Status.FAILED:
-        return f"Fails: {claim}"
-    return f"While this was checked: {claim}"  # a call that ended early does not show it broken
-
-
-def head_message(prop: PropertyRecord) -> str:
-    """Return the message of a check, whose first line says that it fails, if it does."""
-    first, newline, rest = prop.message.partition("\n")
-    heading = head_claim(first, prop.status) if first == prop.claim else first
-    return f"{heading}{newline}{rest}"
-
-
 def describe_hidden(count: int) -> tuple[str, ...]:
     """Return a sentence on properties that are counted but not displayed, if there are any."""
     if not count:

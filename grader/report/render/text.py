@@ -211,7 +211,7 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
 
 def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledLine]:
     """List the first claims that there is room for; a crash does not show that one is broken."""
-    broken = [failure for failure in failures if failure.status == Status.FAILED]
+    broken = [failure for failure in failures if failure.heading == failure.claim]
     lines = [StyledLine(f"    {failure.claim}") for failure in broken[:MORE_CLAIMS]]
     used = accumulate(count_rows([line]) for line in lines)
     yield from (line for line, rows in zip(lines, used, strict=True) if rows <= room)

@@ -25,7 +25,6 @@ from grader.report.render.sentences import (
     describe_properties,
     describe_search,
     describe_untried,
-    head_claim,
 )
 from grader.report.rounding import format_number, round_points
 from grader.seed import SeedKind
@@ -60,8 +59,9 @@ class FailureView:
 
     @property
     def heading(self) -> str:
-        """That the claim fails, or that a call ended while it was checked."""
-        return head_claim(self.claim, self.status)
+        """The claim; a call that failed has not shown that it is broken."""
+        failed = self.status == format_status(Status.CRASHED)
+        return f"While this was checked: {self.claim}" if failed else self.claim
 
 
 @dataclass(frozen=True, slots=True)

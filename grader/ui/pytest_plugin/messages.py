@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from grader.report.feedback import Feedback, FeedbackLevel
-from grader.report.render.sentences import head_claim
 from properties.case import Case
 from properties.case_description import describe_case
 from properties.cases.case_text import format_case
 from properties.contract import Contract
 from properties.counting import count
 from properties.property import Property, Verdict
-from properties.violation import Status, SubmissionFailed
+from properties.violation import SubmissionFailed
 
 MAX_REASONS = 3
 HIDDEN_FAILURE = "A check that is not shown does not hold."
@@ -41,8 +40,7 @@ def complete_verdict(verdict: Verdict, contract: Contract) -> Verdict:
     if verdict.violation is None or verdict.case is None:
         return verdict
     prop, on = verdict.property, describe_case(contract, verdict.case)
-    heading = head_claim(prop.claim, Status.FAILED)
-    return replace(verdict, violation=verdict.violation.with_details(heading, on, prop.hint))
+    return replace(verdict, violation=verdict.violation.with_details(prop.claim, on, prop.hint))
 
 
 def describe_failure(verdict: Verdict, feedback: Feedback) -> str:
@@ -52,9 +50,7 @@ def describe_failure(verdict: Verdict, feedback: Feedback) -> str:
     level = feedback.get_level(verdict.property.name)
     if level.includes(FeedbackLevel.CASE):
         return verdict.message
-    if level is FeedbackLevel.MESSAGE:
-        return verdict.redacted_message
-    return head_claim(verdict.property.claim, verdict.status)
+    return verdict.redacted_message if level is FeedbackLevel.MESSAGE else verdict.property.claim
 
 
 def add_row(message: str, name: str, text: str) -> str:

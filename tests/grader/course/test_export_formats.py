@@ -14,8 +14,7 @@ import pytest
 from grader.course.export import Gradebook, export
 from grader.course.export.prairielearn import MAX_BYTES
 from grader.course.export.sheet import Sheet
-from grader.report.records import ErrorRecord, PropertyRecord
-from grader.report.render.sentences import head_message
+from grader.report.records import ErrorRecord
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
     WEEK,
@@ -204,18 +203,3 @@ def test_results_say_what_happened_where_there_is_no_mistake(
     told = [files[f"s{i}.json"].get("output") for i in range(1, 5)]
     assert told[:3] == TOLD[:3]
     assert told[3] == TOLD[3] or files["s4.json"]["format_errors"] == ["never closed"]
-
-
-def test_no_export_heads_a_failed_check_by_its_claim_alone(record: MakeRecord) -> None:
-    """Whoever reads "The output equals …" believes that it does."""
-    failed = PropertyRecord("p", "It holds.", "values", "failed", 0.0, 1.0, "It holds.\n  got 2")
-    crashed = replace(failed, status="crashed")
-    assert head_message(failed) == "Fails: It holds.\n  got 2"
-    assert head_message(crashed) == "While this was checked: It holds.\n  got 2"
-    made = replace(record("s1", 50), properties=(failed,))
-    book = Gradebook("week 1", (make_standing("s1", made, "17"),))
-    for form in ("gradescope", "prairielearn", "junit"):
-        [data] = export(book, form).files.values()
-        assert b"Fails: It holds." in data, form
-    result = export(book, "github").files["s1.result"]
-    assert b"Fails: It holds." in base64.b64decode(result)

@@ -167,13 +167,13 @@ class/alan.py  causal_attention (CausalAttention)  4 / 12  failed
   mask      0 / 2  0 of 1 check
   weights   0 / 4  0 of 2 checks
 
-  Fails: {EQUATION}
+  {EQUATION}
     expected  0.5 ± 1e-06 at output[0, 0]
     got       1.5
     on        {CASE}
     hint      √d_k?
 
-  Fails: {FUTURE}
+  {FUTURE}
     expected  0.5 ± 1e-06 at output[0, 0]
     got       1.5
     on        {CASE}
