@@ -146,6 +146,16 @@ def test_unsupported_property_neither_fails_nor_passes() -> None:
     assert not has_side_effects(replace(NOT_IN_SIXTEEN_BITS, property=evaluation_is_repeatable))
 
 
+@pytest.mark.parametrize("ended", [Status.CRASHED, Status.TIMED_OUT, Status.OUT_OF_MEMORY])
+def test_a_status_is_that_of_the_answer_and_not_of_its_first_peculiarity(ended: Status) -> None:
+    odd = Verdict(evaluation_is_repeatable, ended, 1)
+    for answered in (Status.PASSED, Status.FAILED):
+        verdicts = [odd, Verdict(it_equals_the_equation, answered, 9)]
+        assert summarise_status(verdicts) is Status.FAILED
+    for silent in (Status.NOT_TRIED, Status.CRASHED, Status.NOT_ASKED):
+        assert summarise_status([odd, Verdict(it_equals_the_equation, silent)]) is ended
+
+
 def test_refusing_earns_no_points() -> None:
     """A class of its own for every kind of refusal earns what a claim shown earns: nothing else."""
     source = """
