@@ -411,5 +411,5 @@ def test_a_page_folds_what_follows(server: ServerHandle) -> None:
     folded = [p.claim for p in following if p.claim != example]
     page = html.render_page(record, build_report([record]))
     fold = page.partition(f"{len(folded)} more checks fail for this reason")[2]
-    assert folded and all(f">{escape(claim)}</h" in fold for claim in folded)
-    assert f">{escape(example)}</h" in page and f">{escape(example)}</h" not in fold
+    assert folded and all(f": {escape(claim)}</h" in fold for claim in folded)
+    assert f": {escape(example)}</h" in page and f": {escape(example)}</h" not in fold
