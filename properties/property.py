@@ -24,21 +24,12 @@ from properties.violation import (
     SubmissionFailed,
     Violation,
     format_rows,
+    head_check,
 )
 
 MIN_NATURAL_CASES = 8
 """With this many unchanged cases of the case set, no transformed ones are added."""
 
-ABOUT_THE_MODULE = frozenset(
-    {
-        PropertyGroup.CONTRACT,
-        PropertyGroup.PURITY,
-        PropertyGroup.BATCH,
-        PropertyGroup.DEVICE,
-        PropertyGroup.INITIALISATION,
-    }
-)
-"""groups whose hints do not ask which numbers are wrong, and hold of a crash, too"""
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
 NOT_ASKED_MESSAGE = "Not tried for lack of time, which costs no points"
 Sizes = Mapping[str, object]
@@ -234,16 +225,16 @@ class Verdict:
         if self.status is Status.NOT_ASKED:
             return f"{NOT_ASKED_MESSAGE}: {self.failure}"
         if self.failure is not None:
-            rows = (
+            rows = (  # the property's own hint is about what it asks, not about what was raised
                 ("got", str(self.failure)),
                 ("because", str(self.failure.crash or "")),
                 ("after", self.failure.after),
                 ("on", self.case_description),
-                ("hint", self._hint),
+                ("hint", self.hint),
             )
-            return format_rows(self.property.claim, rows)
+            return format_rows(head_check(self.status, self.property.claim), rows)
         if self.blocked_by is not None:
-            return f"Not tried, because this did not hold: {self.blocked_by.claim}"
+            return f"Not tried, because this check did not pass: {self.blocked_by.claim}"
         return ""
 
     def without_hint(self) -> "Verdict":
@@ -251,15 +242,6 @@ class Verdict:
         bare = None if self.violation is None else replace(self.violation, hint="")
         prop = replace(self.property, hint="")
         return replace(self, property=prop, violation=bare, hint="")
-
-    @cached_property
-    def _hint(self) -> str:
-        # The property's own hint is about what is computed, not about how long that takes. A crash
-        # that is explained may have to do with something else, and so may one before there are
-        # numbers to compare.
-        explained = self.failure is not None and self.failure.crash is not None
-        fits = self.status is Status.CRASHED and self.property.group in ABOUT_THE_MODULE
-        return self.hint or ("" if explained or not fits else self.property.hint)
 
     @cached_property
     def redacted_message(self) -> str:
@@ -271,9 +253,9 @@ class Verdict:
             rows = (
                 ("got", self.failure.redacted_message),
                 ("because", f"{crash.sentence}." if crash else ""),
-                ("hint", self._hint),
+                ("hint", self.hint),
             )
-            return format_rows(self.property.claim, rows)
+            return format_rows(head_check(self.status, self.property.claim), rows)
         return ""
 
 

@@ -2,7 +2,7 @@
 
 import builtins
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -25,6 +25,8 @@ class Status(StrEnum):
 
 NOT_FAILED = frozenset({Status.PASSED, Status.NOT_TRIED, Status.NOT_ASKED})
 """the statuses that hold nothing against a submission"""
+UNKNOWN = (Status.NOT_TRIED, Status.NOT_ASKED)
+"""the statuses that tell nothing of a submission"""
 
 
 class ViolationKind(StrEnum):
@@ -48,6 +50,15 @@ KIND_MESSAGES = {
     ViolationKind.FINITE: "a NaN or an infinity",
     ViolationKind.VALUE: "another value than expected",
 }
+HEADINGS: Mapping[str, str] = {
+    Status.FAILED: "Fails",
+    Status.CRASHED: "Crashed in this check",
+    Status.TIMED_OUT: "Took too long in this check",
+    Status.OUT_OF_MEMORY: "Asked for too much memory in this check",
+    Status.NOT_TRIED: "Not tried",
+    Status.NOT_ASKED: "Not tried for lack of time",
+}
+"""what stands before a claim that has not been found to hold"""
 STATUS_MESSAGES = {
     Status.TIMED_OUT: "it took too long",
     Status.OUT_OF_MEMORY: "it asked for too much memory",
@@ -85,7 +96,7 @@ class Violation(Exception):
         at = f" at {self.where}" if self.where else ""
         expected = ("expected", f"{self.expected}{at}")
         context = ("after", self.after), ("on", self.case), ("hint", self.hint)
-        return format_rows(self.claim, (expected, ("got", self.got), *context))
+        return format_rows(self._heading, (expected, ("got", self.got), *context))
 
     @property
     def redacted_message(self) -> str:
@@ -93,7 +104,11 @@ class Violation(Exception):
         noun = re.sub(r"\[[^\]]*\]", "", self.where)
         at = f" at {noun}" if noun else ""
         rows = ("got", KIND_MESSAGES[self.kind] + at), ("hint", self.hint)
-        return format_rows(self.claim, rows)
+        return format_rows(self._heading, rows)
+
+    @property
+    def _heading(self) -> str:
+        return head_check(Status.FAILED, self.claim)
 
 
 @dataclass(eq=False)
@@ -143,9 +158,18 @@ class Note:
     line: int | None = None
 
 
-def format_rows(claim: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return a claim, and below it the rows that say something, each after its label."""
-    return "\n".join([claim, *(f"  {name:<9} {text}" for name, text in rows if text)])
+def head_check(status: str, claim: str) -> str:
+    """Return what stands above what is said of a check: what came of it, then its claim.
+
+    The claim alone reads as if it held.
+    """
+    heading = HEADINGS.get(status)
+    return f"{heading}: {claim}" if heading and claim else claim
+
+
+def format_rows(heading: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Return a heading, and below it the rows that say something, each after its label."""
+    return "\n".join([heading, *(f"  {name:<9} {text}" for name, text in rows if text)])
 
 
 def format_location(cell: int | None, line: int | None) -> str:

@@ -32,7 +32,7 @@ from properties.cases.case_set import PUBLIC_SEED
 from properties.check import find_first_failure
 from properties.harness.harness import Harness
 from properties.property import Property, Verdict
-from properties.violation import Status
+from properties.violation import NOT_FAILED, UNKNOWN, Status
 
 BATCH_LABEL = "(all questions at once)"
 MEMORY_LIMIT = 8 << 30
@@ -204,12 +204,11 @@ def check_answer(
     start = time.process_time()
     verdicts = check_all(harness, exercise, check_timed, restart, seed)
     seconds[BATCH_LABEL] = time.process_time() - start - sum(seconds.values())
-    tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
     searched = SearchResult() if limit is None else _search(answer, exercise, verdicts, seed, limit)
     return AnswerResult(
         answer,
-        broken=tuple(v.property.name for v in tried if v.status is not Status.PASSED),
-        not_tried=tuple(v.property.name for v in verdicts if v.status is Status.NOT_TRIED),
+        broken=tuple(v.property.name for v in verdicts if v.status not in NOT_FAILED),
+        not_tried=tuple(v.property.name for v in verdicts if v.status in UNKNOWN),
         notes=tuple(sorted({kind for kind, _ in harness.notes})),
         seconds=seconds,
         found=tuple(prop.name for prop in searched.found),

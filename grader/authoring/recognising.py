@@ -23,9 +23,9 @@ from properties.contract import Capability, Contract
 from properties.group import PropertyGroup
 from properties.harness.module_adapter import construct
 from properties.property import Property
-from properties.violation import Status, SubmissionFailed
+from properties.violation import NOT_FAILED, Status, SubmissionFailed
 
-FAILED = {status.value for status in Status} - {Status.PASSED.value, Status.NOT_TRIED.value}
+FAILED = {status.value for status in Status if status not in NOT_FAILED}
 WAIVABLE = (PropertyGroup.PRECISION, PropertyGroup.SCALE, PropertyGroup.DEVICE)
 MOST_LISTED = 6
 MAX_ROUNDS = 4

@@ -16,7 +16,10 @@ from grader.report.render import html
 from grader.report.render.overview import ClassResult, make_overview
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import format_points, format_status, tally_statuses
-from properties.violation import NOT_FAILED
+from properties.violation import NOT_FAILED, Status
+
+ANSWERED = frozenset({Status.PASSED, Status.FAILED, Status.CRASHED})
+"""the statuses of checks that tell whether a submission does what they ask for"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +108,17 @@ def anonymise(book: Gradebook, salt: str) -> Gradebook:
 
 
 def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:
-    """Return the failed properties, those first that the largest share of students fails."""
+    """Return the failed properties, those first that the largest share of students fails.
+
+    What ran out of time or memory has not answered: it fails everything that comes later alike.
+    """
     broken: Counter[tuple[str, str, str]] = Counter()
     tried: Counter[tuple[str, str, str]] = Counter()
     for each in results:
         for p in each.record.properties:
             key = (each.exercise, p.name, sanitise_line(p.claim))
-            tried[key] += p.status not in ("not_tried", "not_asked")
-            broken[key] += p.status not in NOT_FAILED
+            tried[key] += p.status in ANSWERED
+            broken[key] += p.status in ANSWERED - NOT_FAILED
     order = sorted((k for k in broken if broken[k]), key=lambda k: (-broken[k] / tried[k], k))
     return [HardProperty(key[2], sanitise_line(key[0]), broken[key], tried[key]) for key in order]
 

@@ -106,18 +106,26 @@ def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[
 
 
 def summarise_status(verdicts: Sequence[Verdict]) -> Status:
-    """Return one status for a submission: that of its first failure, in the order of properties.
+    """Return one status for a submission: what it is, not how its last peculiarity ended.
 
-    Without a failure it is passed, unless something is unsupported, or there was no time for
-    something that a group is about.
+    It is how the first failure ended; but what computes values that can be compared has failed, and
+    not crashed, if it crashes elsewhere. Without a failure it is passed, unless something is
+    unsupported, or there was no time for something that a group is about.
     """
     failures = (v.status for v in verdicts if v.status not in NOT_FAILED)
     if (first := next(failures, None)) is not None:
-        return first
+        computes = first is Status.CRASHED and any(map(_has_values, verdicts))
+        return Status.FAILED if computes else first
     if any(v.unsupported for v in verdicts):
         return Status.NOT_TRIED
     doubtful = any(v.status is Status.NOT_ASKED and v.property.essential for v in verdicts)
     return Status.NOT_ASKED if doubtful else Status.PASSED
+
+
+def _has_values(verdict: Verdict) -> bool:
+    """Whether it is on what the values are about, and there were values, right or wrong."""
+    main = verdict.property.essential and verdict.property.group is PropertyGroup.VALUES
+    return main and verdict.status in (Status.PASSED, Status.FAILED)
 
 
 def record_properties(

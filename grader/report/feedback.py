@@ -24,10 +24,10 @@ from grader.report.records import (
 )
 from properties.group import PropertyGroup
 from properties.summary import load_summaries
-from properties.violation import Status
+from properties.violation import NOT_FAILED, UNKNOWN, Status
 
-NOT_TRIED_PREFIX = "Not tried, because this did not hold: "
-WITHHELD_REASON = "what this rests on did not hold"
+NOT_TRIED_PREFIX = "Not tried, because this check did not pass: "
+WITHHELD_REASON = "a check on which this rests did not pass"
 STATIC_NOTE_KINDS = (
     "defined_twice",
     "exchanged_names",
@@ -146,12 +146,12 @@ def _redact_search(search: SearchRecord | None, feedback: Feedback) -> SearchRec
 
 
 def _has_failed(prop: PropertyRecord) -> bool:
-    return prop.status not in (Status.PASSED, Status.NOT_TRIED)
+    return prop.status not in NOT_FAILED
 
 
 def _redact_status(record: SubmissionRecord, shown: Sequence[PropertyRecord]) -> str:
-    """Return the first disclosed failure; a hidden one becomes a mere `failed`."""
-    if record.error is not None or record.status in (Status.PASSED, Status.NOT_TRIED):
+    """Return how the first disclosed failure ended; a hidden one becomes a mere `failed`."""
+    if record.error is not None or record.status in (*NOT_FAILED, Status.FAILED):
         return record.status
     return next((prop.status for prop in shown if _has_failed(prop)), Status.FAILED.value)
 
@@ -190,7 +190,7 @@ def _redact_property(
 ) -> PropertyRecord:
     """Return the fields of a property that a level names; all of them at the highest."""
     message = _redact_message(prop, level, shown)
-    words = "" if prop.status == Status.NOT_TRIED else prop.words
+    words = "" if prop.status in UNKNOWN else prop.words
     if level is FeedbackLevel.FULL:
         return replace(prop, message=message, words=words)
     explained, with_case = level.includes(FeedbackLevel.MESSAGE), level.includes(FeedbackLevel.CASE)
@@ -221,6 +221,8 @@ def _redact_message(
         # The reason is the claim of another property, which may itself be hidden.
         cause = prop.message.removeprefix(NOT_TRIED_PREFIX)
         return prop.message if cause in {p.claim for p in shown} else WITHHELD_REASON
+    if prop.status == Status.NOT_ASKED:  # it names limits, which are known
+        return prop.message
     return prop.message if level.includes(FeedbackLevel.CASE) else prop.words
 
 

@@ -18,12 +18,11 @@ from exercises import Exercise
 from grader.report.records import PropertyRecord, SubmissionRecord
 from grader.report.rounding import round_points, round_sum
 from properties.group import PropertyGroup
-from properties.violation import Status
+from properties.violation import UNKNOWN, Status
 
 if TYPE_CHECKING:  # so that reading a store does not import torch
     from properties.property import Property, Verdict
 
-UNKNOWN = (Status.NOT_TRIED, Status.NOT_ASKED)
 Points = Mapping[str, Mapping[str, float]]
 """the points of groups by exercise, where they differ from an exercise's own"""
 

@@ -286,7 +286,7 @@ def export(
 def dashboard(
     run: str, location: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
 ) -> None:
-    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody.
+    """Write a page on a whole run: scores, the same mistakes, the checks failed most, everybody.
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     """

@@ -27,7 +27,7 @@ def list_() -> None:
 @click.argument("slug", metavar="SLUG|FOLDER")
 @make_course_option("headcheck.toml here, or of the exercise")
 def show(slug: str, course_file: Path | None) -> None:
-    """Show what an exercise asks, and what its claims are worth, in a course if there is one."""
+    """Show what an exercise asks, and what its checks are worth, in a course if there is one."""
     from grader.grading.infer import find_exercise
     from grader.ui.markdown import print_markdown
 

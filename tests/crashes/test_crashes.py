@@ -1,5 +1,6 @@
 """Every way to crash is called by its name, and none by another's."""
 
+import io
 import sys
 from pathlib import Path
 
@@ -20,6 +21,12 @@ UNUSUAL = load_table("unusual.toml")
 ONCE = {answer.told: name for name, answer in CRASHES.items()}
 """one crash of each name"""
 MIN_RIGHT_OF_STRANGERS = 12
+
+
+@pytest.fixture(autouse=True)
+def nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read nothing, as a worker does; pytest's own input raises something else."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
 
 
 def must_be_told(answer: CrashingAnswer) -> None:

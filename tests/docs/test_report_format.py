@@ -15,6 +15,8 @@ from grader import fault
 from grader.reading.outline import CodeWarning
 from grader.report.records import (
     FORMAT_VERSION,
+    NO_VERDICT_KINDS,
+    NOT_JUDGED,
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
@@ -208,11 +210,11 @@ def test_comparison_detects_differences(change: dict[str, Any], problem: str) ->
 
 
 def test_documented_values_match_the_code() -> None:
-    assert words("Statuses") == {status.value for status in Status}
+    assert words("Statuses") == {status.value for status in Status} | {NOT_JUDGED}
     remarks = set(typing.get_args(typing.get_type_hints(CodeWarning)["kind"]))
     noted = {fault.ERROR_KIND}.union(*(said(each, NOTE) for each in (Case, SeedKind)))
     assert words("Notes") == remarks | noted
-    ended_badly = {"crashed", "timed_out", "out_of_memory", fault.ERROR_KIND}
+    ended_badly = {"crashed", "timed_out", "out_of_memory", *NO_VERDICT_KINDS}
     assert words("Errors") == said(SeedKind, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
     assert {row[0].strip("`") for row in table("Rungs")} == set(GUARANTEES)
     assert words("Kinds of seeds") == {kind.value for kind in SeedKind}

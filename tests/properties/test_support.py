@@ -146,6 +146,16 @@ def test_unsupported_property_neither_fails_nor_passes() -> None:
     assert not has_side_effects(replace(NOT_IN_SIXTEEN_BITS, property=evaluation_is_repeatable))
 
 
+@pytest.mark.parametrize("status", Status)
+def test_what_computes_values_has_not_crashed_where_something_else_does(status: Status) -> None:
+    odd = Verdict(evaluation_is_repeatable, Status.CRASHED, 1)
+    computes = status in (Status.PASSED, Status.FAILED)
+    told = summarise_status([odd, Verdict(it_equals_the_equation, status, 9)])
+    assert told is (Status.FAILED if computes else Status.CRASHED)
+    late = replace(odd, status=Status.TIMED_OUT)
+    assert summarise_status([late, Verdict(it_equals_the_equation, status)]) is Status.TIMED_OUT
+
+
 def test_refusing_earns_no_points() -> None:
     """A class of its own for every kind of refusal earns what a claim shown earns: nothing else."""
     source = """

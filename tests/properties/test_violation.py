@@ -6,7 +6,14 @@ from properties.case import Case
 from properties.contract import Capability
 from properties.harness.case_context import CaseContext
 from properties.property import Property, PropertyGroup, Verdict
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind, format_location
+from properties.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+    format_location,
+    head_check,
+)
 
 CASE = Case(batch=1, tokens=2, context_length=2, d_in=3, heads=2, head_dim=1, seed=7)
 SHOWN = "batch=1 tokens=2 context_length=2 d_in=3 d_out=2 heads=2 float64 cpu seed=7"
@@ -33,7 +40,7 @@ def test_a_violation_says_claim_expected_got_where_case_and_hint() -> None:
     )
     told = bare.with_details("Rows sum to one.", SHOWN, "softmax over the keys")
     assert str(told) == (
-        "Rows sum to one.\n"
+        "Fails: Rows sum to one.\n"
         "  expected  0.5 ± 1e-07 at output[0, 1]\n"
         "  got       0.25; 1 of 2 elements is off\n"
         f"  on        {SHOWN}\n"
@@ -45,7 +52,7 @@ def test_unknown_parts_are_left_out() -> None:
     told = Violation(ViolationKind.TYPE, "the output (1 tensor)", "a list")
     assert str(told) == "\n  expected  the output (1 tensor)\n  got       a list"
     assert str(told.with_details("It answers.", "", "")) == (
-        "It answers.\n  expected  the output (1 tensor)\n  got       a list"
+        "Fails: It answers.\n  expected  the output (1 tensor)\n  got       a list"
     )
 
 
@@ -105,7 +112,8 @@ def test_a_failed_verdict_says_what_its_violation_says() -> None:
     )
     verdict = Verdict(claim("One is one."), Status.FAILED, 1, CASE, violation=told)
     assert verdict.message == (
-        f"One is one.\n  expected  1\n  got       2\n  on        {SHOWN}\n  hint      count again"
+        "Fails: One is one.\n  expected  1\n  got       2\n"
+        f"  on        {SHOWN}\n  hint      count again"
     )
 
 
@@ -114,7 +122,7 @@ def test_a_crashed_verdict_says_what_was_raised_and_on_which_case() -> None:
     asked = claim("It has a shape.", hint="use reshape()")
     verdict = Verdict(asked, Status.CRASHED, 1, CASE, failure=failure, case_description=SHOWN)
     assert verdict.message == (
-        "It has a shape.\n"
+        "Crashed in this check: It has a shape.\n"
         "  got       RuntimeError: view size (cell 4, line 12)\n"
         f"  on        {SHOWN}"
     )
@@ -123,21 +131,34 @@ def test_a_crashed_verdict_says_what_was_raised_and_on_which_case() -> None:
 def test_a_failure_without_case_and_hint_says_only_what_happened() -> None:
     failure = SubmissionFailed(Status.TIMED_OUT, "it took more than 10 s")
     verdict = Verdict(claim("It ends."), Status.TIMED_OUT, failure=failure)
-    assert verdict.message == "It ends.\n  got       it took more than 10 s"
+    assert verdict.message == (
+        "Took too long in this check: It ends.\n  got       it took more than 10 s"
+    )
 
 
 def test_untried_verdict_names_the_failed_prerequisite() -> None:
     first = claim("It can be built.")
     verdict = Verdict(claim("It is right."), Status.NOT_TRIED, blocked_by=first)
-    assert verdict.message == "Not tried, because this did not hold: It can be built."
+    assert verdict.message == "Not tried, because this check did not pass: It can be built."
 
 
 def test_a_better_hint_replaces_the_property_s() -> None:
     told = Violation(ViolationKind.VALUE, "1", "2").with_details("A claim.", "", "count again")
     better = "the scores are divided by 2, not by √2"
     verdict = Verdict(claim("A claim."), Status.FAILED, violation=told, hint=better)
-    assert verdict.message == f"A claim.\n  expected  1\n  got       2\n  hint      {better}"
+    assert verdict.message == (
+        f"Fails: A claim.\n  expected  1\n  got       2\n  hint      {better}"
+    )
     failure = SubmissionFailed(Status.CRASHED, "IndexError: 3")
     asked = claim("A claim.", hint="count again")
     crashed = Verdict(asked, Status.CRASHED, failure=failure, hint=better)
-    assert crashed.message == f"A claim.\n  got       IndexError: 3\n  hint      {better}"
+    assert crashed.message == (
+        f"Crashed in this check: A claim.\n  got       IndexError: 3\n  hint      {better}"
+    )
+
+
+@pytest.mark.parametrize("status", Status)
+def test_only_a_claim_that_holds_stands_alone(status: Status) -> None:
+    headed = head_check(status, "It holds.")
+    assert (headed == "It holds.") is (status is Status.PASSED)
+    assert headed.endswith("It holds.") and head_check(status, "") == ""

@@ -16,9 +16,11 @@ from grader.report.records import SubmissionRecord
 from grader.report.render.github import format_command
 from grader.report.render.sanitise import sanitise, sanitise_line
 from grader.report.rounding import HUNDREDTH, round_sum, share_out
+from properties.violation import head_check
 
 VERSION = 1
-STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
+STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail", "not_asked": "pass"}
+"""the reporter's word for a property's status; any other status is an error"""
 
 
 def render(book: Gradebook) -> ExportedFiles:
@@ -65,7 +67,8 @@ def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:
     *shares, rest = share_out([*shown, hidden], result.score)
     for p, points in zip(record.properties, shares, strict=True):
         status = STATUSES.get(p.status, "error")
-        test = _make_test(record, sanitise_line(p.claim), status, points)
+        name = sanitise_line(head_check(p.status, p.claim))
+        test = _make_test(record, name, status, points)
         yield test | {"message": sanitise(p.message), "test_code": p.name}
     if record.hidden:
         yield _make_hidden_test(record, rest)

@@ -14,7 +14,12 @@ from grader.report.render.sanitise import sanitise, sanitise_line
 
 INVALID_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """characters that XML 1.0 cannot represent"""
-OUTCOME_ELEMENTS = {"passed": "", "failed": "failure", "not_tried": "skipped"}
+OUTCOME_ELEMENTS = {
+    "passed": "",
+    "failed": "failure",
+    "not_tried": "skipped",
+    "not_asked": "skipped",
+}
 """the element for a property's status; any other status is an error"""
 
 

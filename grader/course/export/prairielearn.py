@@ -19,6 +19,7 @@ from grader.course.export.gradebook import (
 )
 from grader.course.results import ExerciseResult
 from grader.report.render.sanitise import sanitise, sanitise_line
+from properties.violation import head_check
 
 MAX_BYTES = 1_000_000
 """bytes; PrairieLearn accepts 1 MB"""
@@ -56,7 +57,7 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
         "tests": [
             {
                 "name": sanitise_line(p.name),
-                "description": sanitise_line(p.claim),
+                "description": sanitise_line(head_check(p.status, p.claim)),
                 "points": p.points,
                 "max_points": p.max_points,
                 "message": sanitise(p.message, max_message) if max_message else "",

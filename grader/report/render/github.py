@@ -65,7 +65,7 @@ def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
         prop = by_claim[failure.claim]
         case = f"\non        {failure.case}" if failure.case else ""
         message = (failure.details or failure.status) + case
-        yield Annotation(failure.claim, message, prop.cell, prop.line)
+        yield Annotation(failure.heading, message, prop.cell, prop.line)
 
 
 def format_error(record: SubmissionRecord, annotation: Annotation, line_of: LineLookup) -> str:

@@ -38,6 +38,8 @@ SYMBOLS = {
     "timed out": "◷",
     "out of memory": "▣",
     "not tried": "–",
+    "not asked": "…",
+    "not judged": "?",
 }
 TOC_IGNORE_CLASS = "jp-toc-ignore"
 """the class by which JupyterLab leaves headings out of its table of contents"""

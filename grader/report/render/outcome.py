@@ -3,7 +3,14 @@
 from grader.report.records import PropertyRecord, SubmissionRecord
 from grader.report.render.sanitise import sanitise, sanitise_line
 from grader.report.render.sentences import describe_untried
-from properties.violation import STATUS_MESSAGES, Status, format_location
+from properties.violation import (
+    NOT_FAILED,
+    STATUS_MESSAGES,
+    UNKNOWN,
+    Status,
+    format_location,
+    head_check,
+)
 
 ENDINGS = {
     Status.CRASHED: "It crashed",
@@ -25,16 +32,15 @@ def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:
         return tuple(sanitise(each.sentence) for each in record.diagnosis)
     failure = find_first_failure(record)
     if failure is None:
-        return describe_untried(record.properties) if record.status == Status.NOT_TRIED else ()
-    if failure.status in ENDINGS:
-        return (_describe_ending(failure),)
+        return describe_untried(record.properties) if record.status in UNKNOWN else ()
+    if _gave_no_answer(record, failure):
+        return (describe_ending(failure),)
     return (_describe_failure(failure),)
 
 
 def find_first_failure(record: SubmissionRecord) -> PropertyRecord | None:
     """Return the first property that does not hold, or on which the submission gave no answer."""
-    settled = (Status.PASSED, Status.NOT_TRIED)
-    return next((p for p in record.properties if p.status not in settled), None)
+    return next((p for p in record.properties if p.status not in NOT_FAILED), None)
 
 
 def name_ending(record: SubmissionRecord) -> str:
@@ -45,7 +51,7 @@ def name_ending(record: SubmissionRecord) -> str:
     if record.error is not None:
         return sanitise_line(record.error.message)
     failure = find_first_failure(record)
-    if record.diagnosis or failure is None or failure.status not in ENDINGS:
+    if record.diagnosis or failure is None or not _gave_no_answer(record, failure):
         return ""
     start = ENDINGS[Status(failure.status)]
     if failure.status != Status.CRASHED:
@@ -56,7 +62,13 @@ def name_ending(record: SubmissionRecord) -> str:
     return f"{start}: {sanitise_line(reason)}" if reason else f"{start}."
 
 
-def _describe_ending(failure: PropertyRecord) -> str:
+def _gave_no_answer(record: SubmissionRecord, failure: PropertyRecord) -> bool:
+    """Whether a submission ended as its first failure did; else it only failed."""
+    return record.status in ENDINGS and failure.status in ENDINGS
+
+
+def describe_ending(failure: PropertyRecord) -> str:
+    """Return how a call of a submission ended that gave no answer."""
     start = ENDINGS[Status(failure.status)]
     got, because = _find_row(failure.message, "got"), _find_row(failure.message, "because")
     if not got or got == STATUS_MESSAGES.get(Status(failure.status)):
@@ -67,7 +79,7 @@ def _describe_ending(failure: PropertyRecord) -> str:
 def _describe_failure(failure: PropertyRecord) -> str:
     rows = ((label, _find_row(failure.message, label)) for label in ("expected", "got"))
     details = "".join(f" {label.capitalize()}: {row}." for label, row in rows if row)
-    return sanitise(f"This does not hold: {failure.claim}{details}")
+    return sanitise(f"{head_check(failure.status, failure.claim)}{details}")
 
 
 def _find_row(message: str, label: str) -> str:

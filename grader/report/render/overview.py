@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from grader.report.collation import collate
-from grader.report.records import PropertyRecord, SubmissionRecord
+from grader.report.records import NOT_JUDGED, PropertyRecord, SubmissionRecord
 from grader.report.render.outcome import describe_outcome, find_first_failure, name_ending
 from grader.report.render.sanitise import sanitise, sanitise_line
 from grader.report.render.view import GROUP_ORDER, MAX_CODE_LENGTH, combine_statuses, format_status
@@ -215,7 +215,8 @@ def _measure_example(failure: PropertyRecord) -> tuple[bool, int, int]:
 
 def _make_cells(record: SubmissionRecord, groups: Sequence[str]) -> tuple[MatrixCell | None, ...]:
     if not record.properties:
-        return (MatrixCell(format_status(Status.NOT_TRIED), "0/0"),) * len(groups)
+        status = NOT_JUDGED if record.status == NOT_JUDGED else Status.NOT_TRIED
+        return (MatrixCell(format_status(status), "0/0"),) * len(groups)
     statuses: dict[str, list[str]] = {}
     for p in record.properties:
         statuses.setdefault(p.group, []).append(p.status)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from grader.report.records import PropertyRecord, SubmissionRecord
 from grader.report.render.sanitise import sanitise
 from properties.counting import count, join_words
-from properties.violation import Status
+from properties.violation import UNKNOWN, Status
 
-BECAUSE = "because this did not hold: "
+BECAUSE = "because this check did not pass: "
+NOT_TRIED_WORDS = "Not tried"
+"""how every reason begins why a property was not tried"""
 
 
 def describe_hidden(count: int) -> tuple[str, ...]:
@@ -31,7 +33,7 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
         verbs = "pass, but give" if passed > 1 else "passes, but gives"
         why = "computing nothing can do that, too"
         if any(p.status == Status.PASSED and p.group == "values" for p in properties):
-            why = "what all points rest on fails, or was not tried"
+            why = "the check on which all points rest does not"
         return (f"{count(passed, 'check')} {verbs} no points yet: {why}.",)
     return _describe_worthless(properties)
 
@@ -43,11 +45,11 @@ def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]
         return ()
     groups = tuple(dict.fromkeys(sanitise(p.group) for p in held))
     verb = "give" if len(held) > 1 else "gives"
-    broken = {p.group for p in properties if p.status not in (Status.PASSED, Status.NOT_TRIED)}
-    fails = "fails" if broken.issuperset(p.group for p in held) else "fails, or was not tried"
+    main = "main checks" if len(groups) > 1 else "main check"
+    do = "do" if len(groups) > 1 else "does"
     return (
-        f"{count(len(held), 'passing check')} {verb} no points: what matters most in "
-        f"{join_words(groups)} {fails}.",
+        f"{count(len(held), 'passing check')} {verb} no points, because the {main} of "
+        f"{join_words(groups)} {do} not pass.",
     )
 
 
@@ -83,17 +85,19 @@ def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     It repeats no claim that failed, and says another reason only if it is the same for all.
     """
     untried = [p for p in properties if p.status == Status.NOT_TRIED]
-    sentences = describe_untried(properties)
-    if len(sentences) < 2 and not any(BECAUSE in p.message for p in untried):
-        return sentences
-    were = "was" if len(untried) == 1 else "were"
-    return (f"{count(len(untried), 'check')} {were} not tried, because others failed.",)
+    unasked = [p for p in properties if p.status == Status.NOT_ASKED]
+    sentences = describe_untried(untried)
+    if len(sentences) > 1 or any(BECAUSE in p.message for p in untried):
+        were = "was" if len(untried) == 1 else "were"
+        why = "because others did not pass"
+        sentences = (f"{count(len(untried), 'check')} {were} not tried, {why}.",)
+    return (*sentences, *describe_untried(unasked))
 
 
 def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     """Return a sentence for every reason why properties were not tried."""
-    untried = {p.claim: p for p in properties if p.status == Status.NOT_TRIED}
-    counts = Counter(_find_reason(p, untried) for p in properties if p.status == Status.NOT_TRIED)
+    untried = {p.claim: p for p in properties if p.status in UNKNOWN}
+    counts = Counter(_find_reason(p, untried) for p in properties if p.status in UNKNOWN)
     return tuple(
         f"{count(n, 'check')} {'were' if n > 1 else 'was'} not tried{sanitise(reason)}"
         for reason, n in counts.items()
@@ -111,4 +115,6 @@ def _find_reason(prop: PropertyRecord, untried: dict[str, PropertyRecord]) -> st
         prop = untried[cause]
     if because:
         return f", {because}{cause}"
+    if prop.message.startswith(NOT_TRIED_WORDS):
+        return prop.message.removeprefix(NOT_TRIED_WORDS)
     return f": {prop.message}" if prop.message else "."

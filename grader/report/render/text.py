@@ -40,6 +40,8 @@ FILE_COLUMN_WIDTH = 48
 """the maximal width of the file column in the last table; longer names are cut on the left"""
 
 
+UNJUDGED = ("not tried", "not asked", "not judged")
+"""the statuses that hold nothing against a submission"""
 MORE_CLAIMS = 3
 """how many claims are listed of failures that are folded"""
 MAX_LINES = 22
@@ -162,7 +164,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 
 
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
-    untried = 0 if folding.summary else sum(len(group.untried) for group in view.groups)
+    untried = 0 if folding.summary else sum(len(g.untried) + len(g.unasked) for g in view.groups)
     groups = list(_render_points(view.groups, untried))
     parting = [EMPTY] if folding.apart or not view.diagnosis else []
     above = list(_render_above(view, [*parting, *groups], examples=folding.examples))
@@ -211,7 +213,7 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
 
 def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledLine]:
     """List the first claims that there is room for; a crash does not show that one is broken."""
-    broken = [failure for failure in failures if failure.heading == failure.claim]
+    broken = [failure for failure in failures if failure.status == Status.FAILED]
     lines = [StyledLine(f"    {failure.claim}") for failure in broken[:MORE_CLAIMS]]
     used = accumulate(count_rows([line]) for line in lines)
     yield from (line for line, rows in zip(lines, used, strict=True) if rows <= room)
@@ -379,4 +381,4 @@ def _align_numbers(rows: Sequence[tuple[str, ...]]) -> list[str]:
 def _choose_colour(status: str) -> str:
     if status == Status.PASSED:
         return "green"
-    return "yellow" if status == "not tried" else "red"
+    return "yellow" if status in UNJUDGED else "red"

@@ -4,7 +4,7 @@ The records of a report hold text as a submission wrote it; the views hold it sa
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from grader.reading.excerpts import get_line_limit
@@ -18,6 +18,7 @@ from grader.report.records import (
     SubmissionRecord,
 )
 from grader.report.render.diagnosis_view import DiagnosisView, view_diagnosis
+from grader.report.render.outcome import ENDINGS, describe_ending
 from grader.report.render.sanitise import sanitise, sanitise_line
 from grader.report.render.sentences import (
     count_untried,
@@ -30,7 +31,7 @@ from grader.report.rounding import format_number, round_points
 from grader.seed import SeedKind
 from properties.counting import count
 from properties.group import PropertyGroup
-from properties.violation import Status, format_location
+from properties.violation import NOT_FAILED, UNKNOWN, Status, format_location, head_check
 
 GROUP_ORDER = {group.value: place for place, group in enumerate(PropertyGroup)}
 MAX_NOTES = 20
@@ -47,6 +48,8 @@ MAX_EXCERPTS, MAX_SOURCE_LENGTH, MAX_SOURCE_LINES = 8, 38_400, 160
 class FailureView:
     """A failed property, and how many more had the same outcome."""
 
+    heading: str
+    """what came of it, and the claim"""
     claim: str
     status: str
     details: str
@@ -56,12 +59,6 @@ class FailureView:
     evidence: EvidenceRecord | None = None
     follows: bool = False
     """whether it follows from the diagnosed mistakes"""
-
-    @property
-    def heading(self) -> str:
-        """The claim; a call that failed has not shown that it is broken."""
-        failed = self.status == format_status(Status.CRASHED)
-        return f"While this was checked: {self.claim}" if failed else self.claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +81,8 @@ class GroupView:
     failures: tuple[FailureView, ...]
     alike: tuple[RepeatedFailures, ...]
     untried: tuple[str, ...]
+    unasked: tuple[str, ...]
+    """for which no time was left"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +275,9 @@ def describe_cases(seed: SeedRecord) -> str:
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
-    """Return the lines of an excerpt, with the diagnosis and the error beside their lines."""
+    """Return the lines of an excerpt, and beside those that are marked what is wrong there."""
     messages: dict[int, list[str]] = {}
-    located = [(d.cell, d.line, d.sentence) for d in record.diagnosis]
-    if record.error is not None:
-        located.append((record.error.cell, record.error.line, record.error.message))
-    for cell, number, message in located:
+    for cell, number, message in _list_located(record):
         if cell == excerpt.cell and number is not None:
             messages.setdefault(number, []).append(sanitise(message))
     marked = set(excerpt.marked)
@@ -298,6 +294,16 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
             for n, line in enumerate(lines, excerpt.line)
         ),
     )
+
+
+def _list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | None, str]]:
+    """Yield cells, lines, and what is wrong there: mistakes, the error, the first crash of each."""
+    yield from ((d.cell, d.line, d.sentence) for d in record.diagnosis)
+    if record.error is not None:
+        yield record.error.cell, record.error.line, record.error.message
+    ended = [p for p in reversed(record.properties) if p.status in ENDINGS]
+    for (cell, line), p in {(p.cell, p.line): p for p in ended}.items():
+        yield cell, line, describe_ending(p).replace(format_location(cell, line), "", 1)
 
 
 def _view_message(record: NoteRecord | ErrorRecord) -> MessageView:
@@ -329,7 +335,7 @@ def _group_by_outcome(properties: Sequence[PropertyRecord]) -> RecordsByOutcome:
     groups: RecordsByOutcome = {}
     for prop in properties:
         details = _strip_claim(prop)  # without details, outcomes cannot be compared
-        if details and prop.status not in (Status.PASSED, Status.FAILED, Status.NOT_TRIED):
+        if details and prop.status not in (*NOT_FAILED, Status.FAILED):
             groups.setdefault(_get_outcome(prop), []).append(prop)
     return groups
 
@@ -346,7 +352,7 @@ def _view_group(
     failures: list[FailureView] = []
     alike: dict[str, list[str]] = {}
     for prop in properties:
-        if prop.status in (Status.PASSED, Status.NOT_TRIED):
+        if prop.status in NOT_FAILED:
             continue
         same = by_outcome.get(_get_outcome(prop), [prop])
         if same[0] is prop:
@@ -363,6 +369,7 @@ def _view_group(
         failures=tuple(failures),
         alike=tuple(RepeatedFailures(why, tuple(same)) for why, same in alike.items()),
         untried=_select_by_status(properties, Status.NOT_TRIED),
+        unasked=_select_by_status(properties, Status.NOT_ASKED),
     )
 
 
@@ -372,16 +379,16 @@ def _select_by_status(properties: Sequence[PropertyRecord], status: str) -> tupl
 
 def combine_statuses(statuses: Sequence[str]) -> str:
     """Return the first failure; without one, whether all properties were tried."""
-    failures = [status for status in statuses if status not in (Status.PASSED, Status.NOT_TRIED)]
-    if failures:
-        return format_status(failures[0])
-    return format_status(Status.NOT_TRIED) if Status.NOT_TRIED in statuses else Status.PASSED
+    failures = [status for status in statuses if status not in NOT_FAILED]
+    unknown = [status for status in UNKNOWN if status in statuses]
+    return format_status([*failures, *unknown, Status.PASSED][0])
 
 
 def _view_failure(prop: PropertyRecord, alike: int) -> FailureView:
     example = prop.counterexample
     case = prop.case or ""
     return FailureView(
+        heading=head_check(prop.status, sanitise_line(prop.claim)),
         claim=sanitise_line(prop.claim),
         status=format_status(prop.status),
         details=sanitise(_strip_claim(prop)),
@@ -396,5 +403,6 @@ def _view_failure(prop: PropertyRecord, alike: int) -> FailureView:
 def _strip_claim(prop: PropertyRecord) -> str:
     """Return the message without the claim on its first line, flush left."""
     first, _, rest = prop.message.partition("\n")
-    lines = (rest if first == prop.claim else prop.message).split("\n")
+    headed = first in (prop.claim, head_check(prop.status, prop.claim))
+    lines = (rest if headed else prop.message).split("\n")
     return "\n".join(line.removeprefix("  ") for line in lines)

@@ -288,7 +288,8 @@ class ChildChannel:
         if status.signal:
             name = signal.strsignal(status.signal) or status.signal
             return SubmissionFailed(Status.CRASHED, f"the process died ({name})")
-        return SubmissionFailed(Status.CRASHED, "the process ended itself (os._exit, quit?)")
+        text = "the process ended itself: take out what ends Python, such as os._exit or quit"
+        return SubmissionFailed(Status.CRASHED, text)
 
     def _is_large(self, status: "ExitStatus") -> bool:
         """Whether a child held so much memory that it is the likeliest to be killed for it."""

@@ -10,7 +10,7 @@ from IPython.display import DisplayHandle, display
 
 from grader.grading.infer import Target
 from properties.property import Verdict
-from properties.violation import Status
+from properties.violation import NOT_FAILED
 
 REFRESH_S = 0.1
 """the least time between two updates, so that displaying costs almost nothing"""
@@ -65,8 +65,7 @@ class Progress:
     @property
     def broken(self) -> list[Verdict]:
         """The verdicts of failed properties."""
-        fine = (Status.PASSED, Status.NOT_TRIED)
-        return [verdict for verdict in self.verdicts.values() if verdict.status not in fine]
+        return [each for each in self.verdicts.values() if each.status not in NOT_FAILED]
 
     @property
     def message(self) -> str:

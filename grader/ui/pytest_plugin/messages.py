@@ -12,7 +12,7 @@ from properties.cases.case_text import format_case
 from properties.contract import Contract
 from properties.counting import count
 from properties.property import Property, Verdict
-from properties.violation import SubmissionFailed
+from properties.violation import SubmissionFailed, head_check
 
 MAX_REASONS = 3
 HIDDEN_FAILURE = "A check that is not shown does not hold."
@@ -50,7 +50,9 @@ def describe_failure(verdict: Verdict, feedback: Feedback) -> str:
     level = feedback.get_level(verdict.property.name)
     if level.includes(FeedbackLevel.CASE):
         return verdict.message
-    return verdict.redacted_message if level is FeedbackLevel.MESSAGE else verdict.property.claim
+    if level is FeedbackLevel.MESSAGE:
+        return verdict.redacted_message
+    return head_check(verdict.status, verdict.property.claim)
 
 
 def add_row(message: str, name: str, text: str) -> str:

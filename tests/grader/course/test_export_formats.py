@@ -173,7 +173,7 @@ def unanswered(record: MakeRecord) -> Gradebook:
 TOLD = [
     "It crashed: KeyError: 1 (line 4)",
     "It timed out: took more than 3 s",
-    "This does not hold: It runs. Got: None.",
+    "Fails: It runs. Got: None.",
     "never closed (cell 1, line 3)",
 ]
 

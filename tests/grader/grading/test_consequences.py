@@ -404,6 +404,14 @@ def test_beside_a_named_mistake_there_is_no_other_hint(server: ServerHandle) -> 
     assert record.diagnosis[0].example is not None
 
 
+def test_a_mistake_leaves_no_guess_about_a_variable(server: ServerHandle) -> None:
+    source = change_solution((" / self.head_dim**0.5", " * FACTOR / FACTOR"))
+    record = grade(server, MULTI_HEAD, f"{source}\nFACTOR = 4.0\n")
+    assert [each.name for each in record.diagnosis] == ["no_scale"]
+    assert "notebook_variable" in {note.kind for note in record.notes}
+    assert not any("reads the module variable" in p.message for p in record.properties)
+
+
 def test_a_page_folds_what_follows(server: ServerHandle) -> None:
     record = grade(server, MULTI_HEAD, change_solution(ONE["no_mask"]))
     following = [p for p in list_failed(record) if p.follows]
@@ -411,5 +419,5 @@ def test_a_page_folds_what_follows(server: ServerHandle) -> None:
     folded = [p.claim for p in following if p.claim != example]
     page = html.render_page(record, build_report([record]))
     fold = page.partition(f"{len(folded)} more checks fail for this reason")[2]
-    assert folded and all(f">{escape(claim)}</h" in fold for claim in folded)
-    assert f">{escape(example)}</h" in page and f">{escape(example)}</h" not in fold
+    assert folded and all(f": {escape(claim)}</h" in fold for claim in folded)
+    assert f": {escape(example)}</h" in page and f": {escape(example)}</h" not in fold

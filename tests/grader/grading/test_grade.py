@@ -134,7 +134,7 @@ def test_unsupported_constructor_arguments_are_reported(grade_notebook: "GradeNo
     [record] = grade_notebook(odd, slug="causal_attention").values()
     assert record.status == "crashed" and record.score == 0
     assert "TypeError: `__init__` of `CausalAttention` needs" in first_message(record)
-    assert "hint      compare arguments, their order and the results" in first_message(record)
+    assert "hint" not in first_message(record)
 
 
 SOMETIMES = """
@@ -160,7 +160,8 @@ def test_lost_process_affects_no_other_property(
 ) -> None:
     [record] = grade_notebook(SOMETIMES.format(then=then), limits=Limits(call_s=1)).values()
     long = {p.name: p for p in record.properties}["a_long_sequence_is_right_too"]
-    assert (record.status, long.status) == (status, status)
+    assert long.status == status
+    assert record.status == ("failed" if status == "crashed" else status)  # it computes the others
     assert message in long.message and "tokens=" in long.message
     assert 0.8 * record.max_score < record.score < record.max_score
     assert record.properties[-1].status == "passed"

@@ -55,7 +55,7 @@ def make_crashed(
 
 def make_untried(name: str, because: str, group: str = "values") -> PropertyRecord:
     return make_property(
-        name, group, "not_tried", f"Not tried, because this did not hold: {because}"
+        name, group, "not_tried", f"Not tried, because this check did not pass: {because}"
     )
 
 

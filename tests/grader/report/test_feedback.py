@@ -37,7 +37,14 @@ from grader.report.render.view import SEED_PHRASES
 from grader.seed import Seed, draw_secret_seed, make_seed
 from properties import families
 from properties.property import Verdict
-from properties.violation import KIND_MESSAGES, Status, SubmissionFailed, Violation, ViolationKind
+from properties.violation import (
+    KIND_MESSAGES,
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+    head_check,
+)
 
 LESS = [level for level in FeedbackLevel if level is not FeedbackLevel.FULL]
 FIRST, SECOND = families.ALL[:2]
@@ -136,7 +143,7 @@ def test_hidden_property_shows_only_its_existence(level: FeedbackLevel) -> None:
         passed(CLAIM),
         status="not_tried",
         points=0.0,
-        message=f"Not tried, because this did not hold: {HIDDEN.claim}",
+        message=f"Not tried, because this check did not pass: {HIDDEN.claim}",
     )
     before = record(CLAIM, HIDDEN, untried, score=2.0)
     after = redact_submission(before, hiding(level))
@@ -146,7 +153,7 @@ def test_hidden_property_shows_only_its_existence(level: FeedbackLevel) -> None:
 
 
 def test_reason_for_not_trying_is_shown_if_the_prerequisite_is() -> None:
-    message = f"Not tried, because this did not hold: {CLAIM.claim}"
+    message = f"Not tried, because this check did not pass: {CLAIM.claim}"
     untried = replace(passed(HIDDEN), name="x", status="not_tried", message=message)
     after = redact_submission(record(CLAIM, untried), Feedback(FeedbackLevel.MESSAGE))
     assert after.properties[1].message == message
@@ -252,7 +259,7 @@ def test_properties_shown_by_name_are_all_shown() -> None:
     shown = text.render(
         redact_report(build_report([record(*crashes)]), Feedback(FeedbackLevel.NAME))
     )
-    assert all(f"  While this was checked: Claim {n}.\n    crashed\n" in shown for n in "abc")
+    assert all(f"  Crashed in this check: Claim {n}.\n    crashed\n" in shown for n in "abc")
 
 
 # ---------------------------------------------------------------------------- in words
@@ -262,10 +269,10 @@ def test_properties_shown_by_name_are_all_shown() -> None:
 def test_difference_can_be_described_without_numbers(kind: ViolationKind) -> None:
     found = Violation(kind, "0.5", "1.5", "output[0, 2] after 3", "It holds.", "seed=3", "look")
     assert found.redacted_message == (
-        f"It holds.\n  got       {KIND_MESSAGES[kind]} at output after 3\n  hint      look"
+        f"Fails: It holds.\n  got       {KIND_MESSAGES[kind]} at output after 3\n  hint      look"
     )
     bare = Violation(kind, "0.5", "1.5", claim="It holds.")
-    assert bare.redacted_message == f"It holds.\n  got       {KIND_MESSAGES[kind]}"
+    assert bare.redacted_message == f"Fails: It holds.\n  got       {KIND_MESSAGES[kind]}"
 
 
 @pytest.mark.parametrize(
@@ -282,14 +289,14 @@ def test_difference_can_be_described_without_numbers(kind: ViolationKind) -> Non
 )
 def test_builtin_exception_is_shown_by_its_name(status: Status, message: str, words: str) -> None:
     verdict = Verdict(FIRST, status, failure=SubmissionFailed(status, message, 7, 3), hint="look")
-    assert verdict.redacted_message == f"{FIRST.claim}\n  got       {words}\n  hint      look"
+    heading = head_check(status, FIRST.claim)
+    assert verdict.redacted_message == f"{heading}\n  got       {words}\n  hint      look"
 
 
 @pytest.mark.parametrize("status", [Status.CRASHED, Status.TIMED_OUT, Status.OUT_OF_MEMORY])
-def test_property_hint_is_not_shown_for_time_and_memory(status: Status) -> None:
+def test_property_hint_is_not_shown_where_nothing_was_compared(status: Status) -> None:
     verdict = Verdict(FIRST, status, failure=SubmissionFailed(status, "no"))
-    given = status is Status.CRASHED
-    assert (FIRST.hint in verdict.redacted_message) == (FIRST.hint in verdict.message) == given
+    assert FIRST.hint and FIRST.hint not in verdict.redacted_message + verdict.message
 
 
 def test_other_verdicts_have_no_message() -> None:

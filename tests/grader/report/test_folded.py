@@ -73,7 +73,7 @@ ada.py  causal_attention (CausalAttention)  2 / 38  failed
   values 0 / 36
   all checks pass: contract
 
-  Claim 0 of values.
+  Fails: Claim 0 of values.
     expected  0.5 ± 1e-06 at output[0, 0]
     got       1.5
     on        batch=1 tokens=2 heads=1 float64 cpu seed=3
@@ -235,11 +235,13 @@ def test_what_is_beside_a_failure_gives_way_to_it() -> None:
 def test_reasons_for_not_trying_are_one_sentence() -> None:
     failed, untried = make_failed(EQUATION), make_untried("a", EQUATION)
     one = make_submission(failed, untried)
-    assert "  1 check was not tried, because others failed.\n" in render(one)
-    assert f"1 check was not tried, because this did not hold: {EQUATION}\n" in render(one, "")
+    assert "  1 check was not tried, because others did not pass.\n" in render(one)
+    assert f"1 check was not tried, because this check did not pass: {EQUATION}\n" in render(
+        one, ""
+    )
     two = make_submission(failed, untried, make_failed(FUTURE), make_untried("b", FUTURE))
-    assert "  2 checks were not tried, because others failed.\n" in render(two)
-    assert render(two, "").count("was not tried, because this did not hold") == 2
+    assert "  2 checks were not tried, because others did not pass.\n" in render(two)
+    assert render(two, "").count("was not tried, because this check did not pass") == 2
 
 
 def test_crashes_of_one_kind_are_folded_as_before() -> None:
@@ -259,7 +261,7 @@ def test_many_groups_are_few_lines() -> None:
 def test_everything_is_shown_without_a_word_for_more() -> None:
     claims = [*map(follow, fail_many(9)), *fail_many(9, "mask"), make_untried(SHAPE, EQUATION)]
     shown = render(explain(*claims), "")
-    assert all(f"  {claim.claim}\n" in shown for claim in claims[:-1])
+    assert all(f"  Fails: {claim.claim}\n" in shown for claim in claims[:-1])
     assert "--" not in shown and "9 failed checks are not explained by it:\n" in shown
 
 
@@ -268,8 +270,8 @@ def test_a_page_has_one_closed_part_for_what_follows() -> None:
     page = html.render_page(explain(*claims), make_report())
     head, _, fold = page.partition('<details class="group">\n<summary><div class="row"><h2 class')
     assert "3 more checks fail for this reason" in fold
-    assert ">Claim 0 of values.</h" in head and ">Claim 1 of values.</h" not in head
-    assert ">Claim 1 of values.</h" in fold and EQUATION not in fold
+    assert ": Claim 0 of values.</h" in head and ": Claim 1 of values.</h" not in head
+    assert ": Claim 1 of values.</h" in fold and EQUATION not in fold
     assert "1 failed check is not explained by it:" in Outline(page).words
     listed = head.partition("Does not hold for the reason above")[2]
     assert "<li>Claim 1 of values.</li>" in listed
@@ -283,7 +285,7 @@ def test_a_fragment_folds_as_the_page_does() -> None:
 def test_a_workflow_gets_what_does_not_follow_first_and_everything_in_the_log() -> None:
     record = explain(follow(make_failed(EQUATION)), make_failed(FUTURE))
     titles = [each.title for each in github.collect_annotations(record)]
-    assert titles == ["The mistake", FUTURE, EQUATION]
+    assert titles == ["The mistake", *(f"Fails: {each}" for each in (FUTURE, EQUATION))]
     log = github.render(make_report(record), lambda *_: None)
     assert text.render(make_report(record)) in log
 

@@ -62,9 +62,10 @@ def test_findings_come_in_order_and_the_text_follows() -> None:
     assert shown == (
         "::error file=ada.py,line=12,title=The mistake::"
         "The scores are not scaled. (look at line 12)\n"
-        "::error file=ada.py,title=Claim 1 holds.::"
+        "::error file=ada.py,title=Fails%3A Claim 1 holds.::"
         "expected  0.5 ± 50%25 at output%0Agot       1.5%0Aon        batch=1\n"
-        "::error file=ada.py,line=7,title=Claim 2 holds.::got       ValueError: no (line 7)\n"
+        "::error file=ada.py,line=7,title=Crashed in this check%3A Claim 2 holds.::"
+        "got       ValueError: no (line 7)\n"
         "::notice title=headcheck::ada.py: 1 / 3, failed\n"
     ) + text.render(build_report([record]))
 

@@ -64,7 +64,7 @@ RIGHT = record(claim("runs", "passed", "contract"), claim("is_right", "passed"))
         (CRASHED, (f"It crashed: ValueError: bad (line 4). {BECAUSE}: `q`.",)),
         (SLOW, ("It timed out: took more than 3 s",)),
         (UNREAD, ("never closed (cell 2, line 3)",)),
-        (WRONG, ("This does not hold: It is_right. Expected: 1 at output[0]. Got: 2.",)),
+        (WRONG, ("Fails: It is_right. Expected: 1 at output[0]. Got: 2.",)),
         (replace(WRONG, diagnosis=(NO_SCALE, NO_MASK)), ("Not scaled.", "Nothing is hidden.")),
         (record(claim("runs", "out_of_memory")), ("It ran out of memory.",)),
         (record(claim("runs", "not_tried", message="Not supported.")),
@@ -82,8 +82,8 @@ def test_outcome_says_what_happened(made: SubmissionRecord, sentences: tuple[str
         (CRASHED, "name", "It crashed."),
         (SLOW, "message", "It timed out."),
         (SLOW, "name", "It timed out."),
-        (WRONG, "message", "This does not hold: It is_right. Got: another number."),
-        (WRONG, "name", "This does not hold: It is_right."),
+        (WRONG, "message", "Fails: It is_right. Got: another number."),
+        (WRONG, "name", "Fails: It is_right."),
     ],
 )
 def test_outcome_tells_no_more_than_the_feedback_level(

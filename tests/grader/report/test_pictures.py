@@ -378,9 +378,20 @@ def test_the_faulty_line_is_marked_and_says_why() -> None:
     assert '<code style="--indent: 6ch">    return scores</code>' in page(record)
 
 
-def test_marked_line_without_a_message_says_look_here() -> None:
-    record = submission(claim(), source=(EXCERPT,))
-    assert "look here" in page(record)
+def test_a_marked_line_says_how_it_crashed() -> None:
+    got = "  got       ValueError: no (cell 4, line 26)"
+    told = f"It is built.\n{got}\n  because   A size is wrong: `k`."
+    first, second = (
+        replace(claim(), claim=name, status="crashed", message=message, cell=4, line=26)
+        for name, message in (("It is built.", told), ("It is called.", f"It is called.\n{got}"))
+    )
+    [source] = make_view(submission(first, second, source=(EXCERPT,))).source
+    assert [line.why for line in source.lines] == [
+        (),
+        ("It crashed: ValueError: no. A size is wrong: `k`.",),
+        (),
+    ]
+    assert "↑" not in page(submission(claim(), source=(EXCERPT,)))
 
 
 def test_error_is_shown_at_its_line() -> None:

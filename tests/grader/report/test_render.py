@@ -93,7 +93,7 @@ def test_untried_properties_name_the_failed_prerequisite() -> None:
         make_failed(SHAPE), make_untried(FUTURE, SHAPE), make_untried(EQUATION, FUTURE)
     )
     assert make_view(chain).summary == (
-        f"2 checks were not tried, because this did not hold: {SHAPE}",
+        f"2 checks were not tried, because this check did not pass: {SHAPE}",
     )
 
 
@@ -102,7 +102,10 @@ def test_untried_properties_name_the_failed_prerequisite() -> None:
     [
         ("", "1 check was not tried."),
         ("out of time", "1 check was not tried: out of time"),
-        (f"because this did not hold: {FUTURE}", "because this did not hold: " + FUTURE),
+        (
+            f"because this check did not pass: {FUTURE}",
+            "because this check did not pass: " + FUTURE,
+        ),
     ],
 )
 def test_any_reason_for_not_trying_can_be_shown(message: str, said: str) -> None:
@@ -125,7 +128,9 @@ def test_verdict_messages_are_parsed() -> None:
     shown = make_view(make_submission(*records))
     assert "(cell 7, line 3)" in shown.failures[0].details
     assert first.claim not in shown.failures[0].details
-    assert shown.summary == (f"1 check was not tried, because this did not hold: {first.claim}",)
+    assert shown.summary == (
+        f"1 check was not tried, because this check did not pass: {first.claim}",
+    )
 
 
 def test_passed_properties_without_points_are_explained() -> None:
@@ -167,19 +172,19 @@ class/alan.py  causal_attention (CausalAttention)  4 / 12  failed
   mask      0 / 2  0 of 1 check
   weights   0 / 4  0 of 2 checks
 
-  {EQUATION}
+  Fails: {EQUATION}
     expected  0.5 ± 1e-06 at output[0, 0]
     got       1.5
     on        {CASE}
     hint      √d_k?
 
-  {FUTURE}
+  Fails: {FUTURE}
     expected  0.5 ± 1e-06 at output[0, 0]
     got       1.5
     on        {CASE}
     hint      √d_k?
 
-  2 checks were not tried, because this did not hold: {EQUATION}
+  2 checks were not tried, because this check did not pass: {EQUATION}
 
   note  `forward` calls print 6 times (cell 3, line 26)
 """

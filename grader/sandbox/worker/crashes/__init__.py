@@ -23,6 +23,7 @@ from grader.sandbox.worker.crashes import (
     names,
     products,
     shapes,
+    surroundings,
     tensors,
     things,
 )
@@ -40,6 +41,7 @@ CATALOGUE: tuple[Entry, ...] = (
     *products.PATTERNS,
     *shapes.PATTERNS,
     *axes.PATTERNS,
+    *surroundings.PATTERNS,
 )
 
 

@@ -84,6 +84,10 @@ SENTENCES: Mapping[str, str] = {
     "subscript_count": "An equation of `einsum` has more or fewer letters than a tensor has axes",
     "subscript_sizes": "One letter of an equation of `einsum` stands for two different lengths",
     "permuted_count": "`permute` is given another number of axes than there are",
+    # Surroundings.
+    "nobody_answers": "Nobody is there to type anything when this runs, so it must not ask",
+    "no_such_device": "A device is asked for that is not there; stay on the input's, `x.device`",
+    "no_such_file": "A file is opened that is not there",
 }
 
 

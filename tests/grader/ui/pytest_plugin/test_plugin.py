@@ -74,7 +74,7 @@ def test_wrong_answer_fails_with_only_the_violation(run: Run, pytester: pytest.P
     alone.stdout.fnmatch_lines(
         [
             "*_ it_equals_the_equation[[]cpu-float64] _*",
-            "The output equals the equation of the statement, computed in float64.",
+            "Fails: The output equals the equation of the statement, computed in float64.",
             "  expected  * at output*",
             "  got       *",
             "  on        tokens=* float64 cpu seed=*",
@@ -233,7 +233,7 @@ def test_the_level_of_an_exam_binds_this_too(
     result = run("mine.py:attend", "-k", "equation or float32 or attends", "-p", "no:xdist")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["headcheck: * checks are not shown, and not run here"])
-    result.stdout.fnmatch_lines(["The output equals the equation of the statement, *", *told])
+    result.stdout.fnmatch_lines(["Fails: The output equals the equation *", *told])
     for line in (*withheld, "*float32_is_exact*", "*it_attends*"):
         result.stdout.no_fnmatch_line(line)
 
@@ -246,7 +246,7 @@ def test_a_search_withholds_the_case_too(run: Run, pytester: pytest.Pytester) ->
     options = ("--course", "exam.toml", "--hypothesis-verbosity", "verbose", "-p", "no:xdist")
     result = run("mine.py:attend", *SEARCH, "-k", "equation", *options)
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["The output equals the equation of the statement, *", "  got *"])
+    result.stdout.fnmatch_lines(["Fails: The output equals the equation *", "  got *"])
     for line in ("  on *", "*tokens=41*", "*replay-case*"):
         result.stdout.no_fnmatch_line(line)
 

@@ -90,14 +90,14 @@ def test_what_the_bank_does_not_reach_is_found_and_shrunk_to_the_edge() -> None:
     tried = suite(wrong_when_long)
     assert tried.get_outcome(variant(it_equals_the_equation)) == VariantOutcome()
     message = tried.search(variant(it_equals_the_equation)).failure
-    assert message.startswith("The output equals the equation of the statement")
+    assert message.startswith("Fails: The output equals the equation of the statement")
     assert "  on        tokens=41 d=1 float64 cpu seed=0" in message
     assert "  hint      " in message and "  got       " in message
 
 
 def test_a_find_is_reported_as_the_property_that_is_its_cause() -> None:
     message = suite(wrong_when_long).search(variant(it_equals_the_streaming_computation)).failure
-    assert message.startswith("The output equals the equation of the statement")
+    assert message.startswith("Fails: The output equals the equation of the statement")
     assert "searched  for a case without: The output equals attention computed one key" in message
 
 
@@ -139,7 +139,7 @@ def test_a_refused_case_hides_no_other_and_is_reported_by_itself() -> None:
     passed = [each for each, outcome in outcomes.items() if outcome == VariantOutcome()]
     assert len(passed) > 0.7 * len(outcomes)
     message = outcomes[variant(no_case_is_refused)].failure
-    assert message.startswith("No case that the contract allows is refused.")
+    assert message.startswith("Crashed in this check: No case that the contract allows is refused.")
     assert "ValueError: d_in must be even" in message
     assert " cases; the properties are tried on the others" in message
 
@@ -149,7 +149,7 @@ def test_a_refused_case_does_not_hide_a_wrong_answer_on_another() -> None:
         return refuses_odd_widths(x) * 1.5
 
     outcome = suite(answer).get_outcome(variant(it_equals_the_equation))
-    assert outcome.failure.startswith("The output equals the equation")
+    assert outcome.failure.startswith("Fails: The output equals the equation")
 
 
 def test_where_every_case_is_refused_each_property_says_so() -> None:
@@ -178,7 +178,7 @@ def test_a_refusal_that_one_search_alone_has_met_is_not_lost(
     tried = suite(refuses_lengths_between)
     monkeypatch.setattr(tried, "reports_refusals", lambda device, dtype: False)
     message = tried.search(variant(it_equals_the_equation)).failure
-    assert message.startswith("No case that the contract allows is refused.")
+    assert message.startswith("Crashed in this check: No case that the contract allows is refused.")
     assert "searched  for a case without: The output equals the equation" in message
 
 

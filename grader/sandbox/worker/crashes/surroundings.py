@@ -1,0 +1,31 @@
+"""Crashes because of what is not there when a class is graded: a person, a GPU, a file."""
+
+import re
+from collections.abc import Callable
+
+from grader.sandbox.worker.crashes.scene import Scene
+from grader.sandbox.worker.crashes.sentences import Finding, conclude
+
+
+def _make_explainer(name: str) -> Callable[[Scene, re.Match[str]], Finding | None]:
+    def explain(scene: Scene, _: re.Match[str]) -> Finding | None:
+        return None if scene.node is None else conclude(name, scene.write(scene.node))
+
+    return explain
+
+
+explain_input = _make_explainer("nobody_answers")
+explain_device = _make_explainer("no_such_device")
+explain_file = _make_explainer("no_such_file")
+
+PATTERNS = (
+    (EOFError, r"EOF when reading a line", explain_input),
+    (AssertionError, r"Torch not compiled with \w+ enabled", explain_device),
+    (
+        RuntimeError,
+        r"No (CUDA|HIP) GPUs are available|Found no NVIDIA driver|CUDA error: (invalid device|no "
+        r"CUDA)|Attempting to deserialize object on |PyTorch is not linked with support for ",
+        explain_device,
+    ),
+    (FileNotFoundError, r"", explain_file),
+)

@@ -1,0 +1,120 @@
+"""What no time was left for, and what was not judged, wherever it is shown: nobody's fault."""
+
+import pytest
+
+from grader.course import dashboard
+from grader.course.export import github as github_export
+from grader.course.export import gradescope, junit, prairielearn
+from grader.course.export.gradebook import Gradebook
+from grader.course.results import ExerciseResult
+from grader.report.feedback import Feedback, FeedbackLevel, redact_submission
+from grader.report.records import (
+    BUSY_KIND,
+    NOT_JUDGED,
+    ErrorRecord,
+    PropertyRecord,
+    SubmissionRecord,
+)
+from grader.report.render import html, text
+from grader.report.render.outcome import describe_outcome, find_first_failure
+from grader.report.render.overview import ClassResult, make_overview
+from grader.report.render.view import combine_statuses, make_view
+from tests.grader.report.records import (
+    EQUATION,
+    FUTURE,
+    SHAPE,
+    make_crashed,
+    make_property,
+    make_report,
+    make_submission,
+)
+
+WHY = "its calls take too long on inputs this large"
+SAID = f"1 check was not tried for lack of time, which costs no points: {WHY}"
+LATE = PropertyRecord(
+    EQUATION, EQUATION, "values", "not_asked", 2.0, 2.0,
+    f"Not tried for lack of time, which costs no points: {WHY}",
+)  # fmt: skip
+SLOW = make_submission(make_property(SHAPE, "contract"), LATE, status="not_asked")
+BUSY = make_submission(
+    status=NOT_JUDGED, max_score=4.0, error=ErrorRecord(BUSY_KIND, "not judged: busy")
+)
+
+
+def make_result(record: SubmissionRecord = SLOW) -> ExerciseResult:
+    score, most, status = record.score, record.max_score, record.status
+    return ExerciseResult(
+        "ada", "Ada", "", "", "causal_attention", score, most, score, status, 1, late=False,
+        submitted=None, record=record,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("statuses", "shown"),
+    [
+        (("passed", "not_asked"), "not asked"),
+        (("not_asked", "not_tried"), "not tried"),
+        (("not_asked", "failed", "crashed"), "failed"),
+        (("passed", "passed"), "passed"),
+    ],
+)
+def test_a_group_has_failed_only_if_a_check_has(statuses: tuple[str, ...], shown: str) -> None:
+    assert combine_statuses(statuses) == shown
+
+
+def test_it_is_no_failure_and_the_reason_is_said() -> None:
+    view = make_view(SLOW)
+    assert view.failures == () and view.summary == view.short_summary == (SAID,)
+    assert view.groups[1].unasked == (EQUATION,) and view.groups[1].untried == ()
+    assert find_first_failure(SLOW) is None and describe_outcome(SLOW) == (SAID,)
+    assert SAID in " ".join(text.render(make_report(SLOW)).split())
+    page = html.render_page(SLOW, make_report(SLOW))
+    assert "Not tried for lack of time, which costs no points" in page
+    assert '<span aria-hidden="true">…</span> not asked' in page
+
+
+@pytest.mark.parametrize("level", [FeedbackLevel.MESSAGE, FeedbackLevel.CASE])
+def test_a_student_is_told_why_at_every_level_with_messages(level: FeedbackLevel) -> None:
+    told = redact_submission(SLOW, Feedback(level))
+    assert told.status == "not_asked" and describe_outcome(told) == (SAID,)
+
+
+def test_exports_hold_nothing_against_it() -> None:
+    result = make_result()
+    assert github_export.make_result([result])["status"] == "pass"
+    assert [t["status"] for t in gradescope.make_results([result])["tests"]] == ["passed"] * 2
+    [suite] = junit.render(Gradebook("week 1", (result,))).files.values()
+    assert b'failures="0" errors="0" skipped="1"' in suite
+    assert dashboard.rank_properties([result]) == []
+
+
+def test_what_is_not_judged_is_called_so() -> None:
+    [row, other] = make_overview(
+        [ClassResult(each, "Ada", "", 0.0, 4.0) for each in (BUSY, SLOW)]
+    ).matrix.rows
+    assert {cell.status for cell in row.cells if cell} == {"not judged"}
+    assert [cell.status for cell in other.cells if cell] == ["passed", "not asked"]
+    page = html.render_page(BUSY, make_report(BUSY))
+    assert '<span aria-hidden="true">?</span> not judged' in page
+
+
+def test_checks_that_end_otherwise_are_not_said_to_fail() -> None:
+    late = make_crashed(EQUATION, status="timed_out")
+    spoilt = PropertyRecord(FUTURE, FUTURE, "values", "passed", 0.0, 2.0)
+    shown = make_view(make_submission(make_property(SHAPE, "contract"), spoilt, late)).summary
+    assert shown == (
+        "1 passing check gives no points, because the main check of values does not pass.",
+    )
+    [failure] = make_view(make_submission(late)).failures
+    assert failure.heading == f"Took too long in this check: {EQUATION}"
+
+
+def test_every_export_says_what_fails() -> None:
+    crashed = make_result(make_submission(make_property(SHAPE), make_crashed(EQUATION)))
+    heading = f"Crashed in this check: {EQUATION}"
+    named = [
+        [each["name"] for each in github_export.make_result([crashed])["tests"]],
+        [each["name"] for each in gradescope.make_results([crashed])["tests"]],
+        [each["description"] for each in prairielearn.make_results([crashed])["tests"]],
+    ]
+    assert named == [[SHAPE, heading]] * 3
