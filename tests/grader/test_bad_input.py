@@ -76,13 +76,27 @@ def test_missing_path_says_so(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_submissions_says_so(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").touch()
+    (tmp_path / "notes.md").touch()
     (tmp_path / ".ipynb_checkpoints").mkdir()
     (tmp_path / ".ipynb_checkpoints" / "ada-checkpoint.ipynb").touch()
     with pytest.raises(
         SubmissionNotFound, match=r"no submissions in this folder; they are \.ipynb and \.py"
     ):
         find_submissions([str(tmp_path)])
+
+
+def test_files_of_other_kinds_in_a_folder_have_a_record(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    for name in ("ada/hw.ipynb.txt", "bob/hw.py", "bob/report.pdf", "eve.pdf", "requirements.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    found = find_submissions([str(tmp_path)])
+    names = [str(each.path.relative_to(tmp_path)) for each in found]
+    assert names == ["ada/hw.ipynb.txt", "bob/hw.py", "eve.pdf"]
+    [record] = grade_file_or_raise(sandbox.server, found[0], Settings())
+    assert record.error is not None and record.error.kind == "unreadable"
+    assert record.error.message == "ends in .txt: hand it in under the name hw.ipynb"
 
 
 def test_another_kind_of_file_says_so(tmp_path: Path) -> None:

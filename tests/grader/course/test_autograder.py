@@ -268,7 +268,7 @@ def test_shows_only_what_the_instructor_chose(judged: Judged) -> None:
     ("files", "output"),
     [
         ({}, "There is nothing to grade"),
-        ({"answer.txt": "text"}, "There is nothing to grade"),
+        ({"answer.txt": "text"}, "is no notebook and no module (.txt)"),
         ({"answer.py": "def broken(:"}, "nothing in this file can be used"),
         ({"answer.ipynb": "{"}, "not valid JSON"),
     ],

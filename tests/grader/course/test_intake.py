@@ -252,11 +252,32 @@ def test_intake_opens_files_safely(course: Course, tmp_path: Path) -> None:
     (folder / "bob.py").symlink_to("/etc/passwd")
     (folder / "link").symlink_to(tmp_path, target_is_directory=True)
     with gather_submissions([str(folder)], IntakeOptions()) as found:
-        ada, bob = found.submitted_files
+        ada, bob, notes = found.submitted_files
+        assert notes.submission is None and "(.pdf): hand in the .ipynb" in notes.problem
         assert ada.submission and read_submission(ada.submission, 1000) == CODE.encode()
         assert ada.submission.student == "ada"
         with pytest.raises(Exception, match="symbolic link"):
             read_submission(bob.submission, 1000)  # type: ignore[arg-type]
+
+
+def test_nobody_who_handed_in_the_wrong_file_is_missing(course: Course) -> None:
+    folder = course(
+        {
+            "ada/hw.ipynb.txt": "{}",
+            "bob/hw.py": CODE,
+            "bob/report.pdf": "x",
+            "eve/onlinetext.html": "<p>x = 1</p>",
+            "zoe/requirements.txt": "torch",
+            "zoe/data.csv": "1",
+        }
+    )
+    with gather_submissions([str(folder)], IntakeOptions()) as found:
+        said = {each.student.id: each.problem for each in found.submitted_files}
+    assert said == {
+        "ada": "ends in .txt: hand it in under the name hw.ipynb",
+        "bob": "",
+        "eve": "is no notebook and no module (.html): hand in the .ipynb or .py file",
+    }
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,11 @@ def test_only_what_can_be_a_submission_is_written(unpacked: Unpack) -> None:
         "a.py": CODE, "a.pdf": "x", "b.so": "x", "__MACOSX/._a.py": "x", "._c.py": "x",
         ".git/hooks/x.py": "x", ".ipynb_checkpoints/a-checkpoint.ipynb": "{}", "timestamp.txt": "",
     }  # fmt: skip
-    assert unpacked(packed(members)).keys() == {"a.py", "timestamp.txt"}
+    found = unpacked(packed(members))
+    assert found.keys() == {"a.py", "a.pdf", "timestamp.txt"}
+    assert found["a.pdf"].file is None and found["a.pdf"].problem == (
+        "is no notebook and no module (.pdf): hand in the .ipynb or .py file"
+    )
 
 
 def test_zip_bomb_is_stopped_by_its_actual_size(unpacked: Unpack) -> None:
