@@ -124,7 +124,7 @@ def it_equals_the_equation(context: CaseContext) -> None:
     after=(it_equals_the_equation,),
     limit=4,
     dtypes=("float32",),
-    hint="which number on the way is so large that float32 forgets what is added to it?",
+    hint="is a number so large on the way that float32 drowns others in it?",
     essential=True,
 )
 def float32_gives_the_equation_too(context: CaseContext) -> None:

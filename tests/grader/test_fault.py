@@ -1,12 +1,13 @@
 """A fault of our own: one line on one file, and the rest of a class is judged."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grader.grading import explain
+from grader.grading import grade
 from grader.grading.settings import Settings
 from grader.grading.worker_pool import grade_all
 from grader.reading.submission import find_submissions
@@ -17,7 +18,7 @@ RIGHT = "import torch\ndef simplified_attention(x):\n    return torch.softmax(x 
 WRONG = RIGHT.replace("-1", "0")
 
 
-def breaks(*_: Any) -> None:
+def breaks(*_: Any) -> Any:
     raise ZeroDivisionError("a\nfault")
 
 
@@ -31,11 +32,11 @@ def class_of_three(tmp_path: Path) -> list[str]:
 def test_internal_error_does_not_stop_other_submissions(
     class_of_three: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain, "diagnose_failures", broken_on_wrong(explain.diagnose_failures))
+    monkeypatch.setattr(grade, "check_definition", broken_on(grade.check_definition, 2))
     with UnconfinedSandbox("for a test") as place:
         found = grade_all(place, find_submissions(class_of_three), Settings(jobs=1))
         records = [record for _, those in found for record in those]
-    assert [record.status for record in records] == ["passed", "not_tried", "passed"]
+    assert [record.status for record in records] == ["passed", "not_judged", "passed"]
     error = records[1].error
     assert error is not None and error.kind == "fault"
     assert error.message.startswith(
@@ -45,10 +46,11 @@ def test_internal_error_does_not_stop_other_submissions(
     assert compute_exit_code(build_report(records)) == 2
 
 
-def broken_on_wrong(findings: Callable[..., Any]) -> Callable[..., Any]:
-    def fails(session: Any, harness: Any, verdicts: Any, device: str) -> Any:
-        if any(verdict.status != "passed" for verdict in verdicts):
-            breaks()
-        return findings(session, harness, verdicts, device)
+def broken_on(findings: Callable[..., Any], number: int) -> Callable[..., Any]:
+    """The same function, which breaks when it is called for the n-th time."""
+    calls = itertools.count(1)
+
+    def fails(*given: Any) -> Any:
+        return breaks() if next(calls) == number else findings(*given)
 
     return fails

@@ -47,7 +47,7 @@ def test_a_case_on_which_it_does_not(answer: Path, capsys: pytest.CaptureFixture
     answer.write_text(RIGHT.replace("@ x\n", "@ x * 2\n"))
     assert replay(answer) == 1
     printed = capsys.readouterr().out
-    assert printed.startswith("The output equals the equation of the statement")
+    assert printed.startswith("Fails: The output equals the equation of the statement")
     assert "  expected  " in printed and "  on        tokens=3 d=2 " in printed
 
 
@@ -104,7 +104,9 @@ def test_no_more_is_told_than_the_course_file_lets(
     course.write_text('feedback = "name"\n')
     assert replay(answer) == 1
     printed = capsys.readouterr().out
-    assert printed == "The output equals the equation of the statement, computed in float64.\n"
+    assert (
+        printed == "Fails: The output equals the equation of the statement, computed in float64.\n"
+    )
     course.write_text('[feedback]\nhidden = ["values"]\n')
     assert replay(answer) == 2
     said = capsys.readouterr().err

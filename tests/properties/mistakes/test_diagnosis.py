@@ -109,7 +109,8 @@ class MaskedCook(Cook):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> object:
         layers = (self.W_q, self.W_k, self.W_v)
         p = parameters(layers, self.W_o)
-        return self.follow(x, p, self.num_heads, mask)
+        # Masks may be numbers; as they are, the steps would fail on them, which is another mistake.
+        return self.follow(x, p, self.num_heads, None if mask is None else mask.bool())
 
 
 class Head(nn.Module):
