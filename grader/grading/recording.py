@@ -215,11 +215,16 @@ def note_siblings(siblings: Siblings) -> list[NoteRecord]:
 
 
 def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> ErrorRecord:
-    """Say why there is nothing to grade; if a cell is no Python, that is the likely reason."""
+    """Say why there is nothing to grade: a cell that is no Python, or one that is not run."""
     for broken in outline.get("broken", ()):
         place = "file" if broken["cell"] is None else "cell"
         text = f"{broken['message']}; nothing in this {place} can be used ({problem.message})"
         return ErrorRecord("syntax", text, broken["cell"], broken["line"])
+    for unread in outline.get("unread", ()):
+        names = ", ".join(f"`{name}`" for name in unread["names"])
+        text = f"cell {unread['cell']}, which defines {names}, {unread['why']} and is not run"
+        said = problem.message.removesuffix("; it defines nothing")
+        return replace(problem, message=f"{said}; {text}", cell=unread["cell"], line=1)
     return problem
 
 

@@ -123,12 +123,17 @@ def _refuse_other_formats(data: bytes) -> None:
 
 def _read_notebook_cells(data: bytes) -> Iterator[SourceCell]:
     has_code = False
-    for number, cell in enumerate(_list_cells(_parse_json(data)), start=1):
+    for number, cell in enumerate(list_notebook_cells(data), start=1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
             has_code = True
             yield _read_cell(number, cell.get("source", cell.get("input", "")))
     if not has_code:
         raise Unreadable("The notebook has no code cells. Was it saved, and is it the right file?")
+
+
+def list_notebook_cells(data: bytes) -> list[object]:
+    """Return the cells of a notebook as its JSON has them. Raises Unreadable."""
+    return _list_cells(_parse_json(data))
 
 
 def _parse_json(data: bytes) -> object:

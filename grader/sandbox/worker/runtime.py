@@ -33,6 +33,7 @@ from grader.reading.slicing import (
 )
 from grader.reading.symbol_table import build_symbol_table
 from grader.reading.token_units import extract_units
+from grader.reading.unread_code import UnreadCode, find_unread_code
 from grader.reading.variables import list_variables
 from grader.sandbox.wire import Message, label_by_position
 from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
@@ -192,8 +193,19 @@ class WorkerRuntime(ObjectHost):
         defined = [asdict(definition) for definition in list_definitions(self.source)]
         variables = [asdict(each) for each in list_variables(build_symbol_table(self.source))]
         code = digest_code(self.source)
-        outline = {"definitions": defined, "broken": broken, "variables": variables, "code": code}
+        unread = [asdict(each) for each in self._find_unread_code(meta, tensors)]
+        outline = {
+            "definitions": defined,
+            "broken": broken,
+            "variables": variables,
+            "code": code,
+            "unread": unread,
+        }
         return {"outline": outline}, ()
+
+    def _find_unread_code(self, meta: Meta, tensors: Tensors) -> list[UnreadCode]:
+        is_notebook = meta["kind"] == "ipynb"
+        return find_unread_code(tensors["source"].numpy().tobytes()) if is_notebook else []
 
     def extract_units(self, meta: Meta, tensors: Tensors) -> Reply:
         """Tokenise the source, for comparison with other submissions."""

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from grader.reading.cells import MAX_DEPTH, SourceCell, SyntaxProblem, Unreadable, read_source
+from grader.reading.unread_code import UnreadCode, find_unread_code
 
 
 def notebook(*cells: str) -> bytes:
@@ -337,3 +338,20 @@ def test_unresolved_conflicts_are_called_that(kind: Literal["py", "ipynb"]) -> N
 def test_a_text_that_only_quotes_a_conflict_is_read() -> None:
     quoted = f'text = """\n{CONFLICT}"""\n'
     assert read_source(quoted.encode(), "py").cells == (SourceCell(None, quoted),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "why"),
+    [
+        ("code", "%%writefile attention.py\n", "only writes a file (%%writefile)"),
+        ("raw", "", "is a raw cell"),
+        ("markdown", "```python\n", "is a text cell"),
+    ],
+)
+def test_definitions_in_cells_that_are_not_run_are_found(kind: str, first: str, why: str) -> None:
+    code = f"{first}class Attention:\n    def forward(self, x): ...\ndef mask(n): ...\n"
+    cells = [{"cell_type": "code", "source": "x = 1"}, {"cell_type": kind, "source": code}]
+    data = json.dumps({"cells": cells, "nbformat": 4}).encode()
+    assert find_unread_code(data) == [UnreadCode(2, why, ("Attention", "mask"))]
+    quiet = json.dumps({"cells": [{"cell_type": kind, "source": "a class of its own"}]}).encode()
+    assert find_unread_code(quiet) == []
