@@ -207,6 +207,8 @@ class Verdict:
     """the case in one line, in the terms of the exercise"""
     hint: str = ""
     """a better one than the property's own, if reading the submission gave one"""
+    hint_is_certain: bool = False
+    """whether that hint is true whatever the mistake is, such as that a module is missing"""
     without: frozenset[Peculiarity] = frozenset()
     """the peculiarities that it was not asked for, since their own claims had not held by then"""
 

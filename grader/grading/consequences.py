@@ -117,10 +117,10 @@ class Explained:
     def _mark(self, record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
         """Mark a record. Its hint is about what usually breaks it, and stays if that did.
 
-        One that comes from reading the submission is a guess, too, and a mistake is known now.
+        One that comes from reading the submission is a guess, too, unless a module is missing.
         """
         shows = self.structural is not None and self.structural.is_shown_by(verdict)
-        if shows or verdict.property in TOLD_OF_ITSELF:
+        if verdict.hint_is_certain or shows or verdict.property in TOLD_OF_ITSELF:
             return replace(record, follows=True)
         bare = verdict.without_hint()
         message, words = shorten(bare.message), shorten(bare.redacted_message)

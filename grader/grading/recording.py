@@ -114,7 +114,7 @@ def summarise_status(verdicts: Sequence[Verdict]) -> Status:
     """
     failures = (v.status for v in verdicts if v.status not in NOT_FAILED)
     if (first := next(failures, None)) is not None:
-        computes = first is Status.CRASHED and any(map(_has_values, verdicts))
+        computes = first is Status.CRASHED and _computes_values(verdicts)
         return Status.FAILED if computes else first
     if any(v.unsupported for v in verdicts):
         return Status.NOT_TRIED
@@ -122,10 +122,11 @@ def summarise_status(verdicts: Sequence[Verdict]) -> Status:
     return Status.NOT_ASKED if doubtful else Status.PASSED
 
 
-def _has_values(verdict: Verdict) -> bool:
-    """Whether it is on what the values are about, and there were values, right or wrong."""
-    main = verdict.property.essential and verdict.property.group is PropertyGroup.VALUES
-    return main and verdict.status in (Status.PASSED, Status.FAILED)
+def _computes_values(verdicts: Sequence[Verdict]) -> bool:
+    """Whether there were values, right or wrong, wherever the values are what is asked about."""
+    essential = (v for v in verdicts if v.property.essential)
+    ended = {v.status for v in essential if v.property.group is PropertyGroup.VALUES}
+    return Status.CRASHED not in ended and bool(ended & {Status.PASSED, Status.FAILED})
 
 
 def record_properties(
@@ -330,7 +331,7 @@ def attach_hint(
     likeliest reason.
     """
     reasons = [
-        str(warning["message"])
+        (str(warning["message"]), kind == "import")
         for kind in ("import", "notebook_variable")
         for warning in warnings
         if warning.get("kind") == kind
@@ -339,6 +340,9 @@ def attach_hint(
         i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
     ]
     hinted = list(verdicts)
-    if reasons and failures and reasons[0].removeprefix("it ") not in hinted[failures[0]].message:
-        hinted[failures[0]] = replace(hinted[failures[0]], hint=reasons[0])
+    if not reasons or not failures:
+        return hinted
+    (reason, certain), first = reasons[0], hinted[failures[0]]
+    if reason.removeprefix("it ") not in first.message:
+        hinted[failures[0]] = replace(first, hint=reason, hint_is_certain=certain)
     return hinted

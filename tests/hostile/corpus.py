@@ -35,7 +35,7 @@ QUICK: Mapping[str, float] = {"call_s": 20, "total_s": 40, "cpu_s": 10, "memory"
 """For attacks that end by themselves, however busy the machine is."""
 HANGING: Mapping[str, float] = {**QUICK, "call_s": 0.7, "total_s": 1.5}
 """For those that must be ended."""
-BURNING: Mapping[str, float] = {**QUICK, "cpu_s": 1, "memory": 4 << 30}
+BURNING: Mapping[str, float] = {**QUICK, "cpu_s": 3, "memory": 4 << 30}
 """For those that the processor limit must end, not the memory that many threads take."""
 
 
