@@ -112,30 +112,19 @@ def test_a_process_that_is_killed_each_time_is_no_verdict(sandbox: "SandboxDrive
 
 
 def write_class(folder: Path) -> None:
-    """Thirty answers to one exercise: right and wrong ones of its bank, and what never ends."""
+    """Thirty answers to one exercise: its bank of right and wrong ones, and what never ends."""
     folder.mkdir()
-    right, wrong = (list_answers(BY_SLUG["causal_attention"], kind) for kind in ("right", "wrong"))
-    chosen = [*right[:12], *wrong[:: len(wrong) // 15][:15]]
-    for number, answer in enumerate(chosen):
-        (folder / f"student{number:02}.py").write_text(answer.source)
-    signature = "(self, d_in, d_out, context_length, dropout, qkv_bias=False)"
-    for name, body in (
-        ("endless", "while True: pass"),
-        ("sleeper", "import time; time.sleep(60)"),
-        ("balloon", "kept = [0]\n        while True: kept += kept"),
-    ):
-        source = (
-            f"from torch import nn\nclass CausalAttention(nn.Module):\n"
-            f"    def __init__{signature}:\n        super().__init__()\n"
-            f"    def forward(self, x):\n        {body}\n"
-        )
+    for kind in ("right", "wrong"):
+        for number, answer in enumerate(list_answers(BY_SLUG[SLUG], kind)):
+            (folder / f"{kind}{number:02}.py").write_text(answer.source)
+    for name, source in (("endless", ENDLESS), ("sleeper", SLEEPER), ("balloon", BALLOON)):
         (folder / f"{name}.py").write_text(source)
 
 
 def grade_class(folder: Path) -> list[object]:
     command = [sys.executable, "-m", "grader", "grade", str(folder), "--seed", "1"]
     end = subprocess.run(
-        [*command, "--exercise", "causal_attention", "--format", "json", "--jobs", "2"],
+        [*command, "--exercise", SLUG, "--format", "json", "--jobs", "2"],
         capture_output=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         check=False,

@@ -13,6 +13,9 @@ The source of an attack names what it is up against by marks that `arena.py` fil
     @tcp@ @udp@ @unix@ @abstract@    listeners that must hear nothing
     @grader@ @server@              the processes to harm
     @project@         where the rooms and their solutions lie
+
+Names of the product's functions and classes that an attack looks for stand in a set `TARGETS` at
+the top of its file. `test_targets.py` checks that they, and all else that it names, still exist.
 """
 
 import ast

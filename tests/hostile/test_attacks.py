@@ -44,7 +44,9 @@ def test_known_limits_hold_on_the_stated_levels(
 ) -> None:
     """When an attack no longer wins on a rung, take the rung out of its entry."""
     won = arenas(setting).attack(limit.attack)
-    assert bool(won) == (setting.level in limit.levels), limit.why
+    # One that only crashes has not reached what it attacks.
+    more = [each for each in won if not each.startswith("recorded as")]
+    assert bool(more) == (setting.level in limit.levels), limit.why
 
 
 def test_every_file_is_in_the_manifest_and_says_what_it_tries() -> None:

@@ -1,15 +1,15 @@
 """Writes over its input, and has the runner send back a copy that it took before."""
 
-from grader.sandbox.worker import runtime
+from grader.sandbox.worker import objects
 
 import torch.nn.functional as F
 from torch import nn
 
 
 def attack():
-    if not hasattr(runtime, "honest"):
-        runtime.honest, runtime.apply_memory_layout = runtime.apply_memory_layout, lambda x, memory: runtime.honest(x, memory)
-        runtime.make_sendable = untouched(runtime.make_sendable)
+    if not hasattr(objects, "attacked_before"):
+        objects.attacked_before = True
+        objects.make_sendable = untouched(objects.make_sendable)
 
 
 def untouched(sendable):

@@ -1,15 +1,14 @@
 """Describes what it returned in three million letters, to fill the report."""
 
-from grader.sandbox.worker import runtime
+from grader.sandbox.worker import objects, runtime
 
 import torch.nn.functional as F
 from torch import nn
 
 
 def attack():
-    runtime._form = getattr(runtime, "_form", runtime.describe_result)
-    runtime.describe_result = lambda result: "x" * 3_000_000
-    runtime.describe_error = lambda error: {
+    objects.describe_result = lambda result: "x" * 3_000_000
+    runtime.describe_error = lambda error, position=None: {
         "type": "y" * 10**6,
         "message": "z" * 10**6,
         "cell": 10**18,
