@@ -44,7 +44,7 @@ def identify_students(identities: Iterable[SubmitterIdentity], known: Roster) ->
 
 def _find_students(who: SubmitterIdentity, known: Roster) -> tuple[Student, ...]:
     """Look up a handle as an id; if that fails, as in plain folders, as a name."""
-    matches = known.find_all(who.handle, who.email, *who.other_ids, name=who.name)
+    matches = known.find_all(who.handle, who.email, name=who.name)
     return matches or known.find_all(name=who.handle)
 
 
@@ -70,7 +70,7 @@ def _is_exact_match(who: SubmitterIdentity, student: Student) -> bool:
     """Return whether an id equals one of the student's exactly: then it has no rival."""
     ids = (student.id, student.login, student.email, *student.handles)
     exact = {unicodedata.normalize("NFC", each) for each in ids if each}
-    others = (who.handle, who.email, *who.other_ids)
+    others = (who.handle, who.email)
     return any(unicodedata.normalize("NFC", each) in exact for each in others)
 
 

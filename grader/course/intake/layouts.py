@@ -33,8 +33,6 @@ class SubmitterIdentity:
     """the id in that system"""
     name: str = ""
     email: str = ""
-    other_ids: tuple[str, ...] = ()
-    """other ids that the student may have on a roster"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +96,11 @@ def parse_canvas(items: Sequence[Item], assignment: str) -> Iterator[AttributedF
 def parse_moodle(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
     """Parse Moodle's "Download all submissions", in folders or not: `Ada Lovelace_123_assign…_`.
 
-    The number is that of "Participant 123" in the offline grading worksheet.
+    The number is a participant's in the offline grading worksheet, which may be the roster.
     """
     for item, name, student_path in _match_names(items):
         if number := name["moodle"]:
-            other_ids = (f"Participant {number}",)
-            owner = SubmitterIdentity(number, name["name"], other_ids=other_ids)
-            yield AttributedFile(item, owner, student_path)
+            yield AttributedFile(item, SubmitterIdentity(number, name["name"]), student_path)
 
 
 def parse_gradescope(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:

@@ -9,7 +9,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.course import CourseError
@@ -29,6 +29,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 more specific first. Case and underscores do not matter."""
 HANDLE_COLUMNS = ("github_username", "github_id", "lms_user_id", "canvas id", "integration id")
 """headers of further ids under which a student may submit"""
+
+PARTICIPANT = re.compile(r"(?P<word>.*[^\d\s])\s?(?P<number>[0-9]+)")
+"""a participant's number in Moodle's worksheet, after a word in the instructor's language"""
 
 
 class RosterError(CourseError):
@@ -119,6 +122,9 @@ def read_roster(path: Path) -> Roster:
     """Read a roster from a CSV file. Raises RosterError."""
     header, rows = read_table(path)
     columns = _find_columns(header)
+    worksheet = _is_worksheet(rows)
+    if worksheet:
+        columns["id"] = 0
     if columns.keys().isdisjoint(("id", "email", "login")):
         raise RosterError(
             f"{path}: no column for an id; its headers are {', '.join(header)}. "
@@ -129,6 +135,8 @@ def read_roster(path: Path) -> Roster:
         student = _parse_student(header, columns, row)
         if student is None:
             continue
+        if worksheet and (participant := PARTICIPANT.fullmatch(row[0].strip())):
+            student = replace(student, handles=(*student.handles, participant["number"]))
         if student.id in students:
             raise RosterError(f"{path}: line {number}: {student.id!r} is there twice")
         students[student.id] = student
@@ -175,6 +183,23 @@ def _find_columns(header: Sequence[str]) -> dict[str, int]:
     return columns
 
 
+def _is_worksheet(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table is Moodle's offline grading worksheet, in any language.
+
+    Its first column has the same word before every number, and another column the same maximum
+    grade in every row.
+    """
+    participants = [PARTICIPANT.fullmatch(row[0].strip()) for row in rows]
+    words = {each["word"] if each else "" for each in participants}
+    return len(words) == 1 and "" not in words and any(map(_is_maximum, zip(*rows, strict=True)))
+
+
+def _is_maximum(column: Sequence[str]) -> bool:
+    return (
+        len(set(column)) == 1 and re.fullmatch(r"[0-9]+[.,][0-9]+", column[0].strip()) is not None
+    )
+
+
 def _normalise_header(header: str) -> str:
     return re.sub(r"[\s_]+", " ", header.strip().casefold())
 
@@ -189,6 +214,7 @@ def _parse_student(
         return None
     column = {_normalise_header(cell): row[i].strip() for i, cell in enumerate(header)}
     ids = [column.get(_normalise_header(each), "") for each in (*COLUMNS["id"], *HANDLE_COLUMNS)]
+    ids.insert(0, cells.get("id", ""))
     known = [each for each in (*ids, cells.get("email"), cells.get("login")) if each]
     if not known:
         return None

@@ -45,6 +45,30 @@ def test_every_system_s_export_is_read(tmp_path: Path, text: str, first: Student
     assert read_roster(written(tmp_path, text)).students[0] == first
 
 
+@pytest.mark.parametrize(
+    ("header", "word"),
+    [
+        ("Identifier,Full name,Email address,Grade,Maximum Grade", "Participant "),
+        ("ID,Vollständiger Name,E-Mail-Adresse,Bewertung,Bestwertung", "Teilnehmer/in"),
+        ("Identificador,Nombre,Correo,Calificación,Calificación máxima", "Participante"),
+        ("Tanımlayıcı,Ad,E-posta,Not,En yüksek not", "Katılımcı"),
+    ],
+)
+def test_participants_of_moodle_s_worksheet_are_found_by_number(
+    tmp_path: Path, header: str, word: str
+) -> None:
+    rows = "".join(f'{word}{number},,,-,"140,00"\n' for number in (101, 102))
+    roster = read_roster(written(tmp_path, f"{header}\n{rows}"))
+    assert [each.id for each in roster.students] == [f"{word}101", f"{word}102"]
+    found = roster.match("102")
+    assert found is not None and found.id == f"{word}102"
+
+
+def test_numbers_in_ids_of_other_rosters_are_not_participants(tmp_path: Path) -> None:
+    roster = read_roster(written(tmp_path, "id,name\nstudent101,Ada\nstudent102,Alan\n"))
+    assert roster.match("102") is None
+
+
 def test_canvas_s_rows_that_are_no_students_are_left_out(tmp_path: Path) -> None:
     found = read_roster(written(tmp_path, CANVAS))
     assert [(s.id, s.display_name) for s in found.students] == [
