@@ -16,7 +16,6 @@ times, so that no change of a base repairs or moves a fault unnoticed.
 import difflib
 import functools
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from exercises.exercise import Exercise
+from exercises.toml_lines import Place, parse, read_text
 
 DOCSTRING = re.compile(r'""".*?"""', re.DOTALL)
 KINDS = ("right", "wrong")
@@ -108,10 +108,9 @@ def write_answer(answer: Answer, folder: Path) -> Path:
 def _load_faults(folder: Path) -> Mapping[str, Mapping[str, Any]]:
     """Read the entries of `faults.toml`, if any, by the paths that files of theirs would have."""
     file = folder / "faults.toml"
-    try:
-        faults = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    except ValueError as error:
-        raise BadBank(f"{file}: {error}. It must be TOML, in UTF-8.") from error
+    if not file.exists():
+        return {}
+    faults = parse(Place(file, read_text(file, "is gone", BadBank), error=BadBank))
     for name, fault in faults.items():
         match fault:
             case {"base": str(), "why": str(), "edits": [_, *_], **others} if not others:

@@ -12,7 +12,6 @@ the solution, are listed in `equivalents.toml` beside it, with the reasons:
 
 import ast
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any
 
 from exercises.exercise import Exercise
 from exercises.starter import BEGIN, END
+from exercises.toml_lines import Place, parse, read_text
 
 REPLACED_OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -105,11 +105,7 @@ def load_equivalents(exercise: Exercise) -> dict[str, str]:
 
 def _read_entries(path: Path) -> Iterator[tuple[list[str], str]]:
     """Read every entry: its mutants and their reason."""
-    try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}. It must be TOML, in UTF-8.") from error
-    match entries:
+    match parse(Place(path, read_text(path, "is gone", ValueError), error=ValueError)):
         case {"equivalent": list(listed), **others} if not others:
             yield from (_parse_entry(path, entry) for entry in listed)
         case _:

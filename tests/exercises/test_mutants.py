@@ -63,7 +63,7 @@ def test_without_a_list_no_mutant_is_equivalent(tmp_path: Path) -> None:
     [
         (ENTRY.replace("3", "4"), "no mutant is called 'f: 2 -> 4'. Was the solution changed?"),
         (ENTRY + ENTRY, "'f: 2 -> 3' is listed twice. Keep one of its reasons."),
-        ("mutants = [", "It must be TOML, in UTF-8."),
+        ("mutants = [", "is no TOML: "),
         ("", "it must hold [[equivalent]] entries and nothing else."),
         ("[equivalent]", "it must hold [[equivalent]] entries and nothing else."),
         (ENTRY + "[other]", "it must hold [[equivalent]] entries and nothing else."),
@@ -78,7 +78,7 @@ def test_without_a_list_no_mutant_is_equivalent(tmp_path: Path) -> None:
 def test_invalid_list_of_equivalents_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as raised:
         listed(tmp_path, text)
-    assert str(raised.value).startswith(f"{tmp_path / 'equivalents.toml'}: ")
+    assert str(raised.value).startswith(f"{tmp_path / 'equivalents.toml'}")
 
 
 def test_operators_numbers_and_names_are_changed(tmp_path: Path) -> None:

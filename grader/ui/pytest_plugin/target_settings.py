@@ -7,12 +7,12 @@
 The path of a contract starts at the folder of pyproject.toml.
 """
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from exercises.toml_lines import Place, parse, read_text
 from grader.ui.pytest_plugin.locate import suggest
 
 PYPROJECT = "pyproject.toml"
@@ -75,12 +75,9 @@ def combine(
 def read_targets(folder: Path) -> Mapping[str, TargetSettings]:
     """Return the targets of the project in a folder, by name. Raises BadTarget."""
     path = folder / PYPROJECT
-    try:
-        project = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (OSError, ValueError) as error:
-        raise BadTarget(f"{path} cannot be read: {error}") from error
+    project = parse(Place(path, read_text(path, "is gone", BadTarget), error=BadTarget))
     ours = _get_table(_get_table(project, "tool", "tool"), "headcheck", "tool.headcheck")
     _refuse_unknown(ours, ("targets",), "tool.headcheck")
     targets = _get_table(ours, "targets", "tool.headcheck.targets")
