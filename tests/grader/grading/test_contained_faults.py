@@ -130,3 +130,40 @@ def test_a_class_that_we_fail_at_costs_no_other_its_verdict(
     monkeypatch.setattr(open_mode, "recognise", stumble)
     [record] = grade(server, tmp_path, source, exercise=None)
     assert record.name == "Second" and record.status == "passed"
+
+
+BLOCK = """
+import torch
+from torch import nn
+
+class Core(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.atten = nn.Linear(48, 144, bias=False)
+        self.c_proj = nn.Linear(48, 48)
+
+    def forward(self, x):
+        layers = self.atten(x).split(48, dim=2)
+        q, k, v = (t.unflatten(-1, (6, -1)).transpose(1, 2) for t in layers)
+        weights = torch.softmax(q @ k.mT * k.size(-1) ** -0.5, -1)
+        return self.c_proj((weights @ v).transpose(1, 2).flatten(2))
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(48), Core()
+        fed = dict(c_fc=nn.Linear(48, 192), c_proj=nn.Linear(192, 48))
+        self.mlp = nn.ModuleDict(fed)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp.c_proj(torch.relu(self.mlp.c_fc(self.ln_1(x))))
+"""
+
+
+def test_the_layers_of_a_block_are_not_mixed_with_those_of_its_attention(
+    server: ServerHandle, tmp_path: Path
+) -> None:
+    records = grade(server, tmp_path, BLOCK, exercise=None)
+    assert [note for record in records for note in record.notes if note.kind == "fault"] == []
+    assert ("Core", "passed") in [(record.name, record.status) for record in records]

@@ -115,3 +115,10 @@ def test_no_case_is_as_long_as_gpt2_is_wide(seed: int) -> None:
         assert all(
             case.tokens <= MAX_TOKENS for case in generate_case_set(exercise.contract, 24, seed)
         )
+
+
+def test_where_a_contract_has_one_number_a_token_no_case_needs_two() -> None:
+    narrow = replace(MULTI_HEAD, sizes={"d_in": 1})
+    drawn = generate_case_set(narrow, 1)
+    assert transform_cases(narrow, identity, drawn)
+    assert transform_cases(narrow, at_least(d_in=2), drawn) == ()
