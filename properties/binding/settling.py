@@ -175,7 +175,7 @@ def _settle_mask(bench: Bench) -> Settled:
     if not required and _always_raises(bench, form):
         return bench.settled.add(f"no mask can be given: every call with its `{name}` raises")
     if bench.contract.has(C.CAUSAL):
-        return bench.settled
+        return bench.settled.add(f"what its `{name}` does besides hiding later tokens is not judged")
     for convention in _iter_conventions(bench.case):
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):
