@@ -37,7 +37,7 @@ def main() -> None:
 
 def grade(folder: Path, home: Path) -> Usage:
     """Grade a folder of right answers."""
-    words = ("-m", "grader", "grade", str(folder), "--format", "json", "--jobs", "1")
+    words = ("-m", "headcheck", "grade", str(folder), "--format", "json", "--jobs", "1")
     return spending.run(Command((sys.executable, *words), ROOT), home)
 
 

@@ -17,11 +17,16 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from exercises import ALL, BY_SLUG
-from exercises.answers import Answer
-from grader.audit.matrix import AnswerResult, check_answer, initialise_process, load_answers
-from grader.report import points
-from grader.seed import draw_secret_seed
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.exercises.answers import Answer
+from headcheck.grader.audit.matrix import (
+    AnswerResult,
+    check_answer,
+    initialise_process,
+    load_answers,
+)
+from headcheck.grader.report import points
+from headcheck.grader.seed import draw_secret_seed
 
 SEEDS = 20
 

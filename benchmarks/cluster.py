@@ -21,12 +21,12 @@ from pathlib import Path
 
 from benchmarks.kills import cycle_answers
 from benchmarks.spending import ROOT
-from exercises import BY_SLUG
-from grader.course.cluster import Cluster
-from grader.grading.settings import Settings
-from grader.grading.worker_pool import grade_all
-from grader.reading.submission import Submission, find_submissions
-from grader.report.records import SubmissionRecord
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.course.cluster import Cluster
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import grade_all
+from headcheck.grader.reading.submission import Submission, find_submissions
+from headcheck.grader.report.records import SubmissionRecord
 
 SUBMISSIONS, ROUNDS = 100, 3
 START_S = 120.0

@@ -18,7 +18,7 @@ import nbformat
 from benchmarks import spending
 from benchmarks.peers.classroom import make_class, write_solutions
 from benchmarks.spending import ROOT, Command, Usage
-from exercises import BY_SLUG
+from headcheck.exercises import BY_SLUG
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 
@@ -97,7 +97,7 @@ def measure_by_submissions(quick: bool) -> None:
 
 def _grade_class(path: Path, jobs: int, home: Path) -> Usage:
     options = ("--exercise", EXERCISE.slug, "--format", "json", "--jobs", str(jobs))
-    command = Command((sys.executable, "-m", "grader", "grade", str(path), *options), ROOT)
+    command = Command((sys.executable, "-m", "headcheck", "grade", str(path), *options), ROOT)
     return spending.run(command, home, every=SAMPLING_S, ok_statuses=(0, 1))
 
 

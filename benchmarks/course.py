@@ -16,17 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader import run
-from grader.course import dashboard, grading
-from grader.course.export import FORMATS, Gradebook, export
-from grader.course.intake.gather import IntakeOptions, gather_submissions
-from grader.course.result_lookup import load_results
-from grader.course.store import manifest
-from grader.course.store.store import Store, open_store
-from grader.grading.settings import Settings
-from grader.report.records import SubmissionRecord
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader import run
+from headcheck.grader.course import dashboard, grading
+from headcheck.grader.course.export import FORMATS, Gradebook, export
+from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
+from headcheck.grader.course.result_lookup import load_results
+from headcheck.grader.course.store import manifest
+from headcheck.grader.course.store.store import Store, open_store
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report.records import SubmissionRecord
 
 SUBMISSIONS = 2000
 SLUG = "multi_head_attention"

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 
-from exercises import ALL, BY_SLUG
-from exercises.answers import Answer
-from grader.audit.matrix import count_search, initialise_process, load_answers
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.exercises.answers import Answer
+from headcheck.grader.audit.matrix import count_search, initialise_process, load_answers
 
 CASES = 40
 """in a turn"""

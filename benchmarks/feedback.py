@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from unittest import mock
 
-from exercises import BY_SLUG
-from exercises.answers import Answer, list_answers, write_answer
-from exercises.exercise import Exercise
-from grader.grading.evidence import attach_evidence
-from grader.grading.excerpts import collect_excerpts
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord, build_report
-from grader.report.render import html, text
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import Answer, list_answers, write_answer
+from headcheck.exercises.exercise import Exercise
+from headcheck.grader.grading.evidence import attach_evidence
+from headcheck.grader.grading.excerpts import collect_excerpts
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord, build_report
+from headcheck.grader.report.render import html, text
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 
 ANSWERS, SLUG = 24, "multi_head_attention"
 P = ParamSpec("P")
@@ -74,8 +74,10 @@ def report_on(kind: str, exercise: Exercise, paths: Sequence[Path]) -> None:
     evidence, lines, pages, texts = CallTimer(), CallTimer(), CallTimer(), CallTimer()
     records: list[SubmissionRecord] = []
     with (
-        mock.patch("grader.grading.evidence.attach_evidence", evidence.wrap(attach_evidence)),
-        mock.patch("grader.grading.grade.collect_excerpts", lines.wrap(collect_excerpts)),
+        mock.patch(
+            "headcheck.grader.grading.evidence.attach_evidence", evidence.wrap(attach_evidence)
+        ),
+        mock.patch("headcheck.grader.grading.grade.collect_excerpts", lines.wrap(collect_excerpts)),
     ):
         for handed_in in find_submissions([str(path) for path in paths]):
             records += grade_file_or_raise(

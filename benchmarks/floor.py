@@ -27,16 +27,16 @@ import torch
 from torch import Tensor
 
 from benchmarks.peers.classroom import SimulatedStudent, make_class
-from exercises import BY_SLUG
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import Submission
-from grader.sandbox.grader_side.in_process import InProcessRunner
-from grader.sandbox.grader_side.servers import ChildChannel, ServerHandle
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.limits import Limits
-from grader.sandbox.worker import runtime
-from grader.sandbox.worker.batch import Reply
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.sandbox.grader_side.in_process import InProcessRunner
+from headcheck.grader.sandbox.grader_side.servers import ChildChannel, ServerHandle
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.worker import runtime
+from headcheck.grader.sandbox.worker.batch import Reply
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 

@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 import click
 from markupsafe import Markup
 
-from exercises import BY_SLUG
-from exercises.answers import Answer, find_answer
-from grader.report.pictures.draw import Picture, draw_pictures
-from grader.report.records import SubmissionRecord, from_json
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import Answer, find_answer
+from headcheck.grader.report.pictures.draw import Picture, draw_pictures
+from headcheck.grader.report.records import SubmissionRecord, from_json
 
 CHOSEN = Path(__file__).with_name("gallery.toml")
 GAP = 12
@@ -37,7 +37,7 @@ def grade(slug: str, answer: Answer) -> SubmissionRecord:
     """Return the record of an answer, graded on the public cases."""
     with TemporaryDirectory() as folder:
         Path(folder, f"{answer.name}.py").write_text(answer.source, encoding="utf-8")
-        command = sys.executable, "-m", "grader", "grade", "--seed", "0", "--format", "json"
+        command = sys.executable, "-m", "headcheck", "grade", "--seed", "0", "--format", "json"
         done = subprocess.run(
             (*command, "--exercise", slug, folder), capture_output=True, check=False
         )

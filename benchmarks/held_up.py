@@ -65,7 +65,7 @@ def measure_delay(names: Sequence[str], jobs: Sequence[str]) -> int:
 
 def grade_folder(folder: Path, home: Path, jobs: Sequence[str]) -> Usage:
     """Grade a folder. No exercise is named, so that every definition of a file is judged."""
-    words = (sys.executable, "-m", "grader", "grade", str(folder), "--format", "json", *jobs)
+    words = (sys.executable, "-m", "headcheck", "grade", str(folder), "--format", "json", *jobs)
     return spending.run(Command(words, ROOT), home, ok_statuses=(0, 1))
 
 

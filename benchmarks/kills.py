@@ -27,9 +27,9 @@ from pathlib import Path
 import nbformat
 from nbformat import v4
 
-from exercises import BY_SLUG
-from exercises.answers import list_answers
-from grader.report.records import Report, from_json, strip_seconds, to_json
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import list_answers
+from headcheck.grader.report.records import Report, from_json, strip_seconds, to_json
 
 SUBMISSIONS, KILLS, SEED = 2000, 20, 0
 EXERCISE = BY_SLUG["multi_head_attention"]
@@ -119,7 +119,7 @@ def write_answer(path: Path, text: str, *, notebook: bool) -> None:
 def build_command(folder: Path, store: str) -> list[str]:
     """The command that is killed, and given again."""
     return [
-        *(sys.executable, "-m", "grader", "grade", str(folder / "class"), "--format", "json"),
+        *(sys.executable, "-m", "headcheck", "grade", str(folder / "class"), "--format", "json"),
         *("--store", str(folder / f"{store}.db"), "--exercise", EXERCISE.slug),
     ]
 
@@ -130,7 +130,7 @@ def finish(folder: Path, store: str) -> None:
     if done.returncode != 1:
         sys.exit(f"exit code {done.returncode} where 1 was due: not everything passes")
     (folder / f"{store}.json").write_bytes(done.stdout)
-    export = [sys.executable, "-m", "grader", "export", EXERCISE.slug, "--format", "csv"]
+    export = [sys.executable, "-m", "headcheck", "export", EXERCISE.slug, "--format", "csv"]
     told = ["--store", str(folder / f"{store}.db"), "--out", str(folder / f"{store}.csv")]
     subprocess.run([*export, *told], check=True)
 

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from exercises import BY_SLUG
-from grader.audit.matrix import load_answers
-from grader.report.records import from_json
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.audit.matrix import load_answers
+from headcheck.grader.report.records import from_json
 
 SEVERITIES = Path(__file__).with_name("severity.toml")
 JOBS = 2
@@ -40,7 +40,7 @@ def measure(slug: str, names: Collection[str]) -> dict[str, float]:
             if answer.name in names:
                 Path(folder, f"{answer.name}.py").write_text(answer.source, encoding="utf-8")
         # As a course does: with a sandbox, and what is called otherwise in its own terms.
-        command = sys.executable, "-m", "grader", "grade", "--seed", "0", "--jobs", str(JOBS)
+        command = sys.executable, "-m", "headcheck", "grade", "--seed", "0", "--jobs", str(JOBS)
         told = (*command, "--format", "json", "--exercise", slug, folder)
         report = from_json(subprocess.run(told, capture_output=True, check=False).stdout)
     return {Path(r.file).stem: 1 - r.score / r.max_score for r in report.submissions}

@@ -22,14 +22,14 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 import torch
 
-from exercises import ALL, BY_SLUG
-from exercises.answers import Answer, AnswerKind
-from grader.audit.matrix import load_answers
-from grader.batch.message import BatchRequest
-from grader.batch.plan import get_batch_plan
-from grader.sandbox.grader_side.subject import ChannelSubject, make_subject
-from properties.harness.harness import Harness
-from properties.violation import SubmissionFailed
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.exercises.answers import Answer, AnswerKind
+from headcheck.grader.audit.matrix import load_answers
+from headcheck.grader.batch.message import BatchRequest
+from headcheck.grader.batch.plan import get_batch_plan
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, make_subject
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.violation import SubmissionFailed
 
 RIGHT = (AnswerKind.SOLUTION, AnswerKind.RIGHT)
 DTYPES = ("float64", "float32")

@@ -13,12 +13,12 @@ from functools import partial
 
 import torch
 
-from grader.sandbox.grader_side.servers import ServerHandle
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject, make_subject
-from grader.sandbox.isolation import Layer
-from grader.sandbox.limits import Limits
-from properties.subject import CallOptions, Module
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, make_subject
+from headcheck.grader.sandbox.isolation import Layer
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.subject import CallOptions, Module
 
 CHILDREN, CALLS = 50, 500
 SOURCE = """

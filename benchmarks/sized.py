@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from exercises import BY_SLUG, Exercise
-from grader import run
-from grader.grading.settings import Settings
-from grader.sandbox.grader_side.launch import start_zygote
-from properties.case import Case
-from properties.cases.case_set import generate_case_set
-from properties.contract import Capability
-from properties.property import Property
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader import run
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.sandbox.grader_side.launch import start_zygote
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.contract import Capability
+from headcheck.properties.property import Property
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 

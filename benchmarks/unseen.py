@@ -28,10 +28,10 @@ import torch
 
 from benchmarks import spending
 from benchmarks.spending import ROOT, Command, Usage
-from exercises import BY_SLUG
-from exercises.answers import AnswerKind
-from exercises.mutants import mutate_source
-from grader.audit.matrix import load_answers
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import AnswerKind
+from headcheck.exercises.mutants import mutate_source
+from headcheck.grader.audit.matrix import load_answers
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 COUNT, SEED = 60, 1
@@ -143,7 +143,7 @@ def write(sources: Sequence[str], folder: Path) -> None:
 
 def run(folder: Path, home: Path, python: str, jobs: Sequence[str]) -> Usage:
     """Grade a folder on the public cases."""
-    words = (python, "-m", "grader", "grade", str(folder), "--exercise", EXERCISE.slug)
+    words = (python, "-m", "headcheck", "grade", str(folder), "--exercise", EXERCISE.slug)
     options = ("--format", "json", *jobs, "--seed", "0")
     where = ROOT if python == sys.executable else home
     return spending.run(Command((*words, *options), where), home, ok_statuses=(0, 1))

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exercises.contract_file import load_exercise
-from exercises.exercise import Exercise
+from headcheck.exercises.contract_file import load_exercise
+from headcheck.exercises.exercise import Exercise
 
 SERIES = (
     "linear_layer",
@@ -53,7 +53,7 @@ if not TYPE_CHECKING:  # for the type checker, these two names are all
         """Load the exercises when one is first asked for: importing this package cannot fail."""
         if name not in ("ALL", "BY_SLUG"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        loaded = tuple(load_exercise(Path(__file__).parent / slug) for slug in SERIES)
+        loaded = tuple(load_exercise(Path(__file__).resolve().parent / slug) for slug in SERIES)
         globals().update(ALL=loaded, BY_SLUG={each.slug: each for each in loaded})
         return globals()[name]
 

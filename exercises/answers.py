@@ -22,8 +22,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from exercises.exercise import Exercise
-from exercises.toml_lines import Place, parse, read_text
+from headcheck.exercises.exercise import Exercise
+from headcheck.exercises.toml_lines import Place, parse, read_text
 
 DOCSTRING = re.compile(r'""".*?"""', re.DOTALL)
 KINDS = ("right", "wrong")

@@ -1,6 +1,6 @@
 """Generate docs/exercises.md from the exercises.
 
-    python -m exercises.catalogue > docs/exercises.md
+    python -m headcheck.exercises.catalogue > docs/exercises.md
 
 A test compares the two.
 """
@@ -8,12 +8,12 @@ A test compares the two.
 import sys
 from collections.abc import Iterator
 
-from exercises import ALL
+from headcheck.exercises import ALL
 
 HEAD = """\
 # Exercises
 
-Made by `python -m exercises.catalogue > docs/exercises.md`; do not edit.
+Made by `python -m headcheck.exercises.catalogue > docs/exercises.md`; do not edit.
 
 In teaching order: {count} exercises. The slug names an exercise on the command line and its folder
 in `exercises/`, and what is written is the name that a submission defines.

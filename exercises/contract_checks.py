@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from exercises.implied_capabilities import (
+from headcheck.exercises.implied_capabilities import (
     IMPLIED,
     ROLES,
     TOKENS,
@@ -15,10 +15,10 @@ from exercises.implied_capabilities import (
     takes,
     takes_roles,
 )
-from exercises.variant_checks import Problem as Problem
-from exercises.variant_checks import check_variant
-from properties.call_form import USUAL, CacheConvention, Polarity
-from properties.contract import (
+from headcheck.exercises.variant_checks import Problem as Problem
+from headcheck.exercises.variant_checks import check_variant
+from headcheck.properties.call_form import USUAL, CacheConvention, Polarity
+from headcheck.properties.contract import (
     CONSTANT,
     Argument,
     Capability,
@@ -26,7 +26,7 @@ from properties.contract import (
     Entry,
     Returns,
 )
-from properties.parameter_mapping import (
+from headcheck.properties.parameter_mapping import (
     AROUND,
     FEED_FORWARD,
     LATENTS,
@@ -36,7 +36,7 @@ from properties.parameter_mapping import (
     Packing,
     ParameterMapping,
 )
-from properties.summary import select_summaries
+from headcheck.properties.summary import select_summaries
 
 C = Capability
 

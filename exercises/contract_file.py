@@ -29,20 +29,20 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from exercises.contract_checks import (
+from headcheck.exercises.contract_checks import (
     Problem,
     find_problems,
     find_wrongly_waived,
     suggest,
 )
-from exercises.exercise import BadContract, Exercise
-from exercises.implied_capabilities import ROLES, complete_capabilities
-from exercises.toml_lines import Place, Table, parse, read_text
-from properties.call_form import USUAL, CallForm
-from properties.contract import Argument, Capability, Contract, Entry
-from properties.group import PropertyGroup
-from properties.parameter_mapping import ParameterMapping
-from properties.size_rules import BadSizes, SizeRules, parse_sizes
+from headcheck.exercises.exercise import BadContract, Exercise
+from headcheck.exercises.implied_capabilities import ROLES, complete_capabilities
+from headcheck.exercises.toml_lines import Place, Table, parse, read_text
+from headcheck.properties.call_form import USUAL, CallForm
+from headcheck.properties.contract import Argument, Capability, Contract, Entry
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.size_rules import BadSizes, SizeRules, parse_sizes
 
 CONTRACT_FILE = "contract.toml"
 TEXT_FILES: Mapping[str, str] = {

@@ -13,12 +13,12 @@ from dataclasses import MISSING, Field, dataclass, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
-from exercises.contract_file import expect_call_form, list_fields
-from exercises.exercise import Exercise
-from exercises.implied_capabilities import IMPLIED
-from properties.contract import Argument, Contract
-from properties.parameter_mapping import ParameterMapping
-from properties.size_rules import SizeRules
+from headcheck.exercises.contract_file import expect_call_form, list_fields
+from headcheck.exercises.exercise import Exercise
+from headcheck.exercises.implied_capabilities import IMPLIED
+from headcheck.properties.contract import Argument, Contract
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.size_rules import SizeRules
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 NAMED: Mapping[type, tuple[str, str]] = {

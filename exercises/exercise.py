@@ -11,13 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from properties.case import Case
-from properties.contract import Contract
-from properties.group import PropertyGroup
-from properties.summary import PropertySummary, select_summaries
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Contract
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.summary import PropertySummary, select_summaries
 
 if TYPE_CHECKING:  # imported where needed, so that listing exercises does not import torch
-    from properties.property import Property
+    from headcheck.properties.property import Property
 
 LIST_ITEM_START = re.compile(r"^\d+\. ", re.MULTILINE)
 """the beginning of an item of a list in Markdown"""
@@ -83,7 +83,7 @@ class Exercise:
 
     def __reduce__(self) -> tuple[Callable[..., Exercise], tuple[Path, str]]:
         """Be sent as a folder and a text: whoever gets them has one object per exercise, too."""
-        from exercises.contract_file import read_exercise
+        from headcheck.exercises.contract_file import read_exercise
 
         return read_exercise, (self.folder, self.source)
 
@@ -93,7 +93,7 @@ class Exercise:
 
         Raises BadContract if one is waived that does not exist, or that points depend on.
         """
-        from properties import families
+        from headcheck.properties import families
 
         names = {each.name for each in self.summaries}
         return tuple(each for each in families.ALL if each.name in names)
@@ -104,8 +104,8 @@ class Exercise:
 
         Raises BadContract as `properties` does.
         """
-        from exercises.contract_checks import find_wrongly_waived
-        from exercises.contract_file import make_place, refuse
+        from headcheck.exercises.contract_checks import find_wrongly_waived
+        from headcheck.exercises.contract_file import make_place, refuse
 
         refuse(find_wrongly_waived(self.contract), make_place(self))
         applying = select_summaries(self.contract)
@@ -117,8 +117,8 @@ class Exercise:
 
         The seed determines their random numbers; sizes and options are always the same.
         """
-        from properties.cases.case_set import generate_case_set
-        from properties.cases.reseeding import reseed_cases
+        from headcheck.properties.cases.case_set import generate_case_set
+        from headcheck.properties.cases.reseeding import reseed_cases
 
         published = generate_case_set(self.contract, self.cases)
         reseeded = reseed_cases(self.contract, published, seed, self.slug)
@@ -133,7 +133,7 @@ class Exercise:
     @property
     def prerequisite_name(self) -> str:
         """The name of that property."""
-        from exercises.contract_checks import PREREQUISITES
+        from headcheck.exercises.contract_checks import PREREQUISITES
 
         names = {each.name for each in self.summaries}
         return next(name for name in PREREQUISITES if name in names)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from properties.call_form import USUAL, EmptyRow
-from properties.contract import (
+from headcheck.properties.call_form import USUAL, EmptyRow
+from headcheck.properties.contract import (
     ROTARY,
     Argument,
     Capability,

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exercises.exercise import Exercise
-from exercises.starter import BEGIN, END
-from exercises.toml_lines import Place, parse, read_text
+from headcheck.exercises.exercise import Exercise
+from headcheck.exercises.starter import BEGIN, END
+from headcheck.exercises.toml_lines import Place, parse, read_text
 
 REPLACED_OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,

@@ -16,7 +16,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from exercises.exercise import Exercise
+from headcheck.exercises.exercise import Exercise
 
 if TYPE_CHECKING:  # imported where needed: it takes a sixth of a second
     from nbformat import NotebookNode
@@ -116,7 +116,7 @@ def render_notebook(exercise: Exercise) -> str:
             *(cell.to_notebook_cell() for cell in _split_cells(exercise)),
             v4.new_markdown_cell(_fold_hints(exercise.hints)),
             v4.new_markdown_cell(CHECK_TEMPLATE.format(command=_write_command(exercise, "ipynb"))),
-            v4.new_code_cell(f"from grader import check\n\ncheck({_write_arguments(exercise)})"),
+            v4.new_code_cell(f"from headcheck import check\n\ncheck({_write_arguments(exercise)})"),
         ]
     )
 

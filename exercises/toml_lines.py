@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from exercises.exercise import BadContract
+from headcheck.exercises.exercise import BadContract
 
 KEY_PART = r"""(?:"[^"]*"|'[^']*'|[\w-]+)"""
 KEYS = rf"{KEY_PART}(?:\s*\.\s*{KEY_PART})*"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from properties.contract import (
+from headcheck.properties.contract import (
     ROTARY,
     Capability,
     Contract,
@@ -11,7 +11,7 @@ from properties.contract import (
     Positions,
     Returns,
 )
-from properties.parameter_mapping import (
+from headcheck.properties.parameter_mapping import (
     BY_HEAD,
     LATENTS,
     NORMS_OF_TOKENS,

@@ -18,26 +18,26 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from exercises import Exercise
-from grader import files, terminal
-from grader.files import WriteError
-from grader.grading import devices, infer, worker_pool
-from grader.grading.precompile import precompile_plans
-from grader.grading.search_limit import SearchLimit
-from grader.grading.settings import Settings
-from grader.grading.stated_roles import parse_roles
-from grader.grading.worker_pool import (
+from headcheck.exercises import Exercise
+from headcheck.grader import files, terminal
+from headcheck.grader.files import WriteError
+from headcheck.grader.grading import devices, infer, worker_pool
+from headcheck.grader.grading.precompile import precompile_plans
+from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.stated_roles import parse_roles
+from headcheck.grader.grading.worker_pool import (
     GradedSubmission,
     RemoteGrader,
     Sandbox,
     create_sandbox,
 )
-from grader.reading import submission
-from grader.reading.notebook_lines import find_file_line
-from grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
-from grader.report.course_file import NO_COURSE_FILE, CourseFile
-from grader.report.feedback import Feedback, redact_report
-from grader.report.records import (
+from headcheck.grader.reading import submission
+from headcheck.grader.reading.notebook_lines import find_file_line
+from headcheck.grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
+from headcheck.grader.report.course_file import NO_COURSE_FILE, CourseFile
+from headcheck.grader.report.feedback import Feedback, redact_report
+from headcheck.grader.report.records import (
     ErrorRecord,
     Report,
     SubmissionRecord,
@@ -45,13 +45,13 @@ from grader.report.records import (
     compute_exit_code,
     to_json,
 )
-from grader.report.render import github, html, text
-from grader.report.render.sanitise import escape_json
-from grader.sandbox.grader_side.launch import Zygote
-from grader.sandbox.isolation import IsolationLevel
-from grader.sandbox.limits import Limits
-from grader.seed import Seed
-from grader.watch import read_stamp, wait_for_saves
+from headcheck.grader.report.render import github, html, text
+from headcheck.grader.report.render.sanitise import escape_json
+from headcheck.grader.sandbox.grader_side.launch import Zygote
+from headcheck.grader.sandbox.isolation import IsolationLevel
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.seed import Seed
+from headcheck.grader.watch import read_stamp, wait_for_saves
 
 __all__ = [
     "compute_exit_code",

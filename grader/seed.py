@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass
 from enum import StrEnum
 
-from properties.cases.case_set import PUBLIC_SEED
+from headcheck.properties.cases.case_set import PUBLIC_SEED
 
 MAX_SEED = 2**63 - 1
 """the largest number that all stored formats can carry"""

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from grader.files import make_write_error
+from headcheck.grader.files import make_write_error
 
 
 class Stream(io.BufferedWriter):

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from properties.absolute_roles import (
+from headcheck.properties.absolute_roles import (
     AbsoluteNorm,
     Scales,
     bound_layer,
     bound_roles,
     make_absolute_norm,
 )
-from properties.block_tolerance import BEND, STEEPEST
-from reference import BlockResult, Parameters, Variant, linear, merge_heads
+from headcheck.properties.block_tolerance import BEND, STEEPEST
+from headcheck.reference import BlockResult, Parameters, Variant, linear, merge_heads
 
 
 @dataclass(frozen=True, eq=False)

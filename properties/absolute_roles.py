@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from properties.case import Case
-from properties.role_tolerance import bound_turning
-from reference import (
+from headcheck.properties.case import Case
+from headcheck.properties.role_tolerance import bound_turning
+from headcheck.reference import (
     MultiHeadResult,
     Parameters,
     Variant,

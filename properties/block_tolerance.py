@@ -14,11 +14,11 @@ import math
 import torch
 from torch import Tensor
 
-from properties.precision import Precision
-from properties.role_tolerance import bound_linear_error, bound_normed_error
-from properties.tolerance import K, bound_attention
-from reference import BlockResult, BlockSteps, Parameters, Variant
-from reference.block import CUBE
+from headcheck.properties.precision import Precision
+from headcheck.properties.role_tolerance import bound_linear_error, bound_normed_error
+from headcheck.properties.tolerance import K, bound_attention
+from headcheck.reference import BlockResult, BlockSteps, Parameters, Variant
+from headcheck.reference.block import CUBE
 
 STEEPEST = 1.13
 """the largest slope of GELU, and of its approximation: at √2 it is 1.129"""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from properties.case import Case, InputContent, MaskForm, MemoryLayout
-from properties.contract import Capability, Contract, Entry
+from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
+from headcheck.properties.contract import Capability, Contract, Entry
 
 CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_size"}
 """what a config calls the sizes, unless it has fields of its own"""

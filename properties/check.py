@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from properties import support
-from properties.case import Case
-from properties.case_description import describe_case
-from properties.cases.case_transforms import transform_cases
-from properties.cases.small_cases import enumerate_smaller, list_starting_cases
-from properties.contract import Capability, Contract
-from properties.harness.harness import Harness, LiveContext
-from properties.peculiarity import Peculiarity
-from properties.property import Property, Verdict
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties import support
+from headcheck.properties.case import Case
+from headcheck.properties.case_description import describe_case
+from headcheck.properties.cases.case_transforms import transform_cases
+from headcheck.properties.cases.small_cases import enumerate_smaller, list_starting_cases
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.peculiarity import Peculiarity
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 EXHAUSTIVE_LIMIT = 60
 """Up to this many smaller cases are all tried; of more, Hypothesis chooses."""
@@ -200,7 +200,7 @@ class CounterexampleSearch:
     def shrink(self, start: Case) -> None:
         """Let Hypothesis shrink a case, as far as its budget goes."""
         # Importing it takes a third of a second, and few submissions need it.
-        from properties.cases import shrinking
+        from headcheck.properties.cases import shrinking
 
         with self.harness.suppress_notes():
             shrinking.shrink(start, self.fails)

@@ -9,9 +9,9 @@ import math
 import torch
 from torch import Tensor
 
-from properties.counting import count_share
-from properties.tolerance import Tolerance
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.counting import count_share
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Violation, ViolationKind
 
 
 def assert_shape(got: Tensor, shape: tuple[int, ...], what: str = "output") -> None:

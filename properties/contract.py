@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from properties.call_form import USUAL, CallForm
-from properties.capability import Capability as Capability
-from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.open_sizes import choose_open_sizes
-from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
-from properties.size_rules import BadSizes, SizeRules
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.call_form import USUAL, CallForm
+from headcheck.properties.capability import Capability as Capability
+from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.open_sizes import choose_open_sizes
+from headcheck.properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from headcheck.properties.size_rules import BadSizes, SizeRules
+from headcheck.properties.violation import Violation, ViolationKind
 
 if TYPE_CHECKING:  # so that listing exercises does not import torch
     from torch import Tensor
 
-    from properties.subject import Value
-    from reference import Parameters
+    from headcheck.properties.subject import Value
+    from headcheck.reference import Parameters
 
 
 class Entry(StrEnum):

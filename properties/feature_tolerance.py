@@ -17,8 +17,8 @@ import math
 import torch
 from torch import Tensor
 
-from properties.precision import Precision
-from reference import MultiHeadResult, split_heads
+from headcheck.properties.precision import Precision
+from headcheck.reference import MultiHeadResult, split_heads
 
 LARGEST_LOSS = 0.9
 """of the divisor's sum; more says nothing any more"""

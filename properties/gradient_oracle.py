@@ -13,21 +13,21 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from properties.absolute_block import (
+from headcheck.properties.absolute_block import (
     leave_feed_forward,
     leave_norm_of_tokens,
     make_absolute_block,
 )
-from properties.absolute_roles import bound_layer, bound_roles, enter_layers
-from properties.case import Case
-from properties.contract import Capability, Contract, Returns
-from properties.feature_tolerance import find_slopes
-from properties.oracle import get_precisions, get_scale, hash_tensors
-from properties.role_tolerance import bound_angles, bound_turning
-from properties.sized_cache import SizedCache
-from properties.tolerance import K, Tolerance, seat_sinks
-from properties.variant import get_variant
-from reference import (
+from headcheck.properties.absolute_roles import bound_layer, bound_roles, enter_layers
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.feature_tolerance import find_slopes
+from headcheck.properties.oracle import get_precisions, get_scale, hash_tensors
+from headcheck.properties.role_tolerance import bound_angles, bound_turning
+from headcheck.properties.sized_cache import SizedCache
+from headcheck.properties.tolerance import K, Tolerance, seat_sinks
+from headcheck.properties.variant import get_variant
+from headcheck.reference import (
     PLAIN,
     MultiHeadResult,
     Parameters,

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from properties.capability import Capability
-from properties.case import Case
-from properties.size_rules import SizeRules, list_divisors
+from headcheck.properties.capability import Capability
+from headcheck.properties.case import Case
+from headcheck.properties.size_rules import SizeRules, list_divisors
 
 USUAL_SOFTCAP = 2.0
 """of a case that says none: small enough for usual scores to come near it"""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from properties.block_tolerance import bound_block
-from properties.case import Case
-from properties.contract import Capability, Contract, Returns
-from properties.role_tolerance import bound_linear_error
-from properties.sized_cache import SizedCache
-from properties.tolerance import (
+from headcheck.properties.block_tolerance import bound_block
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.role_tolerance import bound_linear_error
+from headcheck.properties.sized_cache import SizedCache
+from headcheck.properties.tolerance import (
     PRECISIONS,
     K,
     Precision,
@@ -20,8 +20,8 @@ from properties.tolerance import (
     bound_logsumexp,
     compute_bounds,
 )
-from properties.variant import get_variant
-from reference import (
+from headcheck.properties.variant import get_variant
+from headcheck.reference import (
     MultiHeadResult,
     Parameters,
     Variant,

@@ -1,6 +1,6 @@
 """Generate docs/properties.md from the properties.
 
-    python -m properties.page > docs/properties.md
+    python -m headcheck.properties.page > docs/properties.md
 
 A test compares the two.
 """
@@ -8,14 +8,14 @@ A test compares the two.
 import sys
 from collections.abc import Iterator
 
-from properties.families import ALL
-from properties.families.contract import FORM
-from properties.property import Property, PropertyGroup
+from headcheck.properties.families import ALL
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.property import Property, PropertyGroup
 
 HEAD = """\
 # Properties
 
-Made by `python -m properties.page > docs/properties.md`; do not edit.
+Made by `python -m headcheck.properties.page > docs/properties.md`; do not edit.
 
 What holds of every correct implementation, in the order in which it is checked: {count} properties.
 The name is that of the check function in `properties/families/`. The claim is the first line of its

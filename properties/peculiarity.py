@@ -9,7 +9,7 @@ peculiarity thus costs what is said of it, and nothing else.
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from properties.case import Case, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.case import Case, MaskForm, MaskType, MemoryLayout
 
 
 @dataclass(frozen=True)

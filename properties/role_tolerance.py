@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from properties.precision import Precision
-from reference import (
+from headcheck.properties.precision import Precision
+from headcheck.reference import (
     MultiHeadResult,
     Parameters,
     Variant,

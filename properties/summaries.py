@@ -1,6 +1,6 @@
 """Generate properties/summaries.toml from the properties.
 
-    python -m properties.summaries > properties/summaries.toml
+    python -m headcheck.properties.summaries > properties/summaries.toml
 
 A test compares the two.
 """
@@ -8,11 +8,11 @@ A test compares the two.
 import json
 import sys
 
-from properties.families import ALL
-from properties.property import Property
+from headcheck.properties.families import ALL
+from headcheck.properties.property import Property
 
 HEAD = """\
-# Made by `python -m properties.summaries > properties/summaries.toml`; do not edit.
+# Made by `python -m headcheck.properties.summaries > properties/summaries.toml`; do not edit.
 # What properties/summary.py reads: all properties, in the order in which they are checked.
 """
 

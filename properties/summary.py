@@ -1,6 +1,6 @@
 """What of every property is known without its check function: read in milliseconds, without torch.
 
-`summaries.toml` is made from the properties by `python -m properties.summaries`; a test compares
+`summaries.toml` is made by `python -m headcheck.properties.summaries`; a test compares
 the two. It serves what only names or counts claims: `headcheck show`, feedback levels, waiving.
 """
 
@@ -9,8 +9,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from properties.contract import Capability, Contract
-from properties.group import PropertyGroup
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.group import PropertyGroup
 
 SUMMARIES_FILE = Path(__file__).with_name("summaries.toml")
 

@@ -9,8 +9,8 @@ no points: nobody gains by raising such an error.
 import re
 from dataclasses import replace
 
-from properties.case import Case
-from properties.violation import Status, SubmissionFailed
+from headcheck.properties.case import Case
+from headcheck.properties.violation import Status, SubmissionFailed
 
 USUAL_DTYPES = ("float64", "float32")
 UNSUPPORTED_KERNEL = re.compile(

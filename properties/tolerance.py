@@ -32,11 +32,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from properties.feature_tolerance import bound_shares
-from properties.precision import PRECISIONS as PRECISIONS
-from properties.precision import Precision as Precision
-from properties.role_tolerance import bound_linear_error, bound_role_errors
-from reference import (
+from headcheck.properties.feature_tolerance import bound_shares
+from headcheck.properties.precision import PRECISIONS as PRECISIONS
+from headcheck.properties.precision import Precision as Precision
+from headcheck.properties.role_tolerance import bound_linear_error, bound_role_errors
+from headcheck.reference import (
     PLAIN,
     MultiHeadResult,
     Parameters,

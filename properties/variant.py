@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from properties.case import Case
-from properties.contract import ROTARY, Capability, Contract, FeatureMap, Positions
-from reference import (
+from headcheck.properties.case import Case
+from headcheck.properties.contract import ROTARY, Capability, Contract, FeatureMap, Positions
+from headcheck.reference import (
     BlockSteps,
     Variant,
     causal_lower_right_mask,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from properties.crash import Crash
-from properties.peculiarity import Peculiarity
+from headcheck.properties.crash import Crash
+from headcheck.properties.peculiarity import Peculiarity
 
 
 class Status(StrEnum):

@@ -12,7 +12,7 @@ Call these with float64 to use them as oracles. The two implementations share no
 agree up to a few units in the last place.
 """
 
-from reference.attention import (
+from headcheck.reference.attention import (
     attention_weights,
     causal_weights_by_renormalising,
     masked_softmax,
@@ -20,7 +20,7 @@ from reference.attention import (
     scaled_scores,
     softmax_with_sinks,
 )
-from reference.block import (
+from headcheck.reference.block import (
     BlockResult,
     activate,
     enter_block,
@@ -28,15 +28,15 @@ from reference.block import (
     gelu_by_tanh,
     transformer_block,
 )
-from reference.linear import linear
-from reference.masks import (
+from headcheck.reference.linear import linear
+from headcheck.reference.masks import (
     causal_lower_right_mask,
     causal_mask,
     padding_mask,
     sliding_window_mask,
     to_bool_mask,
 )
-from reference.multi_head import (
+from headcheck.reference.multi_head import (
     MultiHeadResult,
     Parameters,
     append_beside,
@@ -48,13 +48,13 @@ from reference.multi_head import (
     split_heads,
     split_shared_heads,
 )
-from reference.streaming import (
+from headcheck.reference.streaming import (
     KeyValueCache,
     online_attention,
     online_multi_head_attention,
     recurrent_attention,
 )
-from reference.variant import (
+from headcheck.reference.variant import (
     PLAIN,
     BlockSteps,
     Variant,

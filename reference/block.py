@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.linear import linear
-from reference.multi_head import MultiHeadResult, Parameters, multi_head_attention
-from reference.variant import PLAIN, BlockSteps, Variant
+from headcheck.reference.linear import linear
+from headcheck.reference.multi_head import MultiHeadResult, Parameters, multi_head_attention
+from headcheck.reference.variant import PLAIN, BlockSteps, Variant
 
 CUBE = 0.044715
 """of the cube in the approximation of GELU by tanh"""

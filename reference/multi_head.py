@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.attention import masked_softmax, scaled_scores, softmax_with_sinks
-from reference.linear import linear
-from reference.variant import PLAIN, Variant, linear_shares, share_heads, split_maps
+from headcheck.reference.attention import masked_softmax, scaled_scores, softmax_with_sinks
+from headcheck.reference.linear import linear
+from headcheck.reference.variant import PLAIN, Variant, linear_shares, share_heads, split_maps
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.multi_head import Parameters
+from headcheck.reference.multi_head import Parameters
 
 
 def online_attention(

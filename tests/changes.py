@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from exercises import ALL, BY_SLUG
-from exercises.answers import load_bank
-from properties.families import ALL as PROPERTIES
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.exercises.answers import load_bank
+from headcheck.properties.families import ALL as PROPERTIES
 from tests.golden import texts
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +64,7 @@ def find_changed_exercises() -> list[str]:
 def find_changed_claims() -> set[str]:
     """The claims of the families of properties that changed."""
     found = (re.fullmatch(r"properties/families/(\w+)\.py", p) for p in list_changed_files())
-    modules = {f"properties.families.{match[1]}" for match in found if match}
+    modules = {f"headcheck.properties.families.{match[1]}" for match in found if match}
     return {claim.claim for claim in PROPERTIES if claim.check.__module__ in modules}
 
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import settings
 from jaxtyping import config, install_import_hook
 
-from grader.grading.devices import explain_unavailable
+from headcheck.grader.grading.devices import explain_unavailable
 from tests.servers import connect_zygote, server, shared_zygote
 
 # What has its annotated shapes checked on every call while tests run: of `reference` all but
@@ -38,7 +38,7 @@ settings.load_profile("dev")  # --hypothesis-profile overrides this
 if imported := [name for name in SHAPE_CHECKED if name in sys.modules]:
     raise pytest.UsageError(
         f"shapes cannot be checked in {', '.join(imported)}: imported before tests/conftest.py. "
-        "Let grader.ui.pytest_plugin.plugin import it where it is used."
+        "Let headcheck.grader.ui.pytest_plugin.plugin import it where it is used."
     )
 # Who verifies an implementation from within a checkout loads this file, too, and needs no beartype.
 HAS_BEARTYPE = find_spec("beartype") is not None

@@ -38,6 +38,7 @@ COPIED = (
     "properties",
     "exercises",
     "grader",
+    "headcheck",
     "tests",
     "examples",
     "docs",

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import Zygote
-from grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.grader_side import launch
+from headcheck.grader.sandbox.grader_side.launch import Zygote
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 
 ConnectZygote = Callable[[], Zygote]
 

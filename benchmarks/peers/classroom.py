@@ -11,9 +11,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode, v4
 
-from exercises import BY_SLUG
-from exercises.answers import Answer, AnswerKind
-from grader.audit.matrix import load_answers
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import Answer, AnswerKind
+from headcheck.grader.audit.matrix import load_answers
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 

@@ -12,7 +12,7 @@ import nbformat
 
 from benchmarks.peers.classroom import SimulatedStudent, write_modules
 from benchmarks.spending import ROOT, Command, Usage
-from exercises import BY_SLUG
+from headcheck.exercises import BY_SLUG
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 
@@ -69,7 +69,7 @@ class Headcheck:
         for student in students:
             nbformat.write(student.make_notebook(), folder / f"{student.name}.ipynb")
         words = ("grade", str(folder), "--exercise", EXERCISE.slug, "--format", "json")
-        return [Command((sys.executable, "-m", "grader", *words), ROOT)]
+        return [Command((sys.executable, "-m", "headcheck", *words), ROOT)]
 
     def find_passed(
         self, students: Sequence[SimulatedStudent], folder: Path, ran: Sequence[Usage]

@@ -20,19 +20,19 @@ from typing import Any
 
 import torch
 
-from exercises import BY_SLUG, Exercise
-from exercises.answers import Answer, AnswerKind, BadBank, load_bank
-from exercises.mutants import generate_mutants, load_equivalents
-from grader.batch.check import check_all
-from grader.grading.search import DroppingChannel, SearchResult, search
-from grader.grading.search_limit import SearchLimit
-from grader.sandbox.grader_side.subject import ChannelSubject, make_subject
-from properties.case import Case
-from properties.cases.case_set import PUBLIC_SEED
-from properties.check import find_first_failure
-from properties.harness.harness import Harness
-from properties.property import Property, Verdict
-from properties.violation import NOT_FAILED, UNKNOWN, Status
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.exercises.answers import Answer, AnswerKind, BadBank, load_bank
+from headcheck.exercises.mutants import generate_mutants, load_equivalents
+from headcheck.grader.batch.check import check_all
+from headcheck.grader.grading.search import DroppingChannel, SearchResult, search
+from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import PUBLIC_SEED
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status
 
 BATCH_LABEL = "(all questions at once)"
 MEMORY_LIMIT = 8 << 30

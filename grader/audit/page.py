@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from exercises import Exercise
-from grader.audit.matrix import AnswerResult, Audit
-from grader.report.records import get_version
-from grader.report.render.html import get_environment
-from grader.report.render.text import align_columns
+from headcheck.exercises import Exercise
+from headcheck.grader.audit.matrix import AnswerResult, Audit
+from headcheck.grader.report.records import get_version
+from headcheck.grader.report.render.html import get_environment
+from headcheck.grader.report.render.text import align_columns
 
 MAX_COSTLIEST = 10
 

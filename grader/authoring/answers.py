@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from exercises import Exercise
-from exercises.answers import Answer, AnswerKind
-from exercises.mutants import Mutant, generate_mutants
-from exercises.starter import render_module
-from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
-from grader.authoring.rewrites import generate_rewrites
-from grader.authoring.slips import generate_slips
+from headcheck.exercises import Exercise
+from headcheck.exercises.answers import Answer, AnswerKind
+from headcheck.exercises.mutants import Mutant, generate_mutants
+from headcheck.exercises.starter import render_module
+from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
+from headcheck.grader.authoring.rewrites import generate_rewrites
+from headcheck.grader.authoring.slips import generate_slips
 
 MOST_KEPT = 24
 """so many wrong answers are kept as files; the others are made again by `audit --mutants`"""

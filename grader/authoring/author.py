@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from exercises import Exercise
-from exercises.contract_file import load_exercise
-from exercises.contract_writer import write_contract
-from grader.audit.matrix import Audit, load_answers, run_audit
-from grader.authoring import answers, drafts, recognising
-from grader.authoring.decisions import Question, decide, list_questions
-from grader.authoring.extraction import extract_solution
-from grader.authoring.judging import Judged
-from grader.authoring.places import check_folder, name_folder
-from grader.authoring.recognising import Accepted, CannotAuthor, Recognised
-from grader.authoring.workers import judge_all
-from grader.batch.plan import get_batch_plan
-from grader.files import make_write_error
-from grader.grading.settings import Settings
-from grader.reading.cells import read_source
-from grader.reading.submission import Submission
-from grader.sandbox.grader_side.session import ChildFactory
-from properties.cases.case_set import PUBLIC_SEED
+from headcheck.exercises import Exercise
+from headcheck.exercises.contract_file import load_exercise
+from headcheck.exercises.contract_writer import write_contract
+from headcheck.grader.audit.matrix import Audit, load_answers, run_audit
+from headcheck.grader.authoring import answers, drafts, recognising
+from headcheck.grader.authoring.decisions import Question, decide, list_questions
+from headcheck.grader.authoring.extraction import extract_solution
+from headcheck.grader.authoring.judging import Judged
+from headcheck.grader.authoring.places import check_folder, name_folder
+from headcheck.grader.authoring.recognising import Accepted, CannotAuthor, Recognised
+from headcheck.grader.authoring.workers import judge_all
+from headcheck.grader.batch.plan import get_batch_plan
+from headcheck.grader.files import make_write_error
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.sandbox.grader_side.session import ChildFactory
+from headcheck.properties.cases.case_set import PUBLIC_SEED
 
 Ask = Callable[[Recognised, Sequence[Question]], Mapping[str, bool]]
 """returns answers to questions, by their names; the others have the suggested answer"""

@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exercises import Exercise
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.cases.case_set import generate_case_set
-from properties.cases.case_tensors import draw_normal, make_parameters, make_tokens
-from properties.cases.fitting_mask import make_fitting_mask
-from properties.contract import Capability, Contract
-from properties.harness.module_adapter import ModuleAdapter, construct
-from properties.subject import CallOptions, Subject
-from properties.violation import SubmissionFailed, Violation
+from headcheck.exercises import Exercise
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, make_tokens
+from headcheck.properties.cases.fitting_mask import make_fitting_mask
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
+from headcheck.properties.subject import CallOptions, Subject
+from headcheck.properties.violation import SubmissionFailed, Violation
 
 RELATIVE = 2.0**-36
 """How far outputs in float64 may be off, relative to the largest: by more than another order of

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from exercises.contract_file import USUAL_CALLS
-from exercises.implied_capabilities import complete_capabilities
-from properties.call_form import USUAL
-from properties.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.exercises.contract_file import USUAL_CALLS
+from headcheck.exercises.implied_capabilities import complete_capabilities
+from headcheck.properties.call_form import USUAL
+from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract
 
 C = Capability
 

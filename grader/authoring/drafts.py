@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator
 
-from properties.binding.describe import QUANTITY_WORDS, describe_attention
-from properties.binding.signature import Signature
-from properties.call_form import MaskConvention, Polarity
-from properties.contract import CONSTANT, ROTARY, Argument, Capability, Contract, Norm, Positions
-from properties.parameter_mapping import BY_HEAD, VECTORS, Packing, ParameterMapping
+from headcheck.properties.binding.describe import QUANTITY_WORDS, describe_attention
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.call_form import MaskConvention, Polarity
+from headcheck.properties.contract import (
+    CONSTANT,
+    ROTARY,
+    Argument,
+    Capability,
+    Contract,
+    Norm,
+    Positions,
+)
+from headcheck.properties.parameter_mapping import BY_HEAD, VECTORS, Packing, ParameterMapping
 
 C = Capability
 MASKS = {

@@ -8,9 +8,9 @@ classes and functions that the class needs are theirs to write.
 import ast
 from collections.abc import Iterator, Sequence
 
-from exercises.starter import BEGIN, END
-from grader.reading.cells import SubmissionSource
-from grader.reading.slicing import Statement, compute_slice
+from headcheck.exercises.starter import BEGIN, END
+from headcheck.grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.slicing import Statement, compute_slice
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 GIVEN = ("__init__", "forward")

@@ -8,18 +8,18 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from exercises import Exercise
-from exercises.answers import Answer, AnswerKind
-from grader.audit.matrix import load_namespace
-from grader.authoring.behaviour import Behaviour, observe
-from grader.batch.check import check_all
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.check import find_first_failure
-from properties.harness.harness import Harness
-from properties.mistakes.diagnosis import diagnose
-from properties.property import Property, Verdict
-from properties.violation import Status
+from headcheck.exercises import Exercise
+from headcheck.exercises.answers import Answer, AnswerKind
+from headcheck.grader.audit.matrix import load_namespace
+from headcheck.grader.authoring.behaviour import Behaviour, observe
+from headcheck.grader.batch.check import check_all
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status
 
 DOES_NOT_END = "it does not end"
 ENDS_ITS_PROCESS = "it ends its process"

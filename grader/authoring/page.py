@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from grader.authoring.author import Authored
-from grader.authoring.recognising import Recognised
+from headcheck.grader.authoring.author import Authored
+from headcheck.grader.authoring.recognising import Recognised
 
 MOST_LISTED = 12
 

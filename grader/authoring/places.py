@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from exercises import BY_SLUG
-from exercises.contract_file import SLUG
-from grader.authoring.recognising import CannotAuthor
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.contract_file import SLUG
+from headcheck.grader.authoring.recognising import CannotAuthor
 
 
 def name_folder(class_name: str) -> Path:

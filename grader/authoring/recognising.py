@@ -4,26 +4,26 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from exercises import Exercise
-from grader.grading import infer, open_mode
-from grader.grading.grade import grade_definition
-from grader.grading.infer import Target
-from grader.grading.settings import Settings
-from grader.reading.cells import read_source
-from grader.reading.slicing import compute_slice
-from grader.reading.submission import Submission, UnreadableSubmission, read_submission
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.session import ChildFactory, Session
-from grader.sandbox.grader_side.subject import ChannelSubject
-from properties import families
-from properties.binding.binding import NotBound
-from properties.binding.hypotheses import PROBE
-from properties.binding.signature import Signature
-from properties.contract import Capability, Contract
-from properties.group import PropertyGroup
-from properties.harness.module_adapter import construct
-from properties.property import Property
-from properties.violation import NOT_FAILED, Status, SubmissionFailed
+from headcheck.exercises import Exercise
+from headcheck.grader.grading import infer, open_mode
+from headcheck.grader.grading.grade import grade_definition
+from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.slicing import compute_slice
+from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.properties import families
+from headcheck.properties.binding.binding import NotBound
+from headcheck.properties.binding.hypotheses import PROBE
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.property import Property
+from headcheck.properties.violation import NOT_FAILED, Status, SubmissionFailed
 
 FAILED = {status.value for status in Status if status not in NOT_FAILED}
 WAIVABLE = (PropertyGroup.PRECISION, PropertyGroup.SCALE, PropertyGroup.DEVICE)

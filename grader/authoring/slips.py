@@ -7,7 +7,7 @@ computes something else.
 import ast
 from collections.abc import Callable, Iterator
 
-from exercises.mutants import Mutant
+from headcheck.exercises.mutants import Mutant
 
 SOFTMAX = ("softmax", "Softmax", "log_softmax")
 EXCHANGES = ("transpose", "permute", "swapaxes", "movedim")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from exercises import Exercise
-from exercises.answers import Answer
-from grader.audit.matrix import initialise_process
-from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged, judge
-from grader.sandbox.timing import ChildTimer, OutOfPatience, read_process_times
+from headcheck.exercises import Exercise
+from headcheck.exercises.answers import Answer
+from headcheck.grader.audit.matrix import initialise_process
+from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged, judge
+from headcheck.grader.sandbox.timing import ChildTimer, OutOfPatience, read_process_times
 
 TIME_LIMIT_S = 60.0
 """so long may an answer compute or sleep; the slowest takes some seconds"""

@@ -4,16 +4,16 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from exercises import Exercise
-from grader.batch.message import BatchPlan, Comparison
-from grader.batch.plan import get_batch_plan
-from grader.batch.replay import AnswerReplay
-from grader.batch.transcript import TranscriptReplay
-from grader.sandbox.grader_side.subject import ChannelSubject
-from properties.case import Case
-from properties.harness.case_context import FLOAT32_NOTE
-from properties.harness.harness import Harness
-from properties.property import (
+from headcheck.exercises import Exercise
+from headcheck.grader.batch.message import BatchPlan, Comparison
+from headcheck.grader.batch.plan import get_batch_plan
+from headcheck.grader.batch.replay import AnswerReplay
+from headcheck.grader.batch.transcript import TranscriptReplay
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.properties.case import Case
+from headcheck.properties.harness.case_context import FLOAT32_NOTE
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import (
     Property,
     PropertyGroup,
     Verdict,
@@ -21,7 +21,7 @@ from properties.property import (
     check_in_order,
     ignore_verdict,
 )
-from properties.violation import NOT_FAILED, Status
+from headcheck.properties.violation import NOT_FAILED, Status
 
 MANY = 32
 """more cases than this are not asked for one by one, if the submission's own are others"""

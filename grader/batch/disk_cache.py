@@ -27,11 +27,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.batch.message import BatchPlan, BatchRequest, ObjectBatch, QueryKey, Transcript
-from grader.batch.recording import QueryId
-from grader.sandbox import wire
-from grader.sandbox.wire import BadFrame, Message, PackedTensors, label_by_position
-from properties.property import Property
+from headcheck.grader.batch.message import (
+    BatchPlan,
+    BatchRequest,
+    ObjectBatch,
+    QueryKey,
+    Transcript,
+)
+from headcheck.grader.batch.recording import QueryId
+from headcheck.grader.location import HEADCHECK
+from headcheck.grader.sandbox import wire
+from headcheck.grader.sandbox.wire import BadFrame, Message, PackedTensors, label_by_position
+from headcheck.properties.property import Property
 
 SOURCE_PACKAGES = ("reference", "properties", "exercises", "grader")
 MAX_PLANS = 64
@@ -169,10 +176,9 @@ def compute_key(*parts: object) -> str:
 @functools.cache
 def hash_sources() -> str:
     """Return a hash of the code that decides what is asked, and what must come back."""
-    root = Path(__file__).resolve().parents[2]
     digest = hashlib.blake2b(digest_size=16)
     for package in SOURCE_PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
+        for path in sorted((HEADCHECK / package).resolve().rglob("*.py")):
             if "answers" not in path.parts:
                 digest.update(path.read_bytes())
     return digest.hexdigest()

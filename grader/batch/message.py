@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.batch.recording import QueryId
-from grader.sandbox.grader_side.replies import parse_reply
-from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
-from grader.sandbox.wire import Message, PackedTensors
-from properties.property import Property
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.batch.recording import QueryId
+from headcheck.grader.sandbox.grader_side.replies import parse_reply
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
+from headcheck.grader.sandbox.wire import Message, PackedTensors
+from headcheck.properties.property import Property
+from headcheck.properties.violation import Status, SubmissionFailed
 
 PLACEHOLDER_NAME = ""
 """stands in a plan for the name of the definition under check"""

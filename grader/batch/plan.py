@@ -14,25 +14,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exercises import Exercise
-from grader.batch import disk_cache
-from grader.batch.message import (
+from headcheck.exercises import Exercise
+from headcheck.grader.batch import disk_cache
+from headcheck.grader.batch.message import (
     PLACEHOLDER_NAME,
     BatchPlan,
     BatchRequest,
     ObjectBatch,
     QueryKey,
 )
-from grader.batch.recording import RecordedQuery, record_queries
-from grader.batch.transcript import write_transcripts
-from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, NamedTensors
-from grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
-from properties.case import Case
-from properties.contract import Capability, Contract
-from properties.harness.module_adapter import ModuleAdapter, construct
-from properties.oracle import hash_tensors
-from properties.parameter_mapping import ParameterMapping
-from properties.property import Property
+from headcheck.grader.batch.recording import RecordedQuery, record_queries
+from headcheck.grader.batch.transcript import write_transcripts
+from headcheck.grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, NamedTensors
+from headcheck.grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
+from headcheck.properties.oracle import hash_tensors
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
 """so many numbers share a message; a module of the size of GPT-2 has one of its own"""

@@ -35,16 +35,22 @@ from typing import Self, TypeVar
 
 from torch import Tensor
 
-from grader import fault
-from properties.case import Case
-from properties.cases.case_tensors import DTYPES
-from properties.contract import Capability, Contract, Entry
-from properties.harness.case_context import CaseContext, Mask, NamedGradients, Outputs, Query
-from properties.oracle import Expected, hash_tensors
-from properties.property import Property, PropertyGroup
-from properties.tolerance import Tolerance
-from properties.violation import Note
-from reference import Parameters
+from headcheck.grader import fault
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.contract import Capability, Contract, Entry
+from headcheck.properties.harness.case_context import (
+    CaseContext,
+    Mask,
+    NamedGradients,
+    Outputs,
+    Query,
+)
+from headcheck.properties.oracle import Expected, hash_tensors
+from headcheck.properties.property import Property, PropertyGroup
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Note
+from headcheck.reference import Parameters
 
 T = TypeVar("T")
 MAX_SCORES, MAX_WEIGHTS = 1 << 21, 1 << 18

@@ -27,20 +27,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exercises import Exercise
-from exercises.exercise import BadContract
-from grader import fault
-from grader.batch.message import PLACEHOLDER_NAME, Transcript
-from grader.sandbox.grader_side.replies import parse_reply
-from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel, NamedTensors
-from grader.sandbox.wire import Message, PackedTensors, label_by_position
-from grader.sandbox.worker.runtime import WorkerRuntime
-from properties.case import Case
-from properties.check import find_first_failure
-from properties.contract import Capability, Contract
-from properties.harness.harness import Harness
-from properties.property import Property
-from properties.violation import Status, SubmissionFailed
+from headcheck.exercises import Exercise
+from headcheck.exercises.exercise import BadContract
+from headcheck.grader import fault
+from headcheck.grader.batch.message import PLACEHOLDER_NAME, Transcript
+from headcheck.grader.sandbox.grader_side.replies import parse_reply
+from headcheck.grader.sandbox.grader_side.subject import (
+    ChannelSubject,
+    InProcessChannel,
+    NamedTensors,
+)
+from headcheck.grader.sandbox.wire import Message, PackedTensors, label_by_position
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.properties.case import Case
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property
+from headcheck.properties.violation import Status, SubmissionFailed
 
 MAX_TRANSCRIPT_NUMEL = 1 << 22
 """A transcript with more numbers than this is not kept: its requests take longer than to send."""

@@ -24,18 +24,18 @@ import msgspec
 import torch
 from distributed import Client, KilledWorker
 
-from grader.course.store import manifest
-from grader.grading import worker_pool
-from grader.grading.grade import grade_file
-from grader.grading.recording import record_busy, record_unreadable
-from grader.grading.settings import Settings
-from grader.grading.worker_pool import GradedSubmission, Sandbox
-from grader.reading import submission
-from grader.reading.siblings import gather_siblings
-from grader.reading.submission import Submission, UnreadableSubmission
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import SandboxError
-from grader.sandbox.isolation import IsolationLevel
+from headcheck.grader.course.store import manifest
+from headcheck.grader.grading import worker_pool
+from headcheck.grader.grading.grade import grade_file
+from headcheck.grader.grading.recording import record_busy, record_unreadable
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import GradedSubmission, Sandbox
+from headcheck.grader.reading import submission
+from headcheck.grader.reading.siblings import gather_siblings
+from headcheck.grader.reading.submission import Submission, UnreadableSubmission
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.servers import SandboxError
+from headcheck.grader.sandbox.isolation import IsolationLevel
 
 QUEUED_PER_WORKER = 4
 """pending submissions per worker thread"""

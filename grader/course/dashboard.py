@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from grader.course.export.gradebook import Gradebook, format_number
-from grader.course.results import ExerciseResult
-from grader.report.records import Report
-from grader.report.render import html
-from grader.report.render.overview import ClassResult, make_overview
-from grader.report.render.sanitise import sanitise_line
-from grader.report.render.view import format_points, format_status, tally_statuses
-from properties.violation import NOT_FAILED, Status
+from headcheck.grader.course.export.gradebook import Gradebook, format_number
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.records import Report
+from headcheck.grader.report.render import html
+from headcheck.grader.report.render.overview import ClassResult, make_overview
+from headcheck.grader.report.render.sanitise import sanitise_line
+from headcheck.grader.report.render.view import format_points, format_status, tally_statuses
+from headcheck.properties.violation import NOT_FAILED, Status
 
 ANSWERED = frozenset({Status.PASSED, Status.FAILED, Status.CRASHED})
 """the statuses of checks that tell whether a submission does what they ask for"""

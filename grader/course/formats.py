@@ -1,6 +1,6 @@
 """The lists of export formats and layouts, and the page docs/exports.md that is made of the first.
 
-    python -m grader.course.formats > docs/exports.md
+    python -m headcheck.grader.course.formats > docs/exports.md
 
 A test compares the two. This module imports nothing heavy: the command line offers these names.
 """
@@ -69,7 +69,7 @@ FORMATS: Mapping[str, ExportFormat] = {
 HEAD = """\
 # Export formats
 
-Made by `python -m grader.course.formats > docs/exports.md`; do not edit.
+Made by `python -m headcheck.grader.course.formats > docs/exports.md`; do not edit.
 
 What `headcheck export RUN --store STORE --format FORMAT` writes; [a whole course](cohort.md) says
 what is the same in all of them.

@@ -9,38 +9,38 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from exercises import BY_SLUG
-from grader import files, run
-from grader.course import CourseError
-from grader.course.intake import scratch
-from grader.course.intake.gather import Intake, SubmittedFile
-from grader.course.intake.roster import Student
-from grader.course.results import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader import files, run
+from headcheck.grader.course import CourseError
+from headcheck.grader.course.intake import scratch
+from headcheck.grader.course.intake.gather import Intake, SubmittedFile
+from headcheck.grader.course.intake.roster import Student
+from headcheck.grader.course.results import (
     ExerciseResult,
     ScoreChange,
     compare_results,
     compute_results,
     list_changed_maxima,
 )
-from grader.course.store import bundle, manifest
-from grader.course.store.manifest import Manifest
-from grader.course.store.records import (
+from headcheck.grader.course.store import bundle, manifest
+from headcheck.grader.course.store.manifest import Manifest
+from headcheck.grader.course.store.records import (
     FileContent,
     GradedFile,
     Run,
     make_missing_content,
 )
-from grader.course.store.store import Store
-from grader.grading.precompile import precompile_plans
-from grader.grading.recording import record_unreadable
-from grader.grading.settings import Settings
-from grader.grading.worker_pool import RemoteGrader, Sandbox
-from grader.reading import submission
-from grader.reading.siblings import gather_siblings
-from grader.reading.submission import Submission, UnreadableSubmission
-from grader.report import points
-from grader.report.feedback import FULL_FEEDBACK, Feedback
-from grader.report.records import (
+from headcheck.grader.course.store.store import Store
+from headcheck.grader.grading.precompile import precompile_plans
+from headcheck.grader.grading.recording import record_unreadable
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import RemoteGrader, Sandbox
+from headcheck.grader.reading import submission
+from headcheck.grader.reading.siblings import gather_siblings
+from headcheck.grader.reading.submission import Submission, UnreadableSubmission
+from headcheck.grader.report import points
+from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback
+from headcheck.grader.report.records import (
     FORMAT_VERSION,
     NOT_JUDGED,
     ErrorRecord,
@@ -50,8 +50,8 @@ from grader.report.records import (
     get_version,
     record_seed,
 )
-from grader.sandbox.grader_side.launch import Zygote
-from grader.seed import SeedKind
+from headcheck.grader.sandbox.grader_side.launch import Zygote
+from headcheck.grader.seed import SeedKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def _open_sandbox(
     """Return the sandbox or the cluster. Raises SandboxError, and ImportError without Dask."""
     if cluster is None:
         return run.create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
-    from grader.course.cluster import Cluster
+    from headcheck.grader.course.cluster import Cluster
 
     return Cluster(cluster, trusted=trusted)
 

@@ -1,9 +1,9 @@
 """Read results from a store: all of a run, those that students may see, or a single one."""
 
-from grader.course.results import ExerciseResult, apply_feedback, compute_results
-from grader.course.store.database import StoreError
-from grader.course.store.store import Store
-from grader.report.feedback import Feedback
+from headcheck.grader.course.results import ExerciseResult, apply_feedback, compute_results
+from headcheck.grader.course.store.database import StoreError
+from headcheck.grader.course.store.store import Store
+from headcheck.grader.report.feedback import Feedback
 
 
 def load_results(store: Store, name: str) -> list[ExerciseResult]:

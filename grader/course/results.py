@@ -6,13 +6,19 @@ Pure functions of what a store holds under a run's name.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grader.course.store.records import Comment, GradedFile, Override
-from grader.report.collation import collate
-from grader.report.feedback import Feedback, redact_submission
-from grader.report.records import NOT_JUDGED, SubmissionRecord
-from grader.report.render.sanitise import sanitise_line
-from grader.report.render.text import align_columns
-from grader.report.rounding import DECIMALS, HUNDREDTH, format_number, round_points, round_sum
+from headcheck.grader.course.store.records import Comment, GradedFile, Override
+from headcheck.grader.report.collation import collate
+from headcheck.grader.report.feedback import Feedback, redact_submission
+from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.report.render.sanitise import sanitise_line
+from headcheck.grader.report.render.text import align_columns
+from headcheck.grader.report.rounding import (
+    DECIMALS,
+    HUNDREDTH,
+    format_number,
+    round_points,
+    round_sum,
+)
 
 CHANGES_HEADER = ("student", "exercise", "before", "after", "change", "")
 

@@ -15,26 +15,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grader import fault
-from grader.report.records import NoteRecord, PropertyRecord, shorten
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.check import find_first_failure
-from properties.contract import Contract
-from properties.families.contract import the_dtype_is_kept, the_output_is_finite
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
-from properties.mistakes.catalogue.symptom import StructuralMistake
-from properties.mistakes.diagnosis import DiagnosedMistake
-from properties.mistakes.faulty_attention import (
+from headcheck.grader import fault
+from headcheck.grader.report.records import NoteRecord, PropertyRecord, shorten
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.contract import Contract
+from headcheck.properties.families.contract import the_dtype_is_kept, the_output_is_finite
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.mistakes.faulty_attention import (
     Computation,
     list_computations,
     make_correct_computation,
     make_namespace,
     restate,
 )
-from properties.property import Property, Verdict
-from properties.violation import Status, ViolationKind
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status, ViolationKind
 
 MAX_NUMEL = 1 << 22
 """how many weights, scores included, a case may have on which a property is tried again"""

@@ -5,11 +5,11 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
-from grader.report.records import Counterexample
-from properties.call_form import MaskConvention, TokenAxes
-from properties.case import Case
-from properties.contract import Contract, Entry
-from properties.harness.harness import LiveContext
+from headcheck.grader.report.records import Counterexample
+from headcheck.properties.call_form import MaskConvention, TokenAxes
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Contract, Entry
+from headcheck.properties.harness.harness import LiveContext
 
 MAX_ELEMENTS = 64  # larger tensors are not written out
 

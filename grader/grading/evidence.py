@@ -15,34 +15,34 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from grader.grading.explain import UNDIAGNOSABLE
-from grader.grading.reshaping import trace_layouts
-from grader.report.records import (
+from headcheck.grader.grading.explain import UNDIAGNOSABLE
+from headcheck.grader.grading.reshaping import trace_layouts
+from headcheck.grader.report.records import (
     BoolMatrix,
     EvidenceRecord,
     FloatMatrix,
     InfluenceEvidence,
     PropertyRecord,
 )
-from grader.report.records import WeightsEvidence as Weights
-from properties import comparison
-from properties.case import Case
-from properties.cases.case_transforms import transform_cases
-from properties.contract import Capability, Contract, Entry
-from properties.families.transfer import every_weight_arrives
-from properties.harness import tomography
-from properties.harness.harness import Harness, LiveContext
-from properties.mistakes.diagnosis import DiagnosedMistake
-from properties.mistakes.evaluation import MemoisedEvaluator
-from properties.mistakes.pipeline import (
+from headcheck.grader.report.records import WeightsEvidence as Weights
+from headcheck.properties import comparison
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_transforms import transform_cases
+from headcheck.properties.contract import Capability, Contract, Entry
+from headcheck.properties.families.transfer import every_weight_arrives
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     SHAPE_ERRORS,
     Pipeline,
 )
-from properties.mistakes.pipeline_inputs import make_attention_inputs
-from properties.property import PropertyGroup, Verdict
-from properties.tolerance import PRECISIONS
-from properties.violation import SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
+from headcheck.properties.property import PropertyGroup, Verdict
+from headcheck.properties.tolerance import PRECISIONS
+from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
 
 MAX_TOKENS = 6
 """how many tokens a figure shows: more would be too small to read"""

@@ -18,16 +18,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from grader import fault
-from grader.batch.check import has_side_effects
-from grader.grading.consequences import Explained, explain_verdicts
-from grader.grading.evidence import list_candidates
-from grader.grading.live_checker import LiveChecker
-from grader.sandbox.grader_side.servers import SandboxError
-from properties.families.purity import evaluation_is_repeatable
-from properties.group import PropertyGroup
-from properties.mistakes.diagnosis import DiagnosedMistake
-from properties.property import Property, Verdict
+from headcheck.grader import fault
+from headcheck.grader.batch.check import has_side_effects
+from headcheck.grader.grading.consequences import Explained, explain_verdicts
+from headcheck.grader.grading.evidence import list_candidates
+from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.grader.sandbox.grader_side.servers import SandboxError
+from headcheck.properties.families.purity import evaluation_is_repeatable
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.property import Property, Verdict
 
 GROUPS = tuple(PropertyGroup)
 """in the order in which they are shown"""

@@ -6,10 +6,10 @@ is bounded, and only requested lines are marked. The renderers sanitise them.
 
 from collections.abc import Iterable
 
-from grader.reading.excerpts import MAX_LINES, SourceLines
-from grader.report.records import Excerpt
-from grader.sandbox.grader_side.session import Session
-from properties.violation import SubmissionFailed
+from headcheck.grader.reading.excerpts import MAX_LINES, SourceLines
+from headcheck.grader.report.records import Excerpt
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.violation import SubmissionFailed
 
 MAX_EXCERPTS = 8
 """how many excerpts a record carries"""

@@ -4,18 +4,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from grader.reading.code_patterns import CodePattern
-from grader.report.records import DiagnosisRecord, ExampleRecord
-from grader.sandbox.grader_side.replies import parse_position
-from grader.sandbox.grader_side.session import Session
-from properties.contract import Contract, Entry
-from properties.families.contract import FORM
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import CodeMatcher, Mistake
-from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines, diagnose
-from properties.mistakes.worked_example import work_example
-from properties.property import Verdict
-from properties.violation import Status, SubmissionFailed, ViolationKind
+from headcheck.grader.reading.code_patterns import CodePattern
+from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord
+from headcheck.grader.sandbox.grader_side.replies import parse_position
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.contract import Contract, Entry
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import CodeMatcher, Mistake
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, Pipelines, diagnose
+from headcheck.properties.mistakes.worked_example import work_example
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status, SubmissionFailed, ViolationKind
 
 RESULTS = ("first", "second")
 """of an answer that returns two, each computed by itself"""

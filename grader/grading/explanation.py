@@ -8,26 +8,26 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from grader import fault
-from grader.grading import evidence, explain
-from grader.grading.consequences import Explained
-from grader.grading.examples import explain_with_examples
-from grader.grading.excerpts import collect_excerpts
-from grader.grading.infer import Target
-from grader.grading.live_checker import LiveChecker
-from grader.grading.recording import (
+from headcheck.grader import fault
+from headcheck.grader.grading import evidence, explain
+from headcheck.grader.grading.consequences import Explained
+from headcheck.grader.grading.examples import explain_with_examples
+from headcheck.grader.grading.excerpts import collect_excerpts
+from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.grader.grading.recording import (
     Explanation,
     list_locations,
     record_properties,
     record_search,
 )
-from grader.grading.search import SearchResult
-from grader.grading.settings import Settings
-from grader.report.records import DiagnosisRecord, Excerpt, NoteRecord
-from grader.sandbox.grader_side.servers import SandboxError
-from properties.mistakes.diagnosis import DiagnosedMistake
-from properties.property import Verdict
-from properties.violation import SubmissionFailed
+from headcheck.grader.grading.search import SearchResult
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report.records import DiagnosisRecord, Excerpt, NoteRecord
+from headcheck.grader.sandbox.grader_side.servers import SandboxError
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import SubmissionFailed
 
 T = TypeVar("T")
 

@@ -17,16 +17,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from exercises import ALL
-from exercises.exercise import BadContract
-from grader import fault
-from grader.batch.check import check_all, check_all_live
-from grader.grading import infer, open_mode
-from grader.grading.excerpts import collect_excerpts
-from grader.grading.explanation import explain_failures
-from grader.grading.infer import Inferred, Target
-from grader.grading.live_checker import LiveChecker, search_further
-from grader.grading.recording import (
+from headcheck.exercises import ALL
+from headcheck.exercises.exercise import BadContract
+from headcheck.grader import fault
+from headcheck.grader.batch.check import check_all, check_all_live
+from headcheck.grader.grading import infer, open_mode
+from headcheck.grader.grading.excerpts import collect_excerpts
+from headcheck.grader.grading.explanation import explain_failures
+from headcheck.grader.grading.infer import Inferred, Target
+from headcheck.grader.grading.live_checker import LiveChecker, search_further
+from headcheck.grader.grading.recording import (
     MAX_DEFINITIONS,
     attach_hint,
     explain_load_error,
@@ -43,35 +43,35 @@ from grader.grading.recording import (
     select_certain_notes,
     summarise_status,
 )
-from grader.grading.same_code import JudgedCode, make_key
-from grader.grading.search import (
+from headcheck.grader.grading.same_code import JudgedCode, make_key
+from headcheck.grader.grading.search import (
     SearchCallback,
     ignore_search,
 )
-from grader.grading.settings import Settings
-from grader.grading.stated_form import check_stated_form
-from grader.grading.unasked_biases import find_unasked_biases, make_note, silence
-from grader.grading.unwritten import find_unwritten
-from grader.reading.siblings import gather_siblings
-from grader.reading.submission import Submission, UnreadableSubmission, read_submission
-from grader.report.records import (
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.stated_form import check_stated_form
+from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note, silence
+from headcheck.grader.grading.unwritten import find_unwritten
+from headcheck.grader.reading.siblings import gather_siblings
+from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission
+from headcheck.grader.report.records import (
     ErrorRecord,
     PropertyRecord,
     SubmissionRecord,
 )
-from grader.sandbox.grader_side.servers import MachineBusy, SandboxError
-from grader.sandbox.grader_side.session import ChildFactory, Session
-from grader.sandbox.grader_side.subject import ChannelSubject
-from properties.binding.binding import Binding
-from properties.binding.signature import Signature
-from properties.families.contract import (
+from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
+from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.properties.binding.binding import Binding
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.families.contract import (
     FORM,
     the_config_holds_all_it_needs,
     the_output_has_the_right_shape,
 )
-from properties.harness.harness import Harness
-from properties.property import Verdict, VerdictCallback, ignore_verdict
-from properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Verdict, VerdictCallback, ignore_verdict
+from headcheck.properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exercises import ALL, BY_SLUG, Exercise, contract_file
-from exercises.exercise import BadContract
-from grader.report.records import ErrorRecord
-from properties.binding.calls import takes_three_tokens
-from properties.binding.signature import Signature, SignatureParameter
-from properties.contract import Contract, Entry
-from properties.violation import Note, format_location
+from headcheck.exercises import ALL, BY_SLUG, Exercise, contract_file
+from headcheck.exercises.exercise import BadContract
+from headcheck.grader.report.records import ErrorRecord
+from headcheck.properties.binding.calls import takes_three_tokens
+from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.contract import Contract, Entry
+from headcheck.properties.violation import Note, format_location
 
 MIN_SIMILARITY = 0.55
 

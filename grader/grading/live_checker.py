@@ -5,8 +5,8 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from grader.grading.infer import Target
-from grader.grading.search import (
+from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.search import (
     DroppingChannel,
     SearchCallback,
     SearchResult,
@@ -14,18 +14,18 @@ from grader.grading.search import (
     reduce_case,
     search,
 )
-from grader.grading.settings import Settings
-from grader.sandbox.grader_side.budget import BudgetExhausted
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject
-from properties.case import Case
-from properties.cases.case_transforms import transform_cases
-from properties.cases.search_cases import estimate_work
-from properties.cases.smaller_inputs import is_large, make_smaller
-from properties.check import find_first_failure, shrink_failure
-from properties.harness.harness import Harness
-from properties.property import Property, Verdict
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_transforms import transform_cases
+from headcheck.properties.cases.search_cases import estimate_work
+from headcheck.properties.cases.smaller_inputs import is_large, make_smaller
+from headcheck.properties.check import find_first_failure, shrink_failure
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status, SubmissionFailed
 
 SLOW_FRACTION = 1 / 20
 """a check that takes more of the file's time is asked for with smaller inputs from then on"""

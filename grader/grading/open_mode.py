@@ -5,18 +5,22 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from exercises import Exercise
-from grader.grading.infer import Target
-from grader.grading.settings import Settings
-from grader.grading.stated_form import describe_other_weights
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject
-from properties.binding.binding import Binding, NotBound, bind
-from properties.binding.describe import describe_attention, describe_intent, list_assumptions
-from properties.binding.signature import Signature
-from properties.call_form import MaskConvention
-from properties.contract import Capability, Contract
-from properties.violation import Note
+from headcheck.exercises import Exercise
+from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.stated_form import describe_other_weights
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.properties.binding.binding import Binding, NotBound, bind
+from headcheck.properties.binding.describe import (
+    describe_attention,
+    describe_intent,
+    list_assumptions,
+)
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.call_form import MaskConvention
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.violation import Note
 
 C = Capability
 SLUG = "attention"

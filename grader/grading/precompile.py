@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from exercises import ALL, Exercise
-from grader.batch.plan import get_batch_plan
-from grader.grading.settings import Settings
-from grader.reading import submission
-from grader.reading.submission import Submission, UnreadableSubmission
+from headcheck.exercises import ALL, Exercise
+from headcheck.grader.batch.plan import get_batch_plan
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading import submission
+from headcheck.grader.reading.submission import Submission, UnreadableSubmission
 
 SAMPLED_SUBMISSIONS = 4
 """how many submissions are read to guess the exercises of a class"""

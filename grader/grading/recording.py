@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from exercises import Exercise
-from grader.grading import counterexample
-from grader.grading.excerpts import SourceLocation
-from grader.grading.infer import Target
-from grader.grading.search import (
+from headcheck.exercises import Exercise
+from headcheck.grader.grading import counterexample
+from headcheck.grader.grading.excerpts import SourceLocation
+from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.search import (
     SearchResult,
 )
-from grader.grading.settings import Settings
-from grader.reading.submission import Siblings, Submission
-from grader.report import points
-from grader.report.points import Points
-from grader.report.records import (
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Siblings, Submission
+from headcheck.grader.report import points
+from headcheck.grader.report.points import Points
+from headcheck.grader.report.records import (
     BUSY_KIND,
     NO_VERDICT_KINDS,
     NOT_JUDGED,
@@ -30,13 +30,13 @@ from grader.report.records import (
     SubmissionRecord,
     shorten,
 )
-from grader.sandbox.grader_side.budget import BudgetExhausted
-from properties.contract import CONSTANT, Contract
-from properties.group import PropertyGroup
-from properties.harness.case_context import FLOAT32_NOTE
-from properties.harness.harness import Harness
-from properties.property import Verdict
-from properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
+from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
+from headcheck.properties.contract import CONSTANT, Contract
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.harness.case_context import FLOAT32_NOTE
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
 MAX_DEFINITIONS = 24
 """so many definitions of one file are graded: there are fewer exercises"""

@@ -11,15 +11,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from grader.report.records import LayoutEvidence
-from properties.mistakes.pipeline import (
+from headcheck.grader.report.records import LayoutEvidence
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     SHAPE_ERRORS,
     AttentionInputs,
     Pipeline,
     PipelineState,
 )
-from reference import Parameters
+from headcheck.reference import Parameters
 
 TOKENS, HEADS, HEAD_DIM = 3, 2, 3
 """The sizes of the example. Heads and their width differ, so that swapping them shows."""

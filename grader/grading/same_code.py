@@ -18,12 +18,12 @@ import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-from grader.grading.excerpts import collect_excerpts
-from grader.grading.infer import Inferred
-from grader.reading.submission import Siblings, Submission
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.session import Session
-from properties.violation import Status
+from headcheck.grader.grading.excerpts import collect_excerpts
+from headcheck.grader.grading.infer import Inferred
+from headcheck.grader.reading.submission import Siblings, Submission
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.violation import Status
 
 MAX_KNOWN = 256
 """so many codes are remembered; the oldest is forgotten first"""

@@ -26,15 +26,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from exercises import Exercise
-from grader.batch.check import has_side_effects
-from grader.grading.search_limit import SearchLimit
-from grader.sandbox.grader_side.budget import BudgetExhausted
-from grader.sandbox.grader_side.subject import Channel, NamedTensors
-from grader.sandbox.wire import Message
-from properties.case import Case
-from properties.cases.case_transforms import transform_cases
-from properties.cases.search_cases import (
+from headcheck.exercises import Exercise
+from headcheck.grader.batch.check import has_side_effects
+from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
+from headcheck.grader.sandbox.grader_side.subject import Channel, NamedTensors
+from headcheck.grader.sandbox.wire import Message
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_transforms import transform_cases
+from headcheck.properties.cases.search_cases import (
     MAX_WORK,
     draw_companions,
     estimate_work,
@@ -42,17 +42,17 @@ from properties.cases.search_cases import (
     is_long,
     is_plain,
 )
-from properties.check import CounterexampleSearch
-from properties.contract import Contract
-from properties.families.gradients import (
+from headcheck.properties.check import CounterexampleSearch
+from headcheck.properties.contract import Contract
+from headcheck.properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-from properties.families.history import no_order_of_events_matters
-from properties.families.values import it_equals_the_equation
-from properties.harness.harness import Harness
-from properties.property import Property, Verdict
-from properties.violation import (
+from headcheck.properties.families.history import no_order_of_events_matters
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import (
     NOT_FAILED,
     STATUS_MESSAGES,
     Status,

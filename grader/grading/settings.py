@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from exercises import Exercise
-from grader.grading.search_limit import SearchLimit
-from grader.grading.stated_roles import StatedRoles
-from grader.report.points import Points
-from grader.report.rounding import HUNDREDTH
-from grader.sandbox.limits import Limits
-from grader.seed import Seed
-from properties.contract import Capability
+from headcheck.exercises import Exercise
+from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.grading.stated_roles import StatedRoles
+from headcheck.grader.report.points import Points
+from headcheck.grader.report.rounding import HUNDREDTH
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.seed import Seed
+from headcheck.properties.contract import Capability
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,19 @@ statement's. So the claim about them fails where a tensor of the statement has n
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from grader.grading.live_checker import LiveChecker
-from properties.case import Case
-from properties.case_description import describe_case
-from properties.cases.case_set import PLAINEST
-from properties.contract import Contract
-from properties.families.contract import (
+from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.properties.case import Case
+from headcheck.properties.case_description import describe_case
+from headcheck.properties.cases.case_set import PLAINEST
+from headcheck.properties.contract import Contract
+from headcheck.properties.families.contract import (
     the_output_has_the_right_shape,
     the_weights_are_where_the_exercise_says,
 )
-from properties.harness.harness import Harness, LiveContext
-from properties.property import Property, Verdict
-from properties.subject import CallOptions
-from properties.violation import Status, Violation, ViolationKind
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import Status, Violation, ViolationKind
 
 
 def check_stated_form(

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from properties.binding.describe import QUANTITY_WORDS
-from properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.describe import QUANTITY_WORDS
+from headcheck.properties.binding.signature import Signature, SignatureParameter
 
 TRUTH = {"yes": True, "no": False}
 

@@ -7,13 +7,16 @@ rest: so it is checked once more, with these biases at zero, where training leav
 
 from collections.abc import Sequence
 
-from grader.grading.live_checker import LiveChecker
-from properties.families.contract import the_biases_follow_the_option, there_are_no_other_parameters
-from properties.harness.harness import Harness
-from properties.harness.module_adapter import construct
-from properties.peculiarity import BIASES
-from properties.property import Verdict
-from properties.violation import Note, Status, SubmissionFailed, Violation
+from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.properties.families.contract import (
+    the_biases_follow_the_option,
+    there_are_no_other_parameters,
+)
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.peculiarity import BIASES
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation
 
 TOLD_BY = (the_biases_follow_the_option, there_are_no_other_parameters)
 """the claims that fail for such a bias"""

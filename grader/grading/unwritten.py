@@ -8,13 +8,13 @@ consequence is that nothing is judged and no points are given.
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from exercises import Exercise
-from exercises.starter import list_unwritten, render_module
-from grader.grading.infer import Target
-from grader.reading.cells import read_source
-from grader.reading.fingerprints import fingerprint_definitions
-from grader.report.records import ErrorRecord
-from grader.sandbox.grader_side.session import Session
+from headcheck.exercises import Exercise
+from headcheck.exercises.starter import list_unwritten, render_module
+from headcheck.grader.grading.infer import Target
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.fingerprints import fingerprint_definitions
+from headcheck.grader.report.records import ErrorRecord
+from headcheck.grader.sandbox.grader_side.session import Session
 
 
 def find_unwritten(session: Session, targets: Sequence[Target]) -> dict[str, ErrorRecord]:

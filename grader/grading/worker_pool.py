@@ -30,18 +30,23 @@ from typing import Protocol, Self, runtime_checkable
 
 import torch
 
-from grader.grading import devices
-from grader.grading.grade import grade_file
-from grader.grading.recording import record_busy
-from grader.grading.same_code import JudgedCode
-from grader.grading.search import SearchCallback, ignore_search
-from grader.grading.settings import Settings
-from grader.reading.submission import Submission
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
-from grader.sandbox.grader_side.launch import EXIT_TIMEOUT_S, ForkedProcess, Zygote, ZygoteGone
-from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
-from grader.sandbox.isolation import IsolationLevel
+from headcheck.grader.grading import devices
+from headcheck.grader.grading.grade import grade_file
+from headcheck.grader.grading.recording import record_busy
+from headcheck.grader.grading.same_code import JudgedCode
+from headcheck.grader.grading.search import SearchCallback, ignore_search
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.sandbox.grader_side.launch import (
+    EXIT_TIMEOUT_S,
+    ForkedProcess,
+    Zygote,
+    ZygoteGone,
+)
+from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+from headcheck.grader.sandbox.isolation import IsolationLevel
 
 MAX_TRIES = 3
 """how often a submission is tried whose worker dies"""
@@ -50,7 +55,7 @@ MIN_SUBMISSIONS_PER_WORKER = 4
 """so many submissions for each worker make up for the time that it takes to start"""
 
 SPAWN_CONTEXT = multiprocessing.get_context("spawn")
-WORKER_ENTRY_POINT = "grader.grading.worker_pool:begin"
+WORKER_ENTRY_POINT = "headcheck.grader.grading.worker_pool:begin"
 
 Sandbox = ServerHandle | UnconfinedSandbox
 GradedSubmission = tuple[Submission, list[SubmissionRecord]]

@@ -8,9 +8,9 @@ import ast
 import re
 from dataclasses import dataclass
 
-from grader.reading.near_names import find_near_name
-from grader.reading.slicing import Position
-from grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
+from headcheck.grader.reading.near_names import find_near_name
+from headcheck.grader.reading.slicing import Position
+from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
 
 MAX_NAMED = 6
 """so many arguments are named at most"""

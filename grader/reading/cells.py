@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from grader.reading.newer_syntax import find_needed_version
+from headcheck.grader.reading.newer_syntax import find_needed_version
 
 MAX_DEPTH = 200
 """the deepest syntax tree accepted; real code stays below 40, the recursion limit is 1000"""
@@ -197,7 +197,7 @@ def _read_cell(number: int, source: object) -> SourceCell:
     problem = _find_problem(text)
     if problem is not None:  # magics are never valid Python, so only such a cell can have any
         # Imported late: IPython is slow to import, and most cells do without it.
-        from grader.reading import magics
+        from headcheck.grader.reading import magics
 
         conflict = problem if CONFLICT.search(text) else None  # IPython changes such lines, too
         try:

@@ -4,7 +4,7 @@ import hashlib
 import io
 import tokenize
 
-from grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.cells import SubmissionSource
 
 LAYOUT = {tokenize.NL, tokenize.COMMENT}
 MAX_CHARACTERS = 1 << 20

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.reading.cells import SubmissionSource
-from grader.reading.results import map_lines_to_results
-from grader.reading.symbol_table import DefinitionSite, build_symbol_table, list_methods
+from headcheck.grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.results import map_lines_to_results
+from headcheck.grader.reading.symbol_table import DefinitionSite, build_symbol_table, list_methods
 
 MAX_PATTERNS = 400
 """patterns reported at most"""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.cells import SubmissionSource
 
 MAX_WHOLE_CELL = 20
 """a cell of up to so many lines is shown whole"""

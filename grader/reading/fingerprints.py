@@ -8,8 +8,8 @@ import ast
 import hashlib
 from collections.abc import Iterable
 
-from grader.reading.cells import SubmissionSource
-from grader.reading.slicing import compute_slice
+from headcheck.grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.slicing import compute_slice
 
 
 class _Remover(ast.NodeTransformer):

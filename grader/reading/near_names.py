@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.reading.symbol_table import DefinitionSite, SymbolTable, list_methods
+from headcheck.grader.reading.symbol_table import DefinitionSite, SymbolTable, list_methods
 
 MIN_SIMILARITY = {"__init__": 0.75, "forward": 0.8}
 """the methods that are called by others, and how similar a name must be to be meant for one"""

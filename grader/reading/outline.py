@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from grader.reading.cells import SubmissionSource
-from grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
-from grader.reading.near_names import NearName, list_near_names
-from grader.reading.plain_tensors import find_plain_tensors
-from grader.reading.symbol_table import (
+from headcheck.grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
+from headcheck.grader.reading.near_names import NearName, list_near_names
+from headcheck.grader.reading.plain_tensors import find_plain_tensors
+from headcheck.grader.reading.symbol_table import (
     DefinitionSite,
     FunctionNode,
     SymbolTable,

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from grader.reading.effects import iter_scope_nodes
+from headcheck.grader.reading.effects import iter_scope_nodes
 
 _FACTORY_NAMES = (
     "arange bernoulli empty empty_like eye FloatTensor from_numpy full full_like linspace "

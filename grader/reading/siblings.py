@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from grader.reading.submission import (
+from headcheck.grader.reading.submission import (
     KIND_BY_SUFFIX,
     NO_SIBLINGS,
     FilesByPath,

@@ -45,8 +45,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, TracebackType
 
-from grader.reading.cells import SourceCell, SubmissionSource, parse
-from grader.reading.effects import Effects, analyse_effects
+from headcheck.grader.reading.cells import SourceCell, SubmissionSource, parse
+from headcheck.grader.reading.effects import Effects, analyse_effects
 
 _FUTURE_ANNOTATIONS = __future__.annotations.compiler_flag
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from grader.reading.cells import SubmissionSource
-from grader.reading.effects import (
+from headcheck.grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.effects import (
     analyse_effects,
     collect_bound_names,
     get_root_name,
     iter_scope_nodes,
 )
-from grader.reading.slicing import Program, Statement, read_program
+from headcheck.grader.reading.slicing import Program, Statement, read_program
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from grader.reading.cells import SourceCell, SubmissionSource, parse
+from headcheck.grader.reading.cells import SourceCell, SubmissionSource, parse
 
 MAX_WORDS = 30_000
 """tokens of a submission reported at most"""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.reading.cells import list_notebook_cells
+from headcheck.grader.reading.cells import list_notebook_cells
 
 MAX_FOUND = 8
 """so many cells are named at most"""

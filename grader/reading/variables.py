@@ -8,8 +8,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.reading.effects import Effects
-from grader.reading.symbol_table import SymbolTable
+from headcheck.grader.reading.effects import Effects
+from headcheck.grader.reading.symbol_table import SymbolTable
 
 MAX_VARIABLES = 200
 """so many are described; the others are left out"""

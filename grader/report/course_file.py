@@ -16,15 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from exercises import BY_SLUG, Exercise
-from exercises.contract_checks import suggest
-from exercises.contract_file import CONTRACT_FILE
-from exercises.toml_lines import Place, parse, read_text
-from grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
-from grader.report.points import Points
-from grader.report.render.sanitise import sanitise_line
-from grader.report.rounding import HUNDREDTH, explain_bad_step
-from properties.group import PropertyGroup
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.exercises.contract_checks import suggest
+from headcheck.exercises.contract_file import CONTRACT_FILE
+from headcheck.exercises.toml_lines import Place, parse, read_text
+from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
+from headcheck.grader.report.points import Points
+from headcheck.grader.report.render.sanitise import sanitise_line
+from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step
+from headcheck.properties.group import PropertyGroup
 
 COURSE_FILE = "headcheck.toml"
 KEYS = ("round", "feedback", "points")

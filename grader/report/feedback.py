@@ -9,9 +9,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from exercises.contract_checks import suggest
-from exercises.toml_lines import Place
-from grader.report.records import (
+from headcheck.exercises.contract_checks import suggest
+from headcheck.exercises.toml_lines import Place
+from headcheck.grader.report.records import (
     Counterexample,
     DiagnosisRecord,
     Excerpt,
@@ -22,9 +22,9 @@ from grader.report.records import (
     SeedRecord,
     SubmissionRecord,
 )
-from properties.group import PropertyGroup
-from properties.summary import load_summaries
-from properties.violation import NOT_FAILED, UNKNOWN, Status
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.summary import load_summaries
+from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status
 
 NOT_TRIED_PREFIX = "Not tried, because this check did not pass: "
 WITHHELD_REASON = "a check on which this rests did not pass"

@@ -14,14 +14,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from exercises import Exercise
-from grader.report.records import PropertyRecord, SubmissionRecord
-from grader.report.rounding import round_points, round_sum
-from properties.group import PropertyGroup
-from properties.violation import UNKNOWN, Status
+from headcheck.exercises import Exercise
+from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
+from headcheck.grader.report.rounding import round_points, round_sum
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.violation import UNKNOWN, Status
 
 if TYPE_CHECKING:  # so that reading a store does not import torch
-    from properties.property import Property, Verdict
+    from headcheck.properties.property import Property, Verdict
 
 Points = Mapping[str, Mapping[str, float]]
 """the points of groups by exercise, where they differ from an exercise's own"""
@@ -162,7 +162,7 @@ def score_again(
 def _award_again(
     record: SubmissionRecord, exercise: Exercise, points: Points | None
 ) -> tuple[PropertyRecord, ...]:
-    from properties.property import Verdict
+    from headcheck.properties.property import Verdict
 
     by_name = {prop.name: prop for prop in exercise.properties}
     verdicts = [Verdict(by_name[p.name], Status(p.status)) for p in record.properties]

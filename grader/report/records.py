@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from grader import fault
-from grader.sandbox.isolation import IsolationLevel
-from grader.seed import Seed
-from grader.version import get_version as get_version
+from headcheck.grader import fault
+from headcheck.grader.sandbox.isolation import IsolationLevel
+from headcheck.grader.seed import Seed
+from headcheck.grader.version import get_version as get_version
 
 MAX_TEXT_LENGTH = 4000
 """how many characters one text of a report has, since submissions choose some of them"""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grader.ui.options import by_hand_option, limits_options, pop_limits
+from headcheck.grader.ui.options import by_hand_option, limits_options, pop_limits
 
 if TYPE_CHECKING:
-    from grader.authoring.decisions import Question
-    from grader.authoring.recognising import Recognised
-    from grader.reading.submission import Submission
+    from headcheck.grader.authoring.decisions import Question
+    from headcheck.grader.authoring.recognising import Recognised
+    from headcheck.grader.reading.submission import Submission
 
 DECISIONS = ("causal", "dropout", "uniform")
 
@@ -59,13 +59,13 @@ def author(
     """
     said = {each: options.pop(each) for each in DECISIONS}
     given = {each: value for each, value in said.items() if value is not None}
-    from grader import run
-    from grader.authoring import author as authoring
-    from grader.authoring import page
-    from grader.authoring.places import check_folder
-    from grader.authoring.recognising import WrongSolution
-    from grader.grading.worker_pool import list_processors
-    from grader.report.records import build_report
+    from headcheck.grader import run
+    from headcheck.grader.authoring import author as authoring
+    from headcheck.grader.authoring import page
+    from headcheck.grader.authoring.places import check_folder
+    from headcheck.grader.authoring.recognising import WrongSolution
+    from headcheck.grader.grading.worker_pool import list_processors
+    from headcheck.grader.report.records import build_report
 
     limits = pop_limits(options)
     settings = run.make_settings(limits=limits, **options)
@@ -96,7 +96,7 @@ def _find_file(file: str, name: str | None) -> "Submission":
     """Return the file of the solution. Raises SubmissionNotFound, and UsageError for folders."""
     from dataclasses import replace
 
-    from grader.reading.submission import find_submissions
+    from headcheck.grader.reading.submission import find_submissions
 
     if Path(file).is_dir():
         raise click.UsageError(f"{file} is a folder; name the file of the solution")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grader import files
-from properties.counting import count
+from headcheck.grader import files
+from headcheck.properties.counting import count
 
 if TYPE_CHECKING:
-    from exercises.answers import Answer
+    from headcheck.exercises.answers import Answer
 
 
 @click.group()
@@ -24,8 +24,8 @@ def bank() -> None:
 @click.argument("which", metavar="SLUG|FOLDER[/NAME]")
 def show(which: str) -> None:
     """List the answers to an exercise, or print the source of one."""
-    from exercises.answers import find_answer, load_bank
-    from grader.grading.infer import find_exercise
+    from headcheck.exercises.answers import find_answer, load_bank
+    from headcheck.grader.grading.infer import find_exercise
 
     slug, slash, name = _split(which)
     exercise = find_exercise(slug)
@@ -37,7 +37,7 @@ def show(which: str) -> None:
 
 def _split(which: str) -> tuple[str, str, str]:
     """Separate an answer's name from its exercise, which may be named by the path of its folder."""
-    from exercises import BY_SLUG
+    from headcheck.exercises import BY_SLUG
 
     parts = which.partition("/")
     if parts[0] in BY_SLUG:
@@ -56,8 +56,8 @@ def _format_list(answers: "tuple[Answer, ...]") -> str:
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def write(slug: str, folder: Path) -> None:
     """Write every answer to an exercise into FOLDER/right and FOLDER/wrong, as modules."""
-    from exercises.answers import load_bank, write_answer
-    from grader.grading.infer import find_exercise
+    from headcheck.exercises.answers import load_bank, write_answer
+    from headcheck.grader.grading.infer import find_exercise
 
     answers = load_bank(find_exercise(slug))
     for kind in ("right", "wrong"):

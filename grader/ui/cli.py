@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from grader import fault, files, terminal
-from grader.ui import course_commands, exercise_commands
-from grader.ui.author_command import author
-from grader.ui.bank_commands import bank
-from grader.ui.options import (
+from headcheck.grader import fault, files, terminal
+from headcheck.grader.ui import course_commands, exercise_commands
+from headcheck.grader.ui.author_command import author
+from headcheck.grader.ui.bank_commands import bank
+from headcheck.grader.ui.options import (
     SEED_RANGE,
     bind_option,
     by_hand_option,
@@ -33,12 +33,12 @@ from grader.ui.options import (
     seed_option,
     verbose_option,
 )
-from grader.ui.replay_command import replay_case
-from grader.ui.user_errors import is_user_error
-from grader.ui.verify_command import verify
+from headcheck.grader.ui.replay_command import replay_case
+from headcheck.grader.ui.user_errors import is_user_error
+from headcheck.grader.ui.verify_command import verify
 
 if TYPE_CHECKING:
-    from grader.sandbox.grader_side.launch import Zygote
+    from headcheck.grader.sandbox.grader_side.launch import Zygote
 
 GetZygote = Callable[[str], "Zygote | None"]
 """returns a zygote for grading on this device, where there can be one"""
@@ -53,13 +53,13 @@ def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
 
 def _start_zygote(device: str) -> "Zygote | None":
     """Start one, while this process imports its modules."""
-    from grader.sandbox.grader_side import launch
+    from headcheck.grader.sandbox.grader_side import launch
 
     return launch.start_zygote_for(device)
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    from grader.version import get_version
+    from headcheck.grader.version import get_version
 
     if wanted:
         click.echo(f"headcheck, version {get_version()}")
@@ -126,9 +126,9 @@ def grade(
     options["search"] = parse_search(search)
     elsewhere = course is not None and course["cluster"] is not None
     with contextlib.nullcontext() if elsewhere else _prestart_zygote(options["device"]) as server:
-        from grader import run
-        from grader.report.feedback import redact_report
-        from grader.seed import choose_grading_seed
+        from headcheck.grader import run
+        from headcheck.grader.report.feedback import redact_report
+        from headcheck.grader.seed import choose_grading_seed
 
         limits = pop_limits(options)
         case_seed = choose_grading_seed(seed)
@@ -193,9 +193,9 @@ def check(
     """
     options["search"] = parse_search(search)
     with _prestart_zygote(options["device"]) as server:
-        from grader import run
-        from grader.report.feedback import redact_report
-        from grader.seed import make_seed
+        from headcheck.grader import run
+        from headcheck.grader.report.feedback import redact_report
+        from headcheck.grader.seed import make_seed
 
         limits, case_seed = pop_limits(options), make_seed(seed)
         asked, wanted = run.find_exercise(exercise), parse_feedback(feedback)
@@ -239,10 +239,10 @@ def audit(
     import os
 
     limit = parse_search(search)
-    from exercises import ALL
-    from grader.audit import page
-    from grader.audit.matrix import load_answers, load_mutants, run_audit
-    from grader.grading import infer
+    from headcheck.exercises import ALL
+    from headcheck.grader.audit import page
+    from headcheck.grader.audit.matrix import load_answers, load_mutants, run_audit
+    from headcheck.grader.grading import infer
 
     exercises = [infer.find_exercise(slug) for slug in dict.fromkeys(slugs)] or list(ALL)
     if len({exercise.slug for exercise in exercises}) < len(set(exercises)):
@@ -261,7 +261,7 @@ def doctor() -> None:
 
     Exit code: 0 well enough for code of strangers, 1 not.
     """
-    from grader import run
+    from headcheck.grader import run
 
     text, enough = run.examine_machine()
     click.echo(text, nl=False)
@@ -302,16 +302,16 @@ def gradescope(
 
     The archive holds headcheck with all its solutions: give it to nobody else.
     """
-    from grader import run
-    from grader.course import autograder
-    from grader.course.autograder import pack
-    from grader.course.autograder import wheel as wheels
-    from grader.course.store import manifest
-    from grader.grading import infer
-    from grader.report.feedback import FULL_FEEDBACK
-    from grader.report.points import compute_maximum
-    from grader.report.rounding import format_number
-    from grader.seed import choose_grading_seed
+    from headcheck.grader import run
+    from headcheck.grader.course import autograder
+    from headcheck.grader.course.autograder import pack
+    from headcheck.grader.course.autograder import wheel as wheels
+    from headcheck.grader.course.store import manifest
+    from headcheck.grader.grading import infer
+    from headcheck.grader.report.feedback import FULL_FEEDBACK
+    from headcheck.grader.report.points import compute_maximum
+    from headcheck.grader.report.rounding import format_number
+    from headcheck.grader.seed import choose_grading_seed
 
     limits, case_seed = pop_limits(options), choose_grading_seed(seed)
     exercise = infer.find_exercise(slug)

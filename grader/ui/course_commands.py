@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grader import files
-from grader.course import CourseError
-from grader.course.formats import FORMATS, LAYOUT_NAMES
-from grader.ui.course_options import (
+from headcheck.grader import files
+from headcheck.grader.course import CourseError
+from headcheck.grader.course.formats import FORMATS, LAYOUT_NAMES
+from headcheck.grader.ui.course_options import (
     explain_missing_package,
     get_slug,
     load_roster,
@@ -23,18 +23,18 @@ from grader.ui.course_options import (
     store_option,
     warn_about,
 )
-from grader.ui.options import (
+from headcheck.grader.ui.options import (
     feedback_option,
     parse_feedback,
     trusted_option,
 )
-from grader.ui.regrade_command import regrade
+from headcheck.grader.ui.regrade_command import regrade
 
 if TYPE_CHECKING:
-    from grader.grading.settings import Settings
-    from grader.report.feedback import Feedback
-    from grader.report.records import Report
-    from grader.sandbox.grader_side.launch import Zygote
+    from headcheck.grader.grading.settings import Settings
+    from headcheck.grader.report.feedback import Feedback
+    from headcheck.grader.report.records import Report
+    from headcheck.grader.sandbox.grader_side.launch import Zygote
 
 
 def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,9 +98,9 @@ def grade_into_store(
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
     with open_store(course_settings["location"], create=True) as store:
-        from grader.course import grading
-        from grader.course.intake.gather import IntakeOptions, gather_submissions
-        from grader.report.feedback import redact_report
+        from headcheck.grader.course import grading
+        from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
+        from headcheck.grader.report.feedback import redact_report
 
         attempts = course_settings["attempts"] or "latest"
         due = course_settings["due"]
@@ -168,9 +168,9 @@ def override(
         raise click.UsageError("give a score, or --clear to take an earlier one back")
     run, student = _parse_student(who)
     with open_store(location) as store:
-        from grader.course.result_lookup import find_result
-        from grader.course.store.records import Override
-        from grader.report.rounding import format_number
+        from headcheck.grader.course.result_lookup import find_result
+        from headcheck.grader.course.store.records import Override
+        from headcheck.grader.report.rounding import format_number
 
         result = find_result(store, run, student, get_slug(exercise))
         if score is not None and score > result.max_score:
@@ -191,8 +191,8 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
     """Write a comment that gradebooks take along as feedback."""
     run, student = _parse_student(who)
     with open_store(location) as store:
-        from grader.course.result_lookup import find_result
-        from grader.course.store.records import Comment
+        from headcheck.grader.course.result_lookup import find_result
+        from headcheck.grader.course.store.records import Comment
 
         slug = get_slug(exercise)
         about = "" if slug is None else find_result(store, run, student, slug).exercise
@@ -210,10 +210,10 @@ def replay(run: str, student: str, location: str, trusted: bool) -> None:
 
     Exit code: 0 the same verdicts, 1 others.
     """
-    from grader import run as runner
+    from headcheck.grader import run as runner
 
     with open_store(location) as store:
-        from grader.course import grading
+        from headcheck.grader.course import grading
 
         again = grading.replay(store, run, student, trusted=trusted)
     runner.show_report(again.report, "text", verbose=True)
@@ -252,10 +252,10 @@ def export(
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
     with open_store(location) as store:
-        from grader.course.result_lookup import load_released_results
+        from headcheck.grader.course.result_lookup import load_released_results
 
         results = load_released_results(store, run, parse_feedback(feedback))
-    from grader.course.export import Gradebook, export, sheet
+    from headcheck.grader.course.export import Gradebook, export, sheet
 
     book = Gradebook(run, tuple(results), load_roster(roster), column=column)
     if into is not None and FORMATS[form].fills == "database":
@@ -292,12 +292,12 @@ def dashboard(
     """
     files.ensure_writable(out)
     with open_store(location) as store:
-        from grader.course.result_lookup import load_released_results
+        from headcheck.grader.course.result_lookup import load_released_results
 
         results = load_released_results(store, run, parse_feedback(feedback))
         version = store.load_newest_run(run).manifest.headcheck
-    from grader.course.dashboard import anonymise, render, render_pages
-    from grader.course.export import Gradebook
+    from headcheck.grader.course.dashboard import anonymise, render, render_pages
+    from headcheck.grader.course.export import Gradebook
 
     book = Gradebook(run, tuple(results), load_roster(roster))
     pages = {}
@@ -336,8 +336,8 @@ def similar(
     if out is not None:
         files.ensure_writable(out)
     with open_store(location) as store:
-        from grader.course.similar import rendering
-        from grader.course.similar.documents import compare_run
+        from headcheck.grader.course.similar import rendering
+        from headcheck.grader.course.similar.documents import compare_run
 
         report = compare_run(store, run, known, trusted=trusted)
         version = store.load_newest_run(run).manifest.headcheck

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grader.course import CourseError
+from headcheck.grader.course import CourseError
 
 if TYPE_CHECKING:
-    from grader.course.store.store import Store
+    from headcheck.grader.course.store.store import Store
 
 EXTRAS = {
     "sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet",
@@ -42,7 +42,7 @@ def open_store(location: str, *, create: bool = False) -> Iterator["Store"]:
     """Open a store for the context. Raises CourseError if packages are missing."""
     with ExitStack() as stack:
         try:
-            from grader.course.store import store
+            from headcheck.grader.course.store import store
 
             opened = stack.enter_context(store.open_store(location, create=create))
         except ImportError as error:
@@ -60,14 +60,14 @@ def explain_missing_package(error: ImportError) -> Exception:
 
 def load_roster(path: Path | None) -> Any:
     """Read a roster; without a path it is empty. Raises RosterError."""
-    from grader.course.intake import roster
+    from headcheck.grader.course.intake import roster
 
     return roster.Roster() if path is None else roster.read_roster(path)
 
 
 def warn_about(what: str, names: tuple[str, ...]) -> None:
     """Warn on standard error about these names."""
-    from grader.report.render.sanitise import sanitise_line
+    from headcheck.grader.report.render.sanitise import sanitise_line
 
     if names:
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
@@ -77,7 +77,7 @@ def warn_about(what: str, names: tuple[str, ...]) -> None:
 
 def get_slug(exercise: str | None) -> str | None:
     """Return the slug that results have of an exercise, which may be named by its folder."""
-    from exercises.contract_file import names_folder
+    from headcheck.exercises.contract_file import names_folder
 
     if exercise is None or not names_folder(exercise):
         return exercise

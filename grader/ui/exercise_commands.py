@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from grader.ui.options import load_course_file, make_course_option
+from headcheck.grader.ui.options import load_course_file, make_course_option
 
 if TYPE_CHECKING:
-    from exercises import Exercise
-    from grader.report.points import Points
-    from properties.summary import PropertySummary
+    from headcheck.exercises import Exercise
+    from headcheck.grader.report.points import Points
+    from headcheck.properties.summary import PropertySummary
 
 
 @click.command("list")
 def list_() -> None:
     """List the exercises in teaching order."""
-    from exercises import ALL
+    from headcheck.exercises import ALL
 
     width = max(len(exercise.slug) for exercise in ALL)
     for exercise in ALL:
@@ -28,8 +28,8 @@ def list_() -> None:
 @make_course_option("headcheck.toml here, or of the exercise")
 def show(slug: str, course_file: Path | None) -> None:
     """Show what an exercise asks, and what its checks are worth, in a course if there is one."""
-    from grader.grading.infer import find_exercise
-    from grader.ui.markdown import print_markdown
+    from headcheck.grader.grading.infer import find_exercise
+    from headcheck.grader.ui.markdown import print_markdown
 
     exercise = find_exercise(slug)
     rules = load_course_file(course_file, exercise, Path())
@@ -41,8 +41,8 @@ def show(slug: str, course_file: Path | None) -> None:
 @click.argument("number", type=click.IntRange(min=1), default=1)
 def hint(slug: str, number: int) -> None:
     """Show a hint on an exercise: the first, or number NUMBER. Each leads further."""
-    from grader.grading.infer import TargetNotFound, find_exercise
-    from grader.ui.markdown import print_markdown
+    from headcheck.grader.grading.infer import TargetNotFound, find_exercise
+    from headcheck.grader.ui.markdown import print_markdown
 
     hints = find_exercise(slug).hints
     if number > len(hints):
@@ -63,8 +63,8 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
 
     Nothing that is there already is overwritten.
     """
-    from exercises import ALL, starter
-    from grader.grading import infer
+    from headcheck.exercises import ALL, starter
+    from headcheck.grader.grading import infer
 
     slugs, folders = ((), words) if series else (words[:1], words[1:])
     if len(folders) > 1 or not (series or slugs):
@@ -85,7 +85,7 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
 
 def describe_exercise(exercise: "Exercise", slug: str, points: "Points | None" = None) -> str:
     """Describe an exercise, its claims and the points of their groups, in Markdown."""
-    from properties.group import PropertyGroup
+    from headcheck.properties.group import PropertyGroup
 
     groups: dict[PropertyGroup, list[PropertySummary]] = {}
     for each in exercise.summaries:

@@ -10,7 +10,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 
-from grader.report.render.sanitise import sanitise
+from headcheck.grader.report.render.sanitise import sanitise
 
 MAX_WIDTH = 100
 """how wide text is set in a terminal, however wide that is"""

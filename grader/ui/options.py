@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grader.grading import devices
+from headcheck.grader.grading import devices
 
 if TYPE_CHECKING:
-    from exercises import Exercise
-    from grader.grading.search_limit import SearchLimit
-    from grader.report.course_file import CourseFile
-    from grader.report.feedback import Feedback
+    from headcheck.exercises import Exercise
+    from headcheck.grader.grading.search_limit import SearchLimit
+    from headcheck.grader.report.course_file import CourseFile
+    from headcheck.grader.report.feedback import Feedback
 
 SEED_RANGE = click.IntRange(0, 2**63 - 1)
 
@@ -150,21 +150,21 @@ def pop_limits(options: dict[str, Any]) -> dict[str, float]:
 
 def parse_search(text: str | None) -> "SearchLimit | None":
     """Return what `--search` says; None without the option. Raises BadSearch."""
-    from grader.grading import search_limit
+    from headcheck.grader.grading import search_limit
 
     return None if text is None else search_limit.parse_search(text)
 
 
 def parse_feedback(word: str | None) -> "Feedback | None":
     """Return the level that `--feedback` names; None without the option. Raises BadFeedback."""
-    from grader.report import feedback
+    from headcheck.grader.report import feedback
 
     return None if word is None else feedback.parse_level(word)
 
 
 def check_step(step: float | None) -> float | None:
     """Return what `--round` says. Raises click.BadParameter if scores cannot be rounded to it."""
-    from grader.report.rounding import explain_bad_step
+    from headcheck.grader.report.rounding import explain_bad_step
 
     problem = None if step is None else explain_bad_step(step)
     if problem is not None:
@@ -179,14 +179,14 @@ def load_course_file(
 
     One that is found beside somebody's own work is named on standard error.
     """
-    from grader.report import course_file
+    from headcheck.grader.report import course_file
 
     if named is not None:
         return course_file.read_course_file(named, exercise)
     found = course_file.find_course_file(exercise, work)
     course = course_file.read_course_file(found, exercise)
     if found is not None:
-        from grader.report.render.sanitise import sanitise_line
+        from headcheck.grader.report.render.sanitise import sanitise_line
 
         click.echo(f"headcheck: course file: {sanitise_line(str(found))}", err=True)
     return course

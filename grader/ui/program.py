@@ -11,7 +11,7 @@ Theory of operation
     then does it read the file, and go on as the command that was given. It is the same process all
     the time, so its number, its terminal, its signals and its exit code stay those of the command.
 
-    Started over as: python -m grader.ui.program FD
+    Started over as: python -m headcheck.grader.ui.program FD
 """
 
 import contextlib
@@ -26,12 +26,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from grader.sandbox.grader_side.launch import Zygote
+    from headcheck.grader.sandbox.grader_side.launch import Zygote
 
 
 def main() -> None:
     """Run the command."""
-    from grader.ui import cli
+    from headcheck.grader.ui import cli
 
     cli.main(start_over)
 
@@ -63,7 +63,7 @@ def start_over(device: str) -> None:
 
     import click
 
-    from grader.sandbox.grader_side import launch
+    from headcheck.grader.sandbox.grader_side import launch
 
     if not launch.can_have_zygote(device):
         return
@@ -76,14 +76,16 @@ def start_over(device: str) -> None:
     kept = os.memfd_create("command", flags=0)  # no MFD_CLOEXEC: the program inherits it
     with open(kept, "wb", closefd=False) as file:
         pickle.dump(given, file)
-    command = [sys.executable, "-m", "grader.ui.program", str(kept)]
+    command = [sys.executable, "-m", "headcheck.grader.ui.program", str(kept)]
     os.execve(sys.executable, command, launch.make_environment())
 
 
 def go_on(kept: int) -> None:
     """Import torch, fork a zygote, then run the command that was kept in this file."""
     zygote = fork_zygote()
-    from grader.ui import cli  # not before: what the zygote needs not know, it has not loaded
+    from headcheck.grader.ui import (
+        cli,  # not before: what the zygote needs not know, it has not loaded
+    )
 
     given = read_command(kept)
     given.take_on()
@@ -93,8 +95,8 @@ def go_on(kept: int) -> None:
 
 def fork_zygote() -> "Zygote":
     """Import torch and fork a zygote. If that fails, say so and exit."""
-    from grader.sandbox.grader_side import launch
-    from grader.sandbox.server_side import zygote
+    from headcheck.grader.sandbox.grader_side import launch
+    from headcheck.grader.sandbox.server_side import zygote
 
     gc.disable()  # there is little garbage, and much to look through
     try:
@@ -129,8 +131,8 @@ def raise_interrupts() -> Iterator[None]:
 
 def fail(error: BaseException) -> NoReturn:
     """Say in a line why there is no zygote, and exit."""
-    from grader import fault
-    from grader.ui import cli
+    from headcheck.grader import fault
+    from headcheck.grader.ui import cli
 
     match error:
         case KeyboardInterrupt():

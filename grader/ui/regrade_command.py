@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from grader.ui.course_options import open_store, store_option
-from grader.ui.options import (
+from headcheck.grader.ui.course_options import open_store, store_option
+from headcheck.grader.ui.options import (
     SEED_RANGE,
     load_course_file,
     make_course_option,
@@ -40,9 +40,9 @@ def regrade(
     case. Exit code: 0 nothing differs, 1 something.
     """
     with open_store(location) as store:
-        from grader.course import grading
-        from grader.course.results import format_changes
-        from grader.seed import make_seed
+        from headcheck.grader.course import grading
+        from headcheck.grader.course.results import format_changes
+        from headcheck.grader.seed import make_seed
 
         settings = store.load_newest_run(run).manifest.settings
         rules = None

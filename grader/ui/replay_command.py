@@ -21,9 +21,9 @@ def replay_case(case: str, name: str, prop: str, **options: str | None) -> None:
 
     Exit code: 0 the property holds there, 1 it does not, 2 there is nothing to try.
     """
-    from grader.ui.pytest_plugin.replay import ReplayError, replay
-    from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
-    from properties.violation import Status
+    from headcheck.grader.ui.pytest_plugin.replay import ReplayError, replay
+    from headcheck.grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
+    from headcheck.properties.violation import Status
 
     sys.path.append(str(Path.cwd()))  # where `python -m` would look for a package
     said = {key: Setting(text, f"--{key}") for key, text in options.items() if text}

@@ -4,8 +4,8 @@ import sys
 
 import click
 
-PLUGIN = "grader.ui.pytest_plugin.plugin"
-REQUIRE_RESULTS = "grader.ui.pytest_plugin.require_results"
+PLUGIN = "headcheck.grader.ui.pytest_plugin.plugin"
+REQUIRE_RESULTS = "headcheck.grader.ui.pytest_plugin.require_results"
 EXIT_CODES = {0: 0, 1: 1}
 """of pytest, and ours; every other one says that nothing was tried"""
 

@@ -7,19 +7,19 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from properties.binding.matching import RELATIVE
-from properties.binding.search import Match
-from properties.binding.signature import Signature
-from properties.call_form import CallForm
-from properties.case import Case
-from properties.cases.case_tensors import make_parameters, make_tokens
-from properties.contract import Capability, Contract
-from properties.harness.harness import Harness
-from properties.harness.module_adapter import construct
-from properties.subject import CallOptions, Subject
-from properties.variant import find_visible, get_variant
-from properties.violation import Status, SubmissionFailed, Violation
-from reference import MultiHeadResult, Parameters, multi_head_attention
+from headcheck.properties.binding.matching import RELATIVE
+from headcheck.properties.binding.search import Match
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.call_form import CallForm
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.subject import CallOptions, Subject
+from headcheck.properties.variant import find_visible, get_variant
+from headcheck.properties.violation import Status, SubmissionFailed, Violation
+from headcheck.reference import MultiHeadResult, Parameters, multi_head_attention
 
 C = Capability
 

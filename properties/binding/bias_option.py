@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from properties.binding.bench import Bench, Settled, is_right_at
-from properties.binding.hypotheses import OTHER
-from properties.binding.layouts import add_biases, list_stored
-from properties.binding.signature import SignatureParameter
-from properties.binding.vocabulary import guess_quantity
-from properties.contract import Argument, Capability, Contract
-from properties.harness.module_adapter import construct
-from properties.violation import Status, SubmissionFailed
+from headcheck.properties.binding.bench import Bench, Settled, is_right_at
+from headcheck.properties.binding.hypotheses import OTHER
+from headcheck.properties.binding.layouts import add_biases, list_stored
+from headcheck.properties.binding.signature import SignatureParameter
+from headcheck.properties.binding.vocabulary import guess_quantity
+from headcheck.properties.contract import Argument, Capability, Contract
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.violation import Status, SubmissionFailed
 
 C = Capability
 

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, replace
 
-from properties.binding import settling
-from properties.binding.bench import Bench, Settled, is_close
-from properties.binding.by_name import match_by_name
-from properties.binding.hypotheses import NARROW, OTHER
-from properties.binding.nearest import describe_failure
-from properties.binding.search import BindingSearch, Match
-from properties.binding.signature import Signature
-from properties.binding.vocabulary import guess_quantity
-from properties.case import Case
-from properties.contract import Contract
-from properties.mistakes.mistake_table import Mistakes
-from properties.subject import Subject
+from headcheck.properties.binding import settling
+from headcheck.properties.binding.bench import Bench, Settled, is_close
+from headcheck.properties.binding.by_name import match_by_name
+from headcheck.properties.binding.hypotheses import NARROW, OTHER
+from headcheck.properties.binding.nearest import describe_failure
+from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.vocabulary import guess_quantity
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Contract
+from headcheck.properties.mistakes.mistake_table import Mistakes
+from headcheck.properties.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)

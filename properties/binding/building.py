@@ -5,18 +5,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from properties.binding.constructors import (
+from headcheck.properties.binding.constructors import (
     Constructor,
     resolve_fields,
     suggest_field,
 )
-from properties.binding.hypotheses import PROBE, make_probe_case
-from properties.binding.signature import Signature
-from properties.call_form import USUAL, CallForm
-from properties.case import Case
-from properties.contract import CONSTANT, Argument, Entry, list_numbers
-from properties.subject import Module, Subject, TensorInfo
-from properties.violation import Status, SubmissionFailed
+from headcheck.properties.binding.hypotheses import PROBE, make_probe_case
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.call_form import USUAL, CallForm
+from headcheck.properties.case import Case
+from headcheck.properties.contract import CONSTANT, Argument, Entry, list_numbers
+from headcheck.properties.subject import Module, Subject, TensorInfo
+from headcheck.properties.violation import Status, SubmissionFailed
 
 ConstructorSource = Callable[[Signature], Iterator[Constructor]]
 MAX_FIELDS = 24

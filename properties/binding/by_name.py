@@ -12,24 +12,24 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.binding.bench import is_right_at
-from properties.binding.building import Built, build_all, construct
-from properties.binding.calls import iter_call_forms
-from properties.binding.constructors import Constructor, is_option, iter_suggested
-from properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
-from properties.binding.intent import expects_causality
-from properties.binding.layouts import iter_named_layouts, list_stored
-from properties.binding.search import BindingSearch, Match
-from properties.call_form import CallForm
-from properties.case import Case
-from properties.cases.case_tensors import draw_normal, make_parameters
-from properties.contract import CONSTANT, Capability, Contract
-from properties.harness.module_adapter import construct as construct_adapter
-from properties.parameter_mapping import ParameterMapping
-from properties.size_rules import parse_sizes
-from properties.subject import CallOptions, Subject
-from properties.violation import Status, SubmissionFailed
-from reference import Parameters
+from headcheck.properties.binding.bench import is_right_at
+from headcheck.properties.binding.building import Built, build_all, construct
+from headcheck.properties.binding.calls import iter_call_forms
+from headcheck.properties.binding.constructors import Constructor, is_option, iter_suggested
+from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
+from headcheck.properties.binding.intent import expects_causality
+from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
+from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.call_form import CallForm
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
+from headcheck.properties.contract import CONSTANT, Capability, Contract
+from headcheck.properties.harness.module_adapter import construct as construct_adapter
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.subject import CallOptions, Subject
+from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.reference import Parameters
 
 C = Capability
 TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)

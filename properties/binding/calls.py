@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from properties.binding.signature import SignatureParameter
-from properties.binding.vocabulary import guess_role
-from properties.call_form import CallForm, MaskConvention, Polarity
+from headcheck.properties.binding.signature import SignatureParameter
+from headcheck.properties.binding.vocabulary import guess_role
+from headcheck.properties.call_form import CallForm, MaskConvention, Polarity
 
 MASK_CONVENTIONS = (
     MaskConvention(),

@@ -5,10 +5,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from properties.binding.signature import Signature, SignatureParameter
-from properties.binding.vocabulary import guess_quantity, is_flag
-from properties.call_form import CallForm, TokenAxes
-from properties.contract import CONSTANT, Argument, Entry
+from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
+from headcheck.properties.call_form import CallForm, TokenAxes
+from headcheck.properties.contract import CONSTANT, Argument, Entry
 
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
 """those of tokens that a function may take"""

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from properties.binding.signature import Signature
-from properties.binding.vocabulary import guess_quantity
-from properties.call_form import Polarity, TokenAxes
-from properties.contract import CONSTANT, Argument, Capability, Contract, Norm, Positions
-from properties.counting import join_words
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.vocabulary import guess_quantity
+from headcheck.properties.call_form import Polarity, TokenAxes
+from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract, Norm, Positions
+from headcheck.properties.counting import join_words
 
 C = Capability
 QUANTITY_WORDS = {

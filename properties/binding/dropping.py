@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import torch
 
-from properties.binding.bench import Bench, Settled, is_close
-from properties.case import Case
-from properties.contract import CONSTANT, Argument, Capability, Contract
-from properties.harness.harness import Harness
-from properties.mistakes import dropout_diagnosis
-from properties.variant import find_visible
-from properties.violation import SubmissionFailed, Violation
+from headcheck.properties.binding.bench import Bench, Settled, is_close
+from headcheck.properties.case import Case
+from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes import dropout_diagnosis
+from headcheck.properties.variant import find_visible
+from headcheck.properties.violation import SubmissionFailed, Violation
 
 C = Capability
 RATE = 0.5

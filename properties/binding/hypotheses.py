@@ -4,14 +4,14 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from properties.binding.constructors import Constructor
-from properties.binding.layouts import list_stored
-from properties.call_form import CallForm, TokenAxes
-from properties.case import Case
-from properties.contract import ROTARY, Capability, Contract, Entry, Positions
-from properties.parameter_mapping import ParameterMapping
-from properties.size_rules import parse_sizes
-from properties.subject import TensorInfo
+from headcheck.properties.binding.constructors import Constructor
+from headcheck.properties.binding.layouts import list_stored
+from headcheck.properties.call_form import CallForm, TokenAxes
+from headcheck.properties.case import Case
+from headcheck.properties.contract import ROTARY, Capability, Contract, Entry, Positions
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.subject import TensorInfo
 
 C = Capability
 PROBE = Case(

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from jaxtyping import Float
 from torch import Tensor
 
-from properties.binding.calls import find_mask_name
-from properties.binding.signature import Signature
-from properties.subject import Module, TensorInfo
+from headcheck.properties.binding.calls import find_mask_name
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.subject import Module, TensorInfo
 
 CAUSAL_NAME = re.compile(r"causal|autoregressive|gpt|language_?model", re.IGNORECASE)
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from properties.binding.extras import Left, iter_extended, sounds_like_extra
-from properties.case import Case
-from properties.harness.aliases import infer_role
-from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
-from properties.subject import TensorInfo
+from headcheck.properties.binding.extras import Left, iter_extended, sounds_like_extra
+from headcheck.properties.case import Case
+from headcheck.properties.harness.aliases import infer_role
+from headcheck.properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from headcheck.properties.subject import TensorInfo
 
 LETTERS = ("q", "k", "v")
 ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from properties.call_form import TokenAxes
-from properties.case import Case
-from properties.contract import Capability, Contract, Norm, Positions
-from properties.mistakes.catalogue import (
+from headcheck.properties.call_form import TokenAxes
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract, Norm, Positions
+from headcheck.properties.mistakes.catalogue import (
     DETERMINISTIC,
     GATES,
     NORMS,
@@ -20,13 +20,13 @@ from properties.mistakes.catalogue import (
     SINKS,
     Mistake,
 )
-from properties.mistakes.catalogue.output import TRIVIAL
-from properties.mistakes.mistake_table import Candidate, build_table, make_key
-from properties.mistakes.pipeline import CORRECT, AttentionInputs
-from properties.subject import TensorInfo
-from properties.variant import get_variant
-from properties.violation import Violation
-from reference import Parameters, causal_mask, multi_head_attention
+from headcheck.properties.mistakes.catalogue.output import TRIVIAL
+from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
+from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs
+from headcheck.properties.subject import TensorInfo
+from headcheck.properties.variant import get_variant
+from headcheck.properties.violation import Violation
+from headcheck.reference import Parameters, causal_mask, multi_head_attention
 
 RELATIVE = 2.0**-17
 """How far an output may be off, relative to its largest number: by more than a scale that is

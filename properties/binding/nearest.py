@@ -6,11 +6,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.binding.describe import describe_attention
-from properties.binding.matching import find_exact, find_mistakes
-from properties.binding.probe import CallProbe
-from properties.binding.search import BindingSearch
-from properties.counting import count
+from headcheck.properties.binding.describe import describe_attention
+from headcheck.properties.binding.matching import find_exact, find_mistakes
+from headcheck.properties.binding.probe import CallProbe
+from headcheck.properties.binding.search import BindingSearch
+from headcheck.properties.counting import count
 
 MAX_COMPARED = 4
 """with so many contracts at most a class is compared, those that names suggest first"""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from properties.binding.building import Built
-from properties.binding.hypotheses import Sizes
-from properties.binding.matching import Observation
-from properties.call_form import CallForm
-from properties.contract import Contract
-from properties.subject import CallOptions, Module
+from headcheck.properties.binding.building import Built
+from headcheck.properties.binding.hypotheses import Sizes
+from headcheck.properties.binding.matching import Observation
+from headcheck.properties.call_form import CallForm
+from headcheck.properties.contract import Contract
+from headcheck.properties.subject import CallOptions, Module
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from properties.binding.building import (
+from headcheck.properties.binding.building import (
     MAX_FIELDS,
     Built,
     ConstructorSource,
@@ -14,10 +14,10 @@ from properties.binding.building import (
     extend_config,
     has_config,
 )
-from properties.binding.calls import iter_call_forms, names_roles
-from properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
-from properties.binding.extras import iter_epsilons, iter_norms
-from properties.binding.hypotheses import (
+from headcheck.properties.binding.calls import iter_call_forms, names_roles
+from headcheck.properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
+from headcheck.properties.binding.extras import iter_epsilons, iter_norms
+from headcheck.properties.binding.hypotheses import (
     FULL,
     PROBE,
     WIDE,
@@ -28,9 +28,9 @@ from properties.binding.hypotheses import (
     iter_usual_placements,
     make_contract,
 )
-from properties.binding.intent import expects_causality
-from properties.binding.layouts import iter_layouts, iter_named_layouts
-from properties.binding.matching import (
+from headcheck.properties.binding.intent import expects_causality
+from headcheck.properties.binding.layouts import iter_layouts, iter_named_layouts
+from headcheck.properties.binding.matching import (
     Observation,
     draw_weights,
     find_exact,
@@ -39,17 +39,17 @@ from properties.binding.matching import (
     measure_error,
     starts_right,
 )
-from properties.binding.probe import CallProbe, call_once, is_blind, rank_by_explained
-from properties.binding.signature import Signature
-from properties.call_form import CallForm, TokenAxes
-from properties.case import Case
-from properties.cases.case_tensors import draw_normal
-from properties.contract import Contract, Entry, Norm
-from properties.mistakes.catalogue import SCALE
-from properties.mistakes.mistake_table import Mistakes
-from properties.parameter_mapping import ParameterMapping
-from properties.subject import CallOptions, Subject, TensorInfo
-from properties.violation import Status, SubmissionFailed
+from headcheck.properties.binding.probe import CallProbe, call_once, is_blind, rank_by_explained
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.call_form import CallForm, TokenAxes
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import draw_normal
+from headcheck.properties.contract import Contract, Entry, Norm
+from headcheck.properties.mistakes.catalogue import SCALE
+from headcheck.properties.mistakes.mistake_table import Mistakes
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.subject import CallOptions, Subject, TensorInfo
+from headcheck.properties.violation import Status, SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 MAX_STEPS = 7000

@@ -12,9 +12,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.binding.bench import Bench, Settled, is_close, is_right_at
-from properties.binding.bias_option import settle_bias_option
-from properties.binding.calls import (
+from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
+from headcheck.properties.binding.bias_option import settle_bias_option
+from headcheck.properties.binding.calls import (
     MASK_CONVENTIONS,
     find_mask_name,
     guess_roles,
@@ -22,19 +22,19 @@ from properties.binding.calls import (
     iter_role_orders,
     names_roles,
 )
-from properties.binding.dropping import settle_dropout, settle_steadiness
-from properties.binding.hypotheses import OTHER
-from properties.binding.intent import expects_causality
-from properties.binding.matching import Observation, find_mistakes
-from properties.binding.search import Match
-from properties.binding.signature import Signature
-from properties.call_form import CallForm, MaskConvention
-from properties.case import Case
-from properties.cases.case_tensors import draw_normal
-from properties.contract import Argument, Capability, Contract, Returns
-from properties.harness.module_adapter import construct
-from properties.size_rules import parse_sizes
-from properties.subject import Subject
+from headcheck.properties.binding.dropping import settle_dropout, settle_steadiness
+from headcheck.properties.binding.hypotheses import OTHER
+from headcheck.properties.binding.intent import expects_causality
+from headcheck.properties.binding.matching import Observation, find_mistakes
+from headcheck.properties.binding.search import Match
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.call_form import CallForm, MaskConvention
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import draw_normal
+from headcheck.properties.contract import Argument, Capability, Contract, Returns
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.subject import Subject
 
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
@@ -175,7 +175,9 @@ def _settle_mask(bench: Bench) -> Settled:
     if not required and _always_raises(bench, form):
         return bench.settled.add(f"no mask can be given: every call with its `{name}` raises")
     if bench.contract.has(C.CAUSAL):
-        return bench.settled.add(f"what its `{name}` does besides hiding later tokens is not judged")
+        return bench.settled.add(
+            f"what its `{name}` does besides hiding later tokens is not judged"
+        )
     for convention in _iter_conventions(bench.case):
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType
 
-from properties.contract import Entry
+from headcheck.properties.contract import Entry
 
 Literal = int | float | bool | str | None
 NAMED_KINDS = (

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.contract import Capability, Contract
+from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.contract import Capability, Contract
 
 LEVELS: dict[str, tuple[Any, ...]] = {
     "batch": (1, 3, 8, 4, 5),

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.contract import Capability, Contract
-from reference import Parameters
+from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.contract import Capability, Contract
+from headcheck.reference import Parameters
 
 STREAMS = (
     "x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2", "sinks",

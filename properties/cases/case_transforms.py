@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from properties.case import Case
-from properties.contract import Contract
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Contract
 
 CaseTransform = Callable[[Case], Case | None]
 COUNTED = ("tokens", "d_in")

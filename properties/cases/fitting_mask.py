@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from properties.case import Case
-from properties.cases.case_tensors import make_mask
-from properties.contract import Contract
-from properties.variant import find_visible
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import make_mask
+from headcheck.properties.contract import Contract
+from headcheck.properties.variant import find_visible
 
 
 def make_fitting_mask(contract: Contract, case: Case) -> Tensor | None:

@@ -6,7 +6,7 @@ The worker, which knows no cases, has the same layouts: `grader.sandbox.worker.c
 import torch
 from torch import Tensor
 
-from properties.case import MemoryLayout
+from headcheck.properties.case import MemoryLayout
 
 
 def apply_memory_layout(x: Tensor, memory: MemoryLayout) -> Tensor:

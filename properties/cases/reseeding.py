@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from properties.case import Case
-from properties.cases.case_set import PUBLIC_SEED
-from properties.cases.case_tensors import make_parameters, make_tokens
-from properties.cases.fitting_mask import make_fitting_mask
-from properties.contract import Capability, Contract
-from properties.oracle import get_scale
-from properties.variant import get_variant
-from reference import enter_block, multi_head_attention
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import PUBLIC_SEED
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.cases.fitting_mask import make_fitting_mask
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.oracle import get_scale
+from headcheck.properties.variant import get_variant
+from headcheck.reference import enter_block, multi_head_attention
 
 EXP_LIMITS = (-709.0, -88.0, 88.0, 709.0)
 """Beyond these an exponential is zero or infinite, in float64 and in float32."""

@@ -20,9 +20,9 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from properties.case import Case
-from properties.cases.case_set import LEVELS, RELATIONS, draw_own_levels
-from properties.contract import Capability, Contract
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import LEVELS, RELATIONS, draw_own_levels
+from headcheck.properties.contract import Capability, Contract
 
 FAR = {
     "tokens": 300,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException, NoSuchExample
 
-from properties.case import Case
-from properties.cases.strategies import smaller_cases
+from headcheck.properties.case import Case
+from headcheck.properties.cases.strategies import smaller_cases
 
 MAX_EXAMPLES = 60
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from properties.case import Case
-from properties.cases.search_cases import estimate_work
-from properties.contract import Contract
+from headcheck.properties.case import Case
+from headcheck.properties.cases.search_cases import estimate_work
+from headcheck.properties.contract import Contract
 
 FEW_NUMBERS = 1 << 17
 """inputs of less work than this are small: the slowest loops take a fraction of a second"""

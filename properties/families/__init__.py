@@ -9,9 +9,9 @@ A property names the capabilities that it needs of a contract; `select_for_contr
 from collections.abc import Sequence
 from types import ModuleType
 
-from properties import peculiarity
-from properties.contract import Contract
-from properties.families import (
+from headcheck.properties import peculiarity
+from headcheck.properties.contract import Contract
+from headcheck.properties.families import (
     alignment,
     arguments,
     backward,
@@ -50,7 +50,7 @@ from properties.families import (
     variants,
     weights,
 )
-from properties.property import Property
+from headcheck.properties.property import Property
 
 FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding,

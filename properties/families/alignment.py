@@ -6,16 +6,22 @@ Query i of q stands at key k - q + i of k, as in decoding with a cache. Librarie
 
 import functools
 
-from properties.case import MaskForm
-from properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM
-from properties.families.cross import assert_equation, keys_and_values_come_from_their_own_tokens
-from properties.families.gradients import assert_close_to_exact, the_gradient_of_the_input_is_right
-from properties.gradient_oracle import ROLES, compute_role_gradients
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.case import MaskForm
+from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.cross import (
+    assert_equation,
+    keys_and_values_come_from_their_own_tokens,
+)
+from headcheck.properties.families.gradients import (
+    assert_close_to_exact,
+    the_gradient_of_the_input_is_right,
+)
+from headcheck.properties.gradient_oracle import ROLES, compute_role_gradients
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
 
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability

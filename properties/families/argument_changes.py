@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from properties.contract import Argument, Contract
-from properties.subject import Value
+from headcheck.properties.contract import Argument, Contract
+from headcheck.properties.subject import Value
 
 USUAL_WIDTH = "n_embd"
 """what a config without fields of its own calls the width"""

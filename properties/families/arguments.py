@@ -1,15 +1,15 @@
 """Arguments may be written in every way in which Python and the statement's signature take them."""
 
-from properties.case import MaskForm
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM, its_arguments_may_be_given_by_position
-from properties.families.decoding import one_token_at_a_time_gives_the_same_output
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import build_module
-from properties.harness.steps import build_fresh_module
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import Chunk
+from headcheck.properties.case import MaskForm
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM, its_arguments_may_be_given_by_position
+from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import build_module
+from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import Chunk
 
 contract = PropertyFamily(PropertyGroup.CONTRACT)
 cache = PropertyFamily(PropertyGroup.CACHE, FORM)

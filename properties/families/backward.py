@@ -17,21 +17,21 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.case import InputContent
-from properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.alignment import query_key_and_value_get_their_gradients
-from properties.families.contract import FORM
-from properties.families.cross import keys_and_values_come_from_their_own_tokens
-from properties.families.gradients import assert_close_to_exact
-from properties.families.online import place_far_apart
-from properties.families.values import it_equals_the_equation
-from properties.gradient_oracle import ROLES, compute_role_gradients
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.case import InputContent
+from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.alignment import query_key_and_value_get_their_gradients
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
+from headcheck.properties.families.gradients import assert_close_to_exact
+from headcheck.properties.families.online import place_far_apart
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.gradient_oracle import ROLES, compute_role_gradients
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.violation import Violation, ViolationKind
 
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 purity_property = PropertyFamily(PropertyGroup.PURITY, FORM)

@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
-from properties.harness.case_context import CaseContext
-from properties.oracle import Expected
-from reference import Parameters
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.oracle import Expected
+from headcheck.reference import Parameters
 
 
 def assert_outputs_unchanged(

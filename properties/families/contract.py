@@ -3,27 +3,34 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from properties import comparison
-from properties.case import Case, MaskForm
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, make_config
-from properties.families.argument_changes import set_width
-from properties.harness.call_sizes import add_case
-from properties.harness.case_context import CaseContext
-from properties.harness.given_class import assert_given_class_fits, list_some
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter, build_module, construct
-from properties.parameter_mapping import ParameterMapping
-from properties.peculiarity import (
+from headcheck.properties import comparison
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import (
+    CONSTANT,
+    Argument,
+    Capability,
+    Contract,
+    Entry,
+    make_config,
+)
+from headcheck.properties.families.argument_changes import set_width
+from headcheck.properties.harness.call_sizes import add_case
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.given_class import assert_given_class_fits, list_some
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter, build_module, construct
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.peculiarity import (
     AXIS_OF_ONE,
     BIASES,
     SHORTER_THAN_CONTEXT,
     SINGLE_SEQUENCE,
     select_plainest,
 )
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions, TensorInfo, Value
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions, TensorInfo, Value
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
 values = PropertyFamily(PropertyGroup.VALUES)

@@ -14,21 +14,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from properties.case import MaskForm
-from properties.cases.case_tensors import DTYPES, make_tokens
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_outputs_unchanged
-from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.families.decoding_ways import Lengths, recognise
-from properties.families.values import it_equals_the_equation, no_dropout_means_no_difference
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter
-from properties.harness.steps import build_fresh_module
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import Chunk
-from properties.violation import SubmissionFailed, Violation, ViolationKind
-from reference import Parameters
+from headcheck.properties.case import MaskForm
+from headcheck.properties.cases.case_tensors import DTYPES, make_tokens
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from headcheck.properties.families.decoding_ways import Lengths, recognise
+from headcheck.properties.families.values import (
+    it_equals_the_equation,
+    no_dropout_means_no_difference,
+)
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter
+from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import Chunk
+from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
+from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability

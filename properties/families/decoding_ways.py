@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from properties.contract import Capability
-from properties.harness.case_context import CaseContext
-from properties.oracle import get_scale
-from properties.variant import get_variant
-from reference import (
+from headcheck.properties.contract import Capability
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.oracle import get_scale
+from headcheck.properties.variant import get_variant
+from headcheck.reference import (
     Parameters,
     append_beside,
     linear,

@@ -10,25 +10,25 @@ Source: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258).
 import torch
 from torch import Tensor
 
-from properties.case import MaskForm
-from properties.cases.case_tensors import round_to_dtype
-from properties.cases.case_transforms import at_least, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_other_columns_unchanged
-from properties.families.contract import FORM
-from properties.families.initialisation import read_first_initial_weights
-from properties.families.parameter_transforms import (
+from headcheck.properties.case import MaskForm
+from headcheck.properties.cases.case_tensors import round_to_dtype
+from headcheck.properties.cases.case_transforms import at_least, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_other_columns_unchanged
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.initialisation import read_first_initial_weights
+from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
     project_output,
     replace_parameters,
 )
-from properties.harness import tomography
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
-from properties.tolerance import Tolerance
-from properties.violation import Violation, ViolationKind
-from reference import merge_heads
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.reference import merge_heads
 
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)

@@ -21,12 +21,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.cases.case_transforms import with_values
-from properties.contract import Capability
-from properties.counting import count_share
-from properties.families.comparisons import assert_outputs_unchanged
-from properties.families.contract import FORM
-from properties.families.dropped_weights import (
+from headcheck.properties.cases.case_transforms import with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.counting import count_share
+from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.dropped_weights import (
     IN_TRAINING,
     SINGLE_TOKEN_SEQUENCES,
     DropoutObservation,
@@ -40,16 +40,16 @@ from properties.families.dropped_weights import (
     run_on_single_values,
     simplify_for_counting,
 )
-from properties.families.values import it_equals_the_equation
-from properties.harness.call_sizes import add_case
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.harness.steps import build_fresh_module
-from properties.peculiarity import DROPOUT, select_plainest
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
-from properties.violation import Note, Violation, ViolationKind
-from reference import Parameters
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.call_sizes import add_case
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.peculiarity import DROPOUT, select_plainest
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import Note, Violation, ViolationKind
+from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
 C = Capability

@@ -7,15 +7,15 @@ and so no token of a right module has its output of evaluation: that would take 
 numbers that cancel in all dimensions, to within rounding.
 """
 
-from properties.contract import Capability
-from properties.counting import count
-from properties.families.contract import FORM
-from properties.families.dropout import dropout_acts_on_the_attention_weights
-from properties.families.dropped_weights import DROPOUT_SEED
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup, Sizes
-from properties.subject import CallOptions
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.contract import Capability
+from headcheck.properties.counting import count
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.dropout import dropout_acts_on_the_attention_weights
+from headcheck.properties.families.dropped_weights import DROPOUT_SEED
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup, Sizes
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
 SIZES: tuple[Sizes, ...] = tuple(

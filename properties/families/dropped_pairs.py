@@ -18,31 +18,31 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from properties.case import Case
-from properties.contract import Capability, Contract
-from properties.counting import count
-from properties.families.contract import FORM
-from properties.families.dropout import (
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.counting import count
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.dropout import (
     FALSE_POSITIVE_RATE,
     RATE_HINT,
     compute_log_chance,
     dropout_drops_the_stated_share,
     estimate_second_keep_rate,
 )
-from properties.families.dropped_weights import (
+from headcheck.properties.families.dropped_weights import (
     DROPOUT_SEED,
     make_revealing_parameters,
     make_unlike_tokens,
     observe_dropout,
     simplify_for_counting,
 )
-from properties.harness.call_sizes import add_case
-from properties.harness.harness import LiveContext
-from properties.harness.steps import build_fresh_module
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
-from properties.violation import Violation, ViolationKind
-from reference import split_heads
+from headcheck.properties.harness.call_sizes import add_case
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.reference import split_heads
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
 C = Capability

@@ -16,19 +16,19 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from properties.case import Case, InputContent, MaskForm, MemoryLayout
-from properties.cases.case_tensors import make_generator
-from properties.contract import Capability
-from properties.families.parameter_transforms import (
+from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
+from headcheck.properties.cases.case_tensors import make_generator
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
     replace_parameters,
     zero_parameters,
 )
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.peculiarity import AXIS_OF_ONE, SHORTER_THAN_CONTEXT
-from properties.subject import CallOptions
-from reference import Parameters, split_heads
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.peculiarity import AXIS_OF_ONE, SHORTER_THAN_CONTEXT
+from headcheck.properties.subject import CallOptions
+from headcheck.reference import Parameters, split_heads
 
 SAMPLES = 120_000
 SINGLE_TOKEN_SEQUENCES = 4_000

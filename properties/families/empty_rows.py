@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from properties.harness.case_context import CaseContext
+from headcheck.properties.harness.case_context import CaseContext
 
 PADDED = 2
 """so many tokens of padding a sequence has in front, where it has some"""

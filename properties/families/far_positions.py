@@ -12,17 +12,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.cases.case_tensors import DTYPES
-from properties.cases.case_transforms import with_values
-from properties.contract import Capability
-from properties.families.contract import FORM
-from properties.families.precision import bfloat16_is_as_exact_as_plain_torch
-from properties.harness.case_context import CaseContext
-from properties.oracle import get_scale
-from properties.property import PropertyFamily, PropertyGroup
-from properties.variant import get_variant
-from properties.violation import Violation, ViolationKind
-from reference import (
+from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.cases.case_transforms import with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.precision import bfloat16_is_as_exact_as_plain_torch
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.oracle import get_scale
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.variant import get_variant
+from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.reference import (
     Parameters,
     Variant,
     alibi_bias,

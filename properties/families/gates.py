@@ -8,25 +8,25 @@ acts.
 import torch
 from torch import Tensor
 
-from properties.case import InputContent
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_other_columns_unchanged
-from properties.families.contract import FORM
-from properties.families.gradients import (
+from headcheck.properties.case import InputContent
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_other_columns_unchanged
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.gradients import (
     assert_gradients_right_with,
     the_gradients_of_the_weights_are_right,
 )
-from properties.families.parameter_transforms import (
+from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
     project_output,
     replace_parameters,
     zero_parameters,
 )
-from properties.families.values import it_equals_the_equation
-from properties.harness.case_context import CaseContext
-from properties.property import PropertyFamily, PropertyGroup
-from reference import Parameters, merge_heads
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.reference import Parameters, merge_heads
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)

@@ -7,16 +7,16 @@ and for a bias in training (pytorch/pytorch#107084, #118628).
 import torch
 from torch import Tensor
 
-from properties.case import MaskForm
-from properties.cases.case_tensors import draw_normal, round_to_dtype
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM
-from properties.families.values import it_equals_the_equation
-from properties.harness.harness import LiveContext
-from properties.oracle import compute_expected
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
+from headcheck.properties.case import MaskForm
+from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.oracle import compute_expected
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability

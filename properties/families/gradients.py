@@ -6,21 +6,21 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties import comparison
-from properties.case import InputContent
-from properties.cases.case_tensors import draw_normal, make_parameters, round_to_dtype
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM
-from properties.families.parameter_transforms import replace_parameters
-from properties.families.values import it_equals_the_equation
-from properties.gradient_oracle import ExactGradients
-from properties.harness.case_context import CaseContext, NamedGradients
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
-from properties.tolerance import Tolerance
-from properties.violation import Violation, ViolationKind
-from reference import Parameters
+from headcheck.properties import comparison
+from headcheck.properties.case import InputContent
+from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, round_to_dtype
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.parameter_transforms import replace_parameters
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.gradient_oracle import ExactGradients
+from headcheck.properties.harness.case_context import CaseContext, NamedGradients
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 CORRECT_VALUES = (it_equals_the_equation,)

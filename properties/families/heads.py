@@ -5,23 +5,23 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.case import Case, MaskForm
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_other_columns_unchanged
-from properties.families.contract import AXIS_HINT, FORM
-from properties.families.parameter_transforms import (
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_other_columns_unchanged
+from headcheck.properties.families.contract import AXIS_HINT, FORM
+from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
     permute_heads,
     replace_parameters,
     rotate_within_heads,
     zero_parameters,
 )
-from properties.harness.case_context import CaseContext
-from properties.parameter_mapping import BESIDE_HEADS, VECTORS
-from properties.peculiarity import SINGLE_HEAD, select_plainest
-from properties.property import PropertyFamily, PropertyGroup
-from properties.tolerance import Tolerance
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.parameter_mapping import BESIDE_HEADS, VECTORS
+from headcheck.properties.peculiarity import SINGLE_HEAD, select_plainest
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.tolerance import Tolerance
 
 family_property = PropertyFamily(PropertyGroup.HEADS, FORM)
 C = Capability

@@ -12,17 +12,20 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from properties import comparison
-from properties.call_form import EmptyRow
-from properties.case import Case, MaskForm
-from properties.cases.case_transforms import CaseTransform, at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM
-from properties.families.empty_rows import PADDED, hide_everything_from_some
-from properties.families.gradients import assert_close_to_exact, the_gradient_of_the_input_is_right
-from properties.harness.case_context import CaseContext, Query
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties import comparison
+from headcheck.properties.call_form import EmptyRow
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_transforms import CaseTransform, at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.empty_rows import PADDED, hide_everything_from_some
+from headcheck.properties.families.gradients import (
+    assert_close_to_exact,
+    the_gradient_of_the_input_is_right,
+)
+from headcheck.properties.harness.case_context import CaseContext, Query
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
 
 mask_property = PropertyFamily(PropertyGroup.MASK, FORM)
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)

@@ -7,13 +7,13 @@ steps that its name says; the last one mixes them all.
 import itertools
 from dataclasses import replace
 
-from properties.cases.case_tensors import make_parameters, make_tokens
-from properties.contract import Capability
-from properties.families.comparisons import assert_outputs_unchanged
-from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.families.purity import evaluation_is_repeatable
-from properties.harness.harness import LiveContext
-from properties.harness.histories import (
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from headcheck.properties.families.purity import evaluation_is_repeatable
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.histories import (
     CALL_PROBE,
     GRADIENTS_PROBE,
     LARGE_TOKENS_PROBE,
@@ -23,8 +23,8 @@ from properties.harness.histories import (
     assert_no_first_effect,
     shuffle_steps,
 )
-from properties.harness.module_adapter import ModuleAdapter
-from properties.harness.steps import (
+from headcheck.properties.harness.module_adapter import ModuleAdapter
+from headcheck.properties.harness.steps import (
     CallAtEveryLength,
     Rebuild,
     build_fresh_module,
@@ -37,9 +37,9 @@ from properties.harness.steps import (
     make_other_modules,
     make_transfers,
 )
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 C = Capability

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from properties.cases.case_transforms import at_least
-from properties.contract import Capability
-from properties.families.contract import FORM
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import construct
-from properties.property import PropertyFamily, PropertyGroup
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.cases.case_transforms import at_least
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.INITIALISATION, FORM)
 C = Capability

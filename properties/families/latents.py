@@ -6,21 +6,21 @@ a cache holds does not grow with the number of heads.
 Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 (arXiv:2405.04434).
 """
 
-from properties.cases.case_tensors import make_tokens
-from properties.cases.case_transforms import with_values
-from properties.contract import Capability
-from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.families.decoding import (
+from headcheck.properties.cases.case_tensors import make_tokens
+from headcheck.properties.cases.case_transforms import with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from headcheck.properties.families.decoding import (
     SOME_TOKENS,
     assert_kept,
     one_token_at_a_time_gives_the_same_output,
     several_tokens_at_a_time_give_the_same_output,
 )
-from properties.families.values import it_equals_the_equation
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import Chunk
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import Chunk
+from headcheck.properties.violation import Violation, ViolationKind
 
 cache = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability

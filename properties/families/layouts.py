@@ -6,12 +6,15 @@ sequences only (Dao-AILab/flash-attention#355, #2541). No exercise asks for this
 tries it.
 """
 
-from properties.contract import Capability
-from properties.families.batch import the_memory_layout_does_not_matter
-from properties.families.contract import FORM
-from properties.families.gradients import assert_close_to_exact, gradients_are_right_at_every_size
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.batch import the_memory_layout_does_not_matter
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.gradients import (
+    assert_close_to_exact,
+    gradients_are_right_at_every_size,
+)
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import torch
 
-from properties.cases.case_tensors import make_parameters, make_tokens
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.families.precision import bfloat16_runs
-from properties.families.values import it_equals_the_equation
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import construct
-from properties.harness.steps import build_fresh_module
-from properties.oracle import Expected
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallResult
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from headcheck.properties.families.precision import bfloat16_runs
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.oracle import Expected
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallResult
 
 family_property = PropertyFamily(PropertyGroup.PURITY, (*FORM, it_equals_the_equation))
 C = Capability

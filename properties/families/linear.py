@@ -7,25 +7,25 @@ those of a softmax, and what rests on that alone is claimed of both.
 Source: Katharopoulos et al. 2020, "Transformers are RNNs" (arXiv:2006.16236).
 """
 
-from properties.case import InputContent
-from properties.cases.case_tensors import make_tokens
-from properties.cases.case_transforms import with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_right_with
-from properties.families.contract import FORM
-from properties.families.parameter_transforms import (
+from headcheck.properties.case import InputContent
+from headcheck.properties.cases.case_tensors import make_tokens
+from headcheck.properties.cases.case_transforms import with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.parameter_transforms import (
     project_output,
     replace_parameters,
     zero_parameters,
 )
-from properties.families.values import GUARDS_THE_ORACLE, it_equals_the_equation
-from properties.harness import tomography
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions, Chunk
-from properties.violation import Violation, ViolationKind
-from reference import merge_heads, recurrent_attention
+from headcheck.properties.families.values import GUARDS_THE_ORACLE, it_equals_the_equation
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions, Chunk
+from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.reference import merge_heads, recurrent_attention
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)

@@ -10,21 +10,24 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.case import InputContent
-from properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM
-from properties.families.cross import keys_and_values_come_from_their_own_tokens
-from properties.families.gradients import assert_close_to_exact, the_gradient_of_the_input_is_right
-from properties.families.values import it_equals_the_equation
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.oracle import Expected, compute_expected
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
-from properties.tolerance import Tolerance
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.case import InputContent
+from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
+from headcheck.properties.families.gradients import (
+    assert_close_to_exact,
+    the_gradient_of_the_input_is_right,
+)
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.oracle import Expected, compute_expected
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Violation, ViolationKind
 
 value_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 scale_property = PropertyFamily(PropertyGroup.SCALE, FORM)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import torch
 
-from properties.case import Case, MaskForm
-from properties.cases.case_tensors import draw_normal, round_to_dtype
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM
-from properties.harness.case_context import CaseContext
-from properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability

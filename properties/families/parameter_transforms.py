@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from properties.harness.case_context import CaseContext
-from reference import Parameters, ask_gate, linear
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.reference import Parameters, ask_gate, linear
 
 ASKING = ("W_q", "b_q", "shift_q", "W_qr")
 """the parameters that queries are made by: zeros for all of them make zeros of queries"""

@@ -17,28 +17,28 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties import comparison
-from properties.case import Case
-from properties.cases.case_tensors import DTYPES
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability, Contract, Returns
-from properties.families.contract import FORM
-from properties.families.parameter_transforms import replace_parameters, zero_parameters
-from properties.families.values import (
+from headcheck.properties import comparison
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.parameter_transforms import replace_parameters, zero_parameters
+from headcheck.properties.families.values import (
     float32_gives_the_equation_too,
     it_equals_the_equation,
 )
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter
-from properties.oracle import Expected, get_scale
-from properties.parameter_mapping import PER_HEAD
-from properties.peculiarity import DOUBLE_PRECISION, select_plainest
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
-from properties.variant import get_variant
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
-from reference import Parameters, multi_head_attention, transformer_block
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter
+from headcheck.properties.oracle import Expected, get_scale
+from headcheck.properties.parameter_mapping import PER_HEAD
+from headcheck.properties.peculiarity import DOUBLE_PRECISION, select_plainest
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.variant import get_variant
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.reference import Parameters, multi_head_attention, transformer_block
 
 family_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
 C = Capability

@@ -8,20 +8,25 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.case import MaskForm
-from properties.cases.case_tensors import MASK_DTYPES, make_mask, make_parameters, make_tokens
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability, Entry
-from properties.counting import count
-from properties.families.comparisons import assert_outputs_unchanged
-from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter
-from properties.harness.steps import build_fresh_module
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.case import MaskForm
+from headcheck.properties.cases.case_tensors import (
+    MASK_DTYPES,
+    make_mask,
+    make_parameters,
+    make_tokens,
+)
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability, Entry
+from headcheck.properties.counting import count
+from headcheck.properties.families.comparisons import assert_outputs_unchanged
+from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter
+from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 USUAL_CASES = compose(at_least(tokens=3), with_values(dropout=0.5))

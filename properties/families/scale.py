@@ -5,12 +5,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.case import InputContent, MaskForm
-from properties.cases.case_transforms import compose, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_right_with
-from properties.families.contract import FORM
-from properties.families.parameter_transforms import (
+from headcheck.properties.case import InputContent, MaskForm
+from headcheck.properties.cases.case_transforms import compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.parameter_transforms import (
     ASKING,
     list_reading_layers,
     pass_first_number_on,
@@ -18,12 +18,12 @@ from properties.families.parameter_transforms import (
     rotate_within_heads,
     zero_parameters,
 )
-from properties.families.values import it_equals_the_equation
-from properties.harness import tomography
-from properties.harness.case_context import CaseContext
-from properties.oracle import get_scale, get_width
-from properties.property import PropertyFamily, PropertyGroup
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.oracle import get_scale, get_width
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.SCALE, FORM)
 C = Capability

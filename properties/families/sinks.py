@@ -8,24 +8,27 @@ heads, of a constant added to scores and sinks, and of gradients.
 import torch
 from torch import Tensor
 
-from properties.case import InputContent, MaskForm
-from properties.cases.case_tensors import round_to_dtype
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_other_columns_unchanged, assert_right_with
-from properties.families.contract import FORM
-from properties.families.gradients import assert_gradients_right_with
-from properties.families.parameter_transforms import (
+from headcheck.properties.case import InputContent, MaskForm
+from headcheck.properties.cases.case_tensors import round_to_dtype
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import (
+    assert_other_columns_unchanged,
+    assert_right_with,
+)
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.gradients import assert_gradients_right_with
+from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
     project_output,
     replace_parameters,
 )
-from properties.families.values import it_equals_the_equation
-from properties.harness import tomography
-from properties.harness.case_context import CaseContext
-from properties.oracle import get_scale
-from properties.property import PropertyFamily, PropertyGroup
-from reference import Parameters, merge_heads
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.oracle import get_scale
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.reference import Parameters, merge_heads
 
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)

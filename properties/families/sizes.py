@@ -24,22 +24,22 @@ from dataclasses import replace
 
 import torch
 
-from properties import comparison
-from properties.case import MemoryLayout
-from properties.cases.case_tensors import make_tokens
-from properties.cases.case_transforms import at_least, compose
-from properties.cases.fitting_mask import make_fitting_mask
-from properties.contract import Capability
-from properties.counting import count
-from properties.families.contract import FORM
-from properties.families.history import earlier_calls_do_not_matter
-from properties.families.purity import the_input_is_left_unchanged
-from properties.families.values import it_equals_the_equation
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.harness.steps import build_fresh_module, fit_for_histories
-from properties.property import PropertyFamily, PropertyGroup, Sizes
-from properties.subject import Pass
+from headcheck.properties import comparison
+from headcheck.properties.case import MemoryLayout
+from headcheck.properties.cases.case_tensors import make_tokens
+from headcheck.properties.cases.case_transforms import at_least, compose
+from headcheck.properties.cases.fitting_mask import make_fitting_mask
+from headcheck.properties.contract import Capability
+from headcheck.properties.counting import count
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.history import earlier_calls_do_not_matter
+from headcheck.properties.families.purity import the_input_is_left_unchanged
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.steps import build_fresh_module, fit_for_histories
+from headcheck.properties.property import PropertyFamily, PropertyGroup, Sizes
+from headcheck.properties.subject import Pass
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability

@@ -12,26 +12,26 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.case import Case, InputContent, MaskForm, MemoryLayout
-from properties.cases.case_tensors import draw_normal, make_parameters, narrow_mask
-from properties.cases.case_transforms import compose, with_values
-from properties.contract import Capability
-from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.families.dropout import dropout_acts_on_the_attention_weights
-from properties.families.gradients import (
+from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
+from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, narrow_mask
+from headcheck.properties.cases.case_transforms import compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from headcheck.properties.families.dropout import dropout_acts_on_the_attention_weights
+from headcheck.properties.families.gradients import (
     CUT_HINT,
     make_cut,
     the_gradients_of_the_weights_are_right,
 )
-from properties.families.history import (
+from headcheck.properties.families.history import (
     new_weights_are_used_at_once,
     training_drops_again_after_an_evaluation,
 )
-from properties.families.values import it_equals_the_equation
-from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
-from properties.harness.harness import LiveContext
-from properties.harness.steps import build_fresh_module, fit_for_histories
-from properties.harness.training_run import (
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.gradient_oracle import ExactGradients, Loss, compute_gradients
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.steps import build_fresh_module, fit_for_histories
+from headcheck.properties.harness.training_run import (
     COPY_STEPS,
     RATE,
     TrainingCall,
@@ -41,10 +41,10 @@ from properties.harness.training_run import (
     run_training,
     train,
 )
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions, Pass
-from properties.tolerance import PRECISIONS, Tolerance
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions, Pass
+from headcheck.properties.tolerance import PRECISIONS, Tolerance
+from headcheck.properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability

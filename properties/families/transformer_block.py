@@ -9,15 +9,15 @@ import math
 
 import torch
 
-from properties.case import InputContent, MaskForm
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_right_with
-from properties.families.contract import FORM
-from properties.families.parameter_transforms import replace_parameters, zero_parameters
-from properties.families.values import it_equals_the_equation
-from properties.harness.case_context import CaseContext
-from properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.case import InputContent, MaskForm
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.parameter_transforms import replace_parameters, zero_parameters
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 scale = PropertyFamily(PropertyGroup.SCALE, FORM)

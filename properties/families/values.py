@@ -7,22 +7,22 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from properties import comparison
-from properties.case import InputContent, MaskForm
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import EXTRA_CONFIG, Capability
-from properties.families.contract import FORM
-from properties.families.cross import keys_and_values_come_from_their_own_tokens
-from properties.families.parameter_transforms import replace_parameters
-from properties.families.purity import evaluation_is_repeatable
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter, build_module
-from properties.oracle import get_scale
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions, Value
-from properties.violation import Violation, ViolationKind
-from reference import Parameters, merge_heads, online_multi_head_attention
+from headcheck.properties import comparison
+from headcheck.properties.case import InputContent, MaskForm
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import EXTRA_CONFIG, Capability
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
+from headcheck.properties.families.parameter_transforms import replace_parameters
+from headcheck.properties.families.purity import evaluation_is_repeatable
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter, build_module
+from headcheck.properties.oracle import get_scale
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions, Value
+from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability

@@ -10,28 +10,28 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties import comparison
-from properties.case import Case, InputContent
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_right_with
-from properties.families.contract import FORM, assert_refused, it_can_be_constructed
-from properties.families.decoding import one_token_at_a_time_gives_the_same_output
-from properties.families.parameter_transforms import (
+from headcheck.properties import comparison
+from headcheck.properties.case import Case, InputContent
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.contract import FORM, assert_refused, it_can_be_constructed
+from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
+from headcheck.properties.families.parameter_transforms import (
     ASKING,
     make_identity_projection,
     replace_parameters,
     zero_parameters,
 )
-from properties.families.values import MOST, it_equals_the_equation
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.harness.steps import build_fresh_module
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import Chunk
-from properties.tolerance import Tolerance
-from properties.violation import Violation, ViolationKind
-from reference import Parameters
+from headcheck.properties.families.values import MOST, it_equals_the_equation
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import Chunk
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.reference import Parameters
 
 masking = PropertyFamily(PropertyGroup.MASK, FORM)
 values = PropertyFamily(PropertyGroup.VALUES, FORM)

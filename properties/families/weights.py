@@ -10,14 +10,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties import comparison
-from properties.case import Case, InputContent, MaskForm
-from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
-from properties.families.comparisons import assert_right_with
-from properties.families.contract import FORM
-from properties.families.empty_rows import hide_everything_from_some
-from properties.families.parameter_transforms import (
+from headcheck.properties import comparison
+from headcheck.properties.case import Case, InputContent, MaskForm
+from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.comparisons import assert_right_with
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.empty_rows import hide_everything_from_some
+from headcheck.properties.families.parameter_transforms import (
     ASKING,
     make_identity_projection,
     pass_first_number_on,
@@ -25,15 +25,15 @@ from properties.families.parameter_transforms import (
     replace_parameters,
     zero_parameters,
 )
-from properties.families.values import it_equals_the_equation
-from properties.harness import tomography
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
-from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
-from properties.tolerance import Tolerance
-from properties.violation import Violation, ViolationKind
-from reference import merge_heads
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.reference import merge_heads
 
 family_property = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 C = Capability

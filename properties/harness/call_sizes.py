@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from properties.case import Case
-from properties.case_description import describe_case, list_own_names
-from properties.contract import Capability, Contract
-from properties.counting import count
-from properties.crash import CallSizes
-from properties.violation import SubmissionFailed, Violation
+from headcheck.properties.case import Case
+from headcheck.properties.case_description import describe_case, list_own_names
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.counting import count
+from headcheck.properties.crash import CallSizes
+from headcheck.properties.violation import SubmissionFailed, Violation
 
 OWN_SIZES = (
     (Capability.GROUPED, "kv_heads"),

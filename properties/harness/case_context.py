@@ -17,17 +17,17 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from properties import comparison
-from properties.case import Case
-from properties.cases import case_tensors
-from properties.cases.fitting_mask import make_fitting_mask
-from properties.contract import Capability, Contract, Returns
-from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
-from properties.oracle import Expected, compute_expected
-from properties.tolerance import PRECISIONS, Tolerance
-from properties.variant import find_visible
-from properties.violation import Note
-from reference import Parameters
+from headcheck.properties import comparison
+from headcheck.properties.case import Case
+from headcheck.properties.cases import case_tensors
+from headcheck.properties.cases.fitting_mask import make_fitting_mask
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.gradient_oracle import ExactGradients, Loss, compute_gradients
+from headcheck.properties.oracle import Expected, compute_expected
+from headcheck.properties.tolerance import PRECISIONS, Tolerance
+from headcheck.properties.variant import find_visible
+from headcheck.properties.violation import Note
+from headcheck.reference import Parameters
 
 T = TypeVar("T")
 Mask = Tensor | EllipsisType | None

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from properties.harness.harness import LiveContext
-from properties.subject import CallOptions
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import Violation, ViolationKind
 
 BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
 MAX_LISTED = 8

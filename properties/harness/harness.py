@@ -9,18 +9,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from properties import comparison
-from properties.case import Case
-from properties.contract import Capability, Contract, Returns
-from properties.counting import count
-from properties.harness import aliases
-from properties.harness.case_context import CaseContext, Mask, NamedGradients, Outputs, Query
-from properties.harness.module_adapter import ModuleAdapter, construct
-from properties.parameter_mapping import AROUND, LATENTS
-from properties.peculiarity import Peculiarity
-from properties.subject import CallOptions, CallResult, Subject
-from properties.violation import Note, SubmissionFailed, Violation, ViolationKind
-from reference import Parameters
+from headcheck.properties import comparison
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.counting import count
+from headcheck.properties.harness import aliases
+from headcheck.properties.harness.case_context import (
+    CaseContext,
+    Mask,
+    NamedGradients,
+    Outputs,
+    Query,
+)
+from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
+from headcheck.properties.parameter_mapping import AROUND, LATENTS
+from headcheck.properties.peculiarity import Peculiarity
+from headcheck.properties.subject import CallOptions, CallResult, Subject
+from headcheck.properties.violation import Note, SubmissionFailed, Violation, ViolationKind
+from headcheck.reference import Parameters
 
 SWAPPED_NAMES_NOTE = Note(
     "exchanged_names",

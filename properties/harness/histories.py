@@ -27,19 +27,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from properties.gradient_oracle import ExactGradients
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter
-from properties.harness.steps import (
+from headcheck.properties.gradient_oracle import ExactGradients
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter
+from headcheck.properties.harness.steps import (
     TRAINING_SEED,
     HistoryState,
     HistoryStep,
     attempt,
     build_fresh_module,
 )
-from properties.subject import CallOptions
-from properties.tolerance import Tolerance
-from properties.violation import Status, SubmissionFailed, Violation
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Status, SubmissionFailed, Violation
 
 MAX_SHORTER_HISTORIES = 60
 """The most shorter histories that are tried when one fails."""

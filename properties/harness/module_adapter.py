@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from properties.case import Case
-from properties.cases.case_tensors import DTYPES
-from properties.contract import Capability, Contract, Entry
-from properties.harness.call_sizes import add_call_sizes
-from properties.oracle import get_scale
-from properties.subject import (
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.contract import Capability, Contract, Entry
+from headcheck.properties.harness.call_sizes import add_call_sizes
+from headcheck.properties.oracle import get_scale
+from headcheck.properties.subject import (
     CallOptions,
     CallResult,
     Chunk,
@@ -29,8 +29,8 @@ from properties.subject import (
     Subject,
     Value,
 )
-from properties.variant import get_variant
-from reference import Parameters, multi_head_attention
+from headcheck.properties.variant import get_variant
+from headcheck.reference import Parameters, multi_head_attention
 
 
 @dataclass(frozen=True, eq=False)

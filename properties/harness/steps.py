@@ -10,16 +10,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from properties.case import Case, InputContent, MaskForm, MemoryLayout
-from properties.cases.case_tensors import make_parameters, make_tokens
-from properties.cases.fitting_mask import make_fitting_mask
-from properties.contract import Capability, Contract
-from properties.counting import count
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter, construct
-from properties.subject import CallOptions, Pass
-from properties.violation import Status, SubmissionFailed
-from reference import Parameters
+from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.cases.fitting_mask import make_fitting_mask
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.counting import count
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
+from headcheck.properties.subject import CallOptions, Pass
+from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.reference import Parameters
 
 TRAINING_SEED = 1
 """The seed of calls in training, so that the same weights are dropped each time."""

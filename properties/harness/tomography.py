@@ -16,12 +16,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from properties.case import Case, MaskForm
-from properties.cases.case_tensors import draw_normal, round_to_dtype
-from properties.contract import Capability
-from properties.harness.case_context import CaseContext
-from properties.tolerance import Tolerance
-from reference import Parameters
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
+from headcheck.properties.contract import Capability
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.tolerance import Tolerance
+from headcheck.reference import Parameters
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,13 +14,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from properties import comparison
-from properties.absolute_block import make_absolute_block
-from properties.absolute_roles import bound_roles
-from properties.case import Case
-from properties.cases.case_tensors import draw_normal, make_tokens
-from properties.cases.fitting_mask import make_fitting_mask
-from properties.gradient_oracle import (
+from headcheck.properties import comparison
+from headcheck.properties.absolute_block import make_absolute_block
+from headcheck.properties.absolute_roles import bound_roles
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import draw_normal, make_tokens
+from headcheck.properties.cases.fitting_mask import make_fitting_mask
+from headcheck.properties.gradient_oracle import (
     ExactGradients,
     Loss,
     compute_absolute_gradients,
@@ -29,14 +29,14 @@ from properties.gradient_oracle import (
     compute_growth,
     sum_maps,
 )
-from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter, NamedPassResult
-from properties.harness.steps import build_fresh_module
-from properties.oracle import get_precisions, get_scale
-from properties.subject import Pass
-from properties.tolerance import K, Tolerance, seat_sinks
-from properties.variant import get_variant
-from reference import (
+from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter, NamedPassResult
+from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.oracle import get_precisions, get_scale
+from headcheck.properties.subject import Pass
+from headcheck.properties.tolerance import K, Tolerance, seat_sinks
+from headcheck.properties.variant import get_variant
+from headcheck.reference import (
     MultiHeadResult,
     Parameters,
     linear,

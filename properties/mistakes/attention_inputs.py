@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.multi_head import Parameters
-from reference.variant import PLAIN, Variant
+from headcheck.reference.multi_head import Parameters
+from headcheck.reference.variant import PLAIN, Variant
 
 QKVTensors = tuple[Tensor, Tensor, Tensor]
 

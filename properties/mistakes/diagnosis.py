@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from properties.contract import Capability, Contract, Norm, Positions, Returns
-from properties.harness.harness import Harness
-from properties.mistakes import dropout_diagnosis, gradient_diagnosis
-from properties.mistakes.catalogue import (
+from headcheck.properties.contract import Capability, Contract, Norm, Positions, Returns
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes import dropout_diagnosis, gradient_diagnosis
+from headcheck.properties.mistakes.catalogue import (
     ALIBI,
     AROUND_ATTENTION,
     DETERMINISTIC,
@@ -42,9 +42,9 @@ from properties.mistakes.catalogue import (
     SINKS,
     Mistake,
 )
-from properties.mistakes.mistake_table import Mistakes, apply_nan_workarounds, is_finite
-from properties.mistakes.pipeline import Pipeline, StepOverrides
-from properties.mistakes.samples import (
+from headcheck.properties.mistakes.mistake_table import Mistakes, apply_nan_workarounds, is_finite
+from headcheck.properties.mistakes.pipeline import Pipeline, StepOverrides
+from headcheck.properties.mistakes.samples import (
     CASES,
     EXTREME_CASES,
     Sample,
@@ -54,7 +54,7 @@ from properties.mistakes.samples import (
     collect_samples,
     collect_weight_samples,
 )
-from properties.violation import SubmissionFailed, Violation
+from headcheck.properties.violation import SubmissionFailed, Violation
 
 MIN_ANSWERS = 3
 """how many answers a diagnosis has to explain at least"""

@@ -15,14 +15,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from properties.case import Case
-from properties.contract import Capability
-from properties.harness import tomography
-from properties.harness.harness import Harness, LiveContext
-from properties.harness.module_adapter import construct
-from properties.mistakes.catalogue import Mistake
-from properties.mistakes.catalogue import dropout as dropout_mistakes
-from properties.subject import CallOptions
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.mistakes.catalogue import Mistake
+from headcheck.properties.mistakes.catalogue import dropout as dropout_mistakes
+from headcheck.properties.subject import CallOptions
 
 COPIES = 128
 RATE = 0.3

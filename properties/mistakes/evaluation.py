@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.pipeline import (
     RESULT_NAMES,
     SHAPE_ERRORS,
     STEP_NAMES,

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from properties.case import Case
-from properties.contract import Capability, Contract
-from properties.mistakes.pipeline import AttentionInputs
-from properties.mistakes.pipeline_inputs import get_wanted
-from properties.oracle import get_scale
-from properties.variant import get_variant
-from reference import Parameters, Variant, sliding_window_mask
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.mistakes.pipeline import AttentionInputs
+from headcheck.properties.mistakes.pipeline_inputs import get_wanted
+from headcheck.properties.oracle import get_scale
+from headcheck.properties.variant import get_variant
+from headcheck.reference import Parameters, Variant, sliding_window_mask
 
 HEAD_DIM = 4
 """the width of a head, which has a whole root"""

@@ -7,7 +7,7 @@ from itertools import dropwhile
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState
+from headcheck.properties.mistakes.pipeline import PipelineState
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from properties.call_form import USUAL, CacheConvention, CallForm
-from properties.case import Case
-from properties.contract import Argument, Capability, Contract, Entry, Returns
-from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
-from properties.mistakes.pipeline import (
+from headcheck.properties.call_form import USUAL, CacheConvention, CallForm
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Argument, Capability, Contract, Entry, Returns
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     AttentionInputs,
     Dropping,
@@ -27,12 +27,15 @@ from properties.mistakes.pipeline import (
     StepOverrides,
     run_pipeline,
 )
-from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
-from properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
-from properties.mistakes.steps.dropout import on_weights
-from properties.parameter_mapping import AROUND, LATENTS, VECTORS, ParameterMapping
-from properties.variant import find_visible
-from reference import Parameters
+from headcheck.properties.mistakes.pipeline_inputs import (
+    get_correct_pipeline,
+    make_attention_inputs,
+)
+from headcheck.properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
+from headcheck.properties.mistakes.steps.dropout import on_weights
+from headcheck.properties.parameter_mapping import AROUND, LATENTS, VECTORS, ParameterMapping
+from headcheck.properties.variant import find_visible
+from headcheck.reference import Parameters
 
 NAME, SOURCE, TARGET = "Attention", "Source", "Target"
 QUANTITIES = (

@@ -14,19 +14,27 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from properties.case import Case
-from properties.cases.case_tensors import make_other_tokens
-from properties.contract import Capability, Returns
-from properties.gradient_oracle import ROLES
-from properties.harness.harness import Harness, LiveContext
-from properties.mistakes.catalogue.backward import BACKWARD
-from properties.mistakes.catalogue.gradients import GRADIENTS
-from properties.mistakes.catalogue.mistake import Mistake
-from properties.mistakes.pipeline import SHAPE_ERRORS, AttentionInputs, Pipeline, run_pipeline
-from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
-from properties.tolerance import PRECISIONS
-from properties.violation import Status, SubmissionFailed
-from reference import Parameters
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import make_other_tokens
+from headcheck.properties.contract import Capability, Returns
+from headcheck.properties.gradient_oracle import ROLES
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.mistakes.catalogue.backward import BACKWARD
+from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.catalogue.mistake import Mistake
+from headcheck.properties.mistakes.pipeline import (
+    SHAPE_ERRORS,
+    AttentionInputs,
+    Pipeline,
+    run_pipeline,
+)
+from headcheck.properties.mistakes.pipeline_inputs import (
+    get_correct_pipeline,
+    make_attention_inputs,
+)
+from headcheck.properties.tolerance import PRECISIONS
+from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.reference import Parameters
 
 CASES = (
     Case(batch=2, tokens=5, context_length=6, d_in=7, heads=3, head_dim=4, bias=True, seed=2021),

@@ -17,11 +17,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from properties.mistakes.catalogue import Mistake
-from properties.mistakes.evaluation import MemoisedEvaluator
-from properties.mistakes.pipeline import AttentionInputs, Pipeline, StepOverrides
-from properties.mistakes.steps.scores import filled_with_minus_1e9, nan_replaced, raised_by
-from properties.oracle import hash_tensors
+from headcheck.properties.mistakes.catalogue import Mistake
+from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
+from headcheck.properties.mistakes.pipeline import AttentionInputs, Pipeline, StepOverrides
+from headcheck.properties.mistakes.steps.scores import (
+    filled_with_minus_1e9,
+    nan_replaced,
+    raised_by,
+)
+from headcheck.properties.oracle import hash_tensors
 
 MAX_VARIANTS_PER_MISTAKE = 4
 """how many variants of a mistake are combined with other mistakes"""

@@ -23,18 +23,18 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from properties.mistakes.attention_inputs import AttentionInputs as AttentionInputs
-from properties.mistakes.attention_inputs import QKVTensors as QKVTensors
-from properties.mistakes.pipeline_state import PipelineState as PipelineState
-from properties.mistakes.pipeline_state import linear as linear
-from properties.mistakes.pipeline_state import map_qkv as map_qkv
-from properties.mistakes.pipeline_state import map_result as map_result
-from properties.mistakes.pipeline_state import merge_heads as merge_heads
-from properties.mistakes.pipeline_state import softmax_with_sinks as softmax_with_sinks
-from properties.mistakes.pipeline_state import split_heads as split_heads
-from reference.block import activate
-from reference.multi_head import append_beside, ask_gate, project_beside
-from reference.variant import BlockSteps, elu_features, share_heads
+from headcheck.properties.mistakes.attention_inputs import AttentionInputs as AttentionInputs
+from headcheck.properties.mistakes.attention_inputs import QKVTensors as QKVTensors
+from headcheck.properties.mistakes.pipeline_state import PipelineState as PipelineState
+from headcheck.properties.mistakes.pipeline_state import linear as linear
+from headcheck.properties.mistakes.pipeline_state import map_qkv as map_qkv
+from headcheck.properties.mistakes.pipeline_state import map_result as map_result
+from headcheck.properties.mistakes.pipeline_state import merge_heads as merge_heads
+from headcheck.properties.mistakes.pipeline_state import softmax_with_sinks as softmax_with_sinks
+from headcheck.properties.mistakes.pipeline_state import split_heads as split_heads
+from headcheck.reference.block import activate
+from headcheck.reference.multi_head import append_beside, ask_gate, project_beside
+from headcheck.reference.variant import BlockSteps, elu_features, share_heads
 
 # --------------------------------------------------------------------------- the correct steps
 

@@ -4,12 +4,17 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from properties.case import Case
-from properties.contract import Capability, Contract, Returns
-from properties.mistakes.pipeline import CORRECT, WITHOUT_ATTENTION, AttentionInputs, Pipeline
-from properties.oracle import get_scale
-from properties.variant import get_variant, hides_later_tokens
-from reference import Parameters
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.mistakes.pipeline import (
+    CORRECT,
+    WITHOUT_ATTENTION,
+    AttentionInputs,
+    Pipeline,
+)
+from headcheck.properties.oracle import get_scale
+from headcheck.properties.variant import get_variant, hides_later_tokens
+from headcheck.reference import Parameters
 
 WANTED = {
     Returns.OUTPUT_AND_WEIGHTS: ("output", "weights"),

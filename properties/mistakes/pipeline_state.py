@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from properties.mistakes.attention_inputs import AttentionInputs, QKVTensors
-from reference.multi_head import Parameters
+from headcheck.properties.mistakes.attention_inputs import AttentionInputs, QKVTensors
+from headcheck.reference.multi_head import Parameters
 
 
 @dataclass(eq=False)

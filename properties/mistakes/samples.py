@@ -7,25 +7,28 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from properties.case import Case, InputContent, MaskForm, MaskType
-from properties.cases.case_tensors import make_other_tokens
-from properties.contract import Capability
-from properties.harness import tomography
-from properties.harness.harness import Harness, LiveContext
-from properties.harness.module_adapter import ModuleAdapter
-from properties.mistakes.catalogue import Mistake
-from properties.mistakes.evaluation import MemoisedEvaluator
-from properties.mistakes.mistake_table import Candidate, build_table, make_key
-from properties.mistakes.pipeline import (
+from headcheck.properties.case import Case, InputContent, MaskForm, MaskType
+from headcheck.properties.cases.case_tensors import make_other_tokens
+from headcheck.properties.contract import Capability
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.harness.module_adapter import ModuleAdapter
+from headcheck.properties.mistakes.catalogue import Mistake
+from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
+from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
+from headcheck.properties.mistakes.pipeline import (
     AttentionInputs,
     Pipeline,
     PipelineState,
 )
-from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
-from properties.subject import CallOptions
-from properties.tolerance import PRECISIONS
-from properties.violation import Status, SubmissionFailed
-from reference import Parameters
+from headcheck.properties.mistakes.pipeline_inputs import (
+    get_correct_pipeline,
+    make_attention_inputs,
+)
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.tolerance import PRECISIONS
+from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.reference import Parameters
 
 CASES = (
     Case(

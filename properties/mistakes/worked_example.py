@@ -15,17 +15,17 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from properties.contract import Capability, Contract
-from properties.counting import count
-from properties.mistakes.catalogue import Mistake
-from properties.mistakes.example_inputs import (
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.counting import count
+from headcheck.properties.mistakes.catalogue import Mistake
+from headcheck.properties.mistakes.example_inputs import (
     DROPPED_NUMBERS,
     Asked,
     list_numbers,
     make_inputs,
     read_contract,
 )
-from properties.mistakes.example_stages import (
+from headcheck.properties.mistakes.example_stages import (
     BLOCK_STAGES,
     CROSSED_STAGES,
     DROPPED_STAGES,
@@ -38,8 +38,8 @@ from properties.mistakes.example_stages import (
     SUMMED_STAGES,
     Stage,
 )
-from properties.mistakes.mistake_table import NAN_WORKAROUNDS
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.mistake_table import NAN_WORKAROUNDS
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     SHAPE_ERRORS,
     AttentionInputs,
@@ -49,7 +49,7 @@ from properties.mistakes.pipeline import (
     StepOverrides,
     run_pipeline,
 )
-from properties.mistakes.steps.dropout import never, on_weights
+from headcheck.properties.mistakes.steps.dropout import never, on_weights
 
 VISIBLE = 0.03
 """two numbers that differ by less are not told apart at a glance"""

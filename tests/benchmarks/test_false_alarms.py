@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import false_alarms
 from benchmarks.false_alarms import list_right_answers, run_turns
-from exercises.answers import Answer, AnswerKind
+from headcheck.exercises.answers import Answer, AnswerKind
 
 BROKEN = Answer(
     "simplified_attention",

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from exercises import BY_SLUG, starter
-from grader import run
-from grader.course import dashboard
-from grader.course.export import Gradebook
-from grader.course.results import ExerciseResult
-from grader.report.collation import collate
-from grader.report.records import Report, SubmissionRecord
+from headcheck.exercises import BY_SLUG, starter
+from headcheck.grader import run
+from headcheck.grader.course import dashboard
+from headcheck.grader.course.export import Gradebook
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.collation import collate
+from headcheck.grader.report.records import Report, SubmissionRecord
 
 EXERCISE = BY_SLUG["causal_attention"]
 SCALE = (" / keys.shape[-1] ** 0.5", "")

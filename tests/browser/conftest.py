@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import exercises
-from exercises import BY_SLUG
-from exercises.answers import find_answer, write_answer
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import Report, SubmissionRecord, build_report
-from grader.report.render import html
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck import exercises
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer, write_answer
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import Report, SubmissionRecord, build_report
+from headcheck.grader.report.render import html
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from tests.browser.classroom import grade_class, write_class, write_pages
 
 if TYPE_CHECKING:

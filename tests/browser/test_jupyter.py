@@ -17,15 +17,15 @@ from typing import Any
 import nbformat
 import pytest
 
-import grader
-from exercises import BY_SLUG, starter
-from exercises.starter import BEGIN, END, PLACEHOLDER
+import headcheck
+from headcheck.exercises import BY_SLUG, starter
+from headcheck.exercises.starter import BEGIN, END, PLACEHOLDER
 
 pytest.importorskip("jupyterlab", reason="needs jupyterlab, which the tox environment browser has")
 pytest.importorskip("playwright", reason="needs playwright, which the tox environment browser has")
 from playwright.sync_api import Browser, Locator, Page, expect
 
-ROOMS = str(Path(str(grader.__file__)).parents[1])
+ROOMS = str(Path(headcheck.__path__[0]).parent)
 EXERCISE = BY_SLUG["causal_attention"]
 TOKEN = "tested"
 SECONDS = 1000

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject
-from grader.sandbox.limits import Limits
-from properties.case import Case, MaskForm
-from properties.harness.harness import Harness
-from properties.subject import CallOptions
-from properties.violation import SubmissionFailed
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import SubmissionFailed
 
 FOLDER = Path(__file__).parent
 SIZES = Case(batch=4, tokens=7, context_length=9, d_in=5, heads=2, head_dim=11, seed=1)

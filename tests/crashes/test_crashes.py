@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import ServerHandle
-from grader.sandbox.worker.crashes.sentences import SENTENCES
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
 from tests.crashes.judging import CrashingAnswer, crash, load_table
 
 CRASHES = load_table("crashes.toml")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.formats import LAYOUT_NAMES
-from grader.course.intake.layouts import LAYOUTS
-from grader.ui.cli import cli
+from headcheck.grader.course.formats import LAYOUT_NAMES
+from headcheck.grader.course.intake.layouts import LAYOUTS
+from headcheck.grader.ui.cli import cli
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cohort.md").read_text(encoding="utf-8")

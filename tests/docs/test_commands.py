@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.grading.devices import explain_unavailable
-from grader.report.records import from_json
+from headcheck.grader.grading.devices import explain_unavailable
+from headcheck.grader.report.records import from_json
 from tests.docs.test_readme import ROOT, blocks, folder, needs_plain, run
 
 __all__ = ["folder"]

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from exercises.contract_checks import PARAMETERS, QUANTITIES, SIZES
-from exercises.contract_file import list_fields, read_exercise
-from exercises.exercise import Exercise
-from exercises.implied_capabilities import IMPLIED
-from properties.contract import Capability, Contract, Entry, Returns
+from headcheck.exercises.contract_checks import PARAMETERS, QUANTITIES, SIZES
+from headcheck.exercises.contract_file import list_fields, read_exercise
+from headcheck.exercises.exercise import Exercise
+from headcheck.exercises.implied_capabilities import IMPLIED
+from headcheck.properties.contract import Capability, Contract, Entry, Returns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract-files.md").read_text(encoding="utf-8")
 

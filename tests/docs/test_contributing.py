@@ -114,8 +114,8 @@ def add_a_property(checkout: Checkout) -> None:
     family = "properties/families/values.py"
     written = (checkout.folder / family).read_text(encoding="utf-8")
     checkout.write(family, written + PROPERTY)
-    checkout.make("properties.page", "docs/properties.md")
-    checkout.make("properties.summaries", "properties/summaries.toml")
+    checkout.make("headcheck.properties.page", "docs/properties.md")
+    checkout.make("headcheck.properties.summaries", "properties/summaries.toml")
     checkout.write("exercises/linear_layer/answers/faults.toml", FAULT)
 
 
@@ -158,12 +158,12 @@ def add_an_exercise(checkout: Checkout) -> None:
             text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")
     checkout.insert("exercises/__init__.py", '    "simplified_attention",\n', '    "affine_map",\n')
-    checkout.make("exercises.catalogue", "docs/exercises.md")
+    checkout.make("headcheck.exercises.catalogue", "docs/exercises.md")
 
 
 def test_an_exercise_is_a_folder_and_a_line(checkout: Checkout) -> None:
     add_an_exercise(checkout)
-    listed = checkout.run("python", "-m", "grader", "list").splitlines()
+    listed = checkout.run("python", "-m", "headcheck", "list").splitlines()
     assert "An affine map (affine)" in listed[1]
     checkout.must_have_changed("To add an exercise", unmade="tests/golden/<slug>.txt")
 
@@ -174,7 +174,7 @@ def test_an_exercise_that_was_added_is_whole(checkout: Checkout) -> None:
     checkout.run("python", "-m", "tests.golden", "affine_map")
     checkout.must_have_changed("To add an exercise")
     solution = "exercises/affine_map/solution.py"
-    assert "affine_map (affine)" in checkout.run("python", "-m", "grader", "check", solution)
+    assert "affine_map (affine)" in checkout.run("python", "-m", "headcheck", "check", solution)
     checkout.run(
         "python", "-m", "pytest", "-q", "-k", "affine_map or not parametrize",
         "tests/exercises", "tests/golden", "tests/docs", "tests/grader/grading/test_infer.py",
@@ -188,9 +188,11 @@ def test_an_exercise_that_was_added_is_whole(checkout: Checkout) -> None:
 def test_a_device_is_an_entry(checkout: Checkout) -> None:
     entry = '    "xpu": DeviceKind(lambda: "needs an XPU device: this is a test"),\n'
     checkout.insert("grader/grading/devices.py", '    "mps": DeviceKind(', entry)
-    shown = checkout.run("python", "-m", "grader", "check", "--help")
+    shown = checkout.run("python", "-m", "headcheck", "check", "--help")
     assert "Where it computes: cpu, cuda, cuda:N, xpu, mps." in " ".join(shown.split())
-    asked = "from grader.grading import devices; print(devices.explain_unavailable('xpu'))"
+    asked = (
+        "from headcheck.grader.grading import devices; print(devices.explain_unavailable('xpu'))"
+    )
     assert checkout.run("python", "-c", asked) == "needs an XPU device: this is a test\n"
     checkout.must_have_changed("To add a device")
 
@@ -199,7 +201,7 @@ def test_a_device_is_an_entry(checkout: Checkout) -> None:
 
 MODULE = '''"""Who has how many points, and nothing else."""
 
-from grader.course.export.gradebook import (
+from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
     Gradebook,
     encode_csv,
@@ -219,12 +221,12 @@ def add_an_export(checkout: Checkout) -> None:
     checkout.write("grader/course/export/points.py", MODULE)
     entry = '    "points": ExportFormat("points:render", "Who has how many points."),\n'
     checkout.insert("grader/course/formats.py", '    "prairielearn": ExportFormat(', entry)
-    checkout.make("grader.course.formats", "docs/exports.md")
+    checkout.make("headcheck.grader.course.formats", "docs/exports.md")
 
 
 def test_an_export_is_a_module_and_an_entry(checkout: Checkout) -> None:
     add_an_export(checkout)
-    assert "|points|" in checkout.run("python", "-m", "grader", "export", "--help")
+    assert "|points|" in checkout.run("python", "-m", "headcheck", "export", "--help")
     page = (checkout.folder / "docs" / "exports.md").read_text(encoding="utf-8")
     assert "| `points` | Who has how many points. | – |" in page
     checkout.must_have_changed("To add an export")

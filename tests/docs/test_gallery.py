@@ -4,8 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
 
 ROOT = Path(__file__).parents[2]
 DOCS, CHOSEN = ROOT / "docs", ROOT / "benchmarks" / "gallery.toml"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.ui.author_command import author
+from headcheck.grader.ui.author_command import author
 from tests.docs.test_readme import ROOT, dialogues, folder, run
 
 __all__ = ["folder"]

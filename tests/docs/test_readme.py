@@ -14,16 +14,16 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import grader
-from exercises import BY_SLUG
-from grader.report import course_file, points
-from properties.property import PropertyGroup
+import headcheck
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.report import course_file, points
+from headcheck.properties.property import PropertyGroup
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 # Where the rooms are: in the checkout, or installed.
-ROOMS = str(Path(str(grader.__file__)).parents[1])
+ROOMS = str(Path(headcheck.__path__[0]).parent)
 FEW = "--headcheck-cases=bank"  # enough to show that it runs
 PROGRAMS = Path(sys.executable).parent
 IS_PLAIN = "HEADCHECK_PLAIN" in os.environ  # as the tox environment docs says
@@ -35,8 +35,15 @@ COMMANDS = (
     {"headcheck": [str(PROGRAMS / "headcheck")], "pytest": [str(PROGRAMS / "pytest"), FEW]}
     if IS_PLAIN
     else {
-        "headcheck": [sys.executable, "-m", "grader"],
-        "pytest": [sys.executable, "-m", "pytest", "-p", "grader.ui.pytest_plugin.plugin", FEW],
+        "headcheck": [sys.executable, "-m", "headcheck"],
+        "pytest": [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "headcheck.grader.ui.pytest_plugin.plugin",
+            FEW,
+        ],
     }
 )
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from grader import fault
-from grader.reading.outline import CodeWarning
-from grader.report.records import (
+from headcheck.grader import fault
+from headcheck.grader.reading.outline import CodeWarning
+from headcheck.grader.report.records import (
     FORMAT_VERSION,
     NO_VERDICT_KINDS,
     NOT_JUDGED,
@@ -38,11 +38,11 @@ from grader.report.records import (
     from_json,
     to_json,
 )
-from grader.sandbox.isolation import GUARANTEES, IsolationLevel
-from grader.seed import SeedKind, draw_secret_seed
-from grader.ui.cli import EXIT_ERROR
-from properties.case import Case
-from properties.violation import Status
+from headcheck.grader.sandbox.isolation import GUARANTEES, IsolationLevel
+from headcheck.grader.seed import SeedKind, draw_secret_seed
+from headcheck.grader.ui.cli import EXIT_ERROR
+from headcheck.properties.case import Case
+from headcheck.properties.violation import Status
 
 PAGE = (Path(__file__).parents[2] / "docs" / "report-format.md").read_text(encoding="utf-8")
 RECORDS = (

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import settings
 
-from grader.ui.pytest_plugin import search
-from properties.cases import strategies
+from headcheck.grader.ui.pytest_plugin import search
+from headcheck.properties.cases import strategies
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text(encoding="utf-8")
 

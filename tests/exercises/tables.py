@@ -14,14 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from exercises import Exercise
-from grader.batch.check import check_all
-from grader.sandbox.grader_side.subject import make_subject
-from properties.cases.case_set import PUBLIC_SEED
-from properties.check import find_first_failure
-from properties.contract import Capability, Entry
-from properties.harness.harness import Harness
-from properties.property import Verdict
+from headcheck.exercises import Exercise
+from headcheck.grader.batch.check import check_all
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.cases.case_set import PUBLIC_SEED
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.contract import Capability, Entry
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Verdict
 
 Tensors = tuple[Tensor | None, ...]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.answers import (
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.answers import (
     AnswerKind,
     AnswerNotFound,
     BadBank,

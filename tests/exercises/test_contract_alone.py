@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.contract_file import load_contract
-from exercises.exercise import BadContract
-from properties.call_form import CallForm, EmptyRow, MaskConvention, Polarity
-from properties.case import Case
-from properties.contract import Capability
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.contract_file import load_contract
+from headcheck.exercises.exercise import BadContract
+from headcheck.properties.call_form import CallForm, EmptyRow, MaskConvention, Polarity
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability
 
 CONTRACT = """\
 name = "Attention"

@@ -9,17 +9,17 @@ from typing import get_type_hints
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise, contract_checks
-from exercises.contract_file import LIMITS, load_exercise, names_folder
-from exercises.exercise import BadContract
-from exercises.toml_lines import Place, find_line, parse
-from grader.report.course_file import BadCourseFile
-from grader.sandbox.limits import Limits
-from properties.case import Case
-from properties.contract import Argument, Capability, Contract, Entry, Returns
-from properties.group import PropertyGroup
-from properties.parameter_mapping import ParameterMapping
-from reference import Parameters
+from headcheck.exercises import ALL, BY_SLUG, Exercise, contract_checks
+from headcheck.exercises.contract_file import LIMITS, load_exercise, names_folder
+from headcheck.exercises.exercise import BadContract
+from headcheck.exercises.toml_lines import Place, find_line, parse
+from headcheck.grader.report.course_file import BadCourseFile
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Argument, Capability, Contract, Entry, Returns
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.reference import Parameters
 
 CONTRACT = """\
 # Attention with a fused projection.
@@ -619,7 +619,7 @@ def test_one_of_ours_that_is_wrong_is_told_by_the_command(
     program = (
         "import sys, pathlib, exercises\n"
         "exercises.__file__ = sys.argv.pop()\n"
-        "from grader.ui.cli import main\n"
+        "from headcheck.grader.ui.cli import main\n"
         "main()\n"
     )
     write_folder(tmp_path / "linear_layer", CONTRACT.replace("batch", "bacth"))

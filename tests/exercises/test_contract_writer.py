@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from exercises import ALL, Exercise
-from exercises.contract_file import read_exercise
-from exercises.contract_writer import write_contract
-from exercises.exercise import BadContract
-from exercises.implied_capabilities import complete_capabilities
-from properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
-from properties.contract import CONSTANT, Argument, Capability, Contract, Returns
-from properties.parameter_mapping import Packing, ParameterMapping
-from properties.size_rules import BadSizes, parse_sizes
+from headcheck.exercises import ALL, Exercise
+from headcheck.exercises.contract_file import read_exercise
+from headcheck.exercises.contract_writer import write_contract
+from headcheck.exercises.exercise import BadContract
+from headcheck.exercises.implied_capabilities import complete_capabilities
+from headcheck.properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
+from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract, Returns
+from headcheck.properties.parameter_mapping import Packing, ParameterMapping
+from headcheck.properties.size_rules import BadSizes, parse_sizes
 
 C = Capability
 KEPT = [each.name for each in fields(Exercise) if each.name not in ("slug", "folder", "source")]

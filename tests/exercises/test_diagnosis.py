@@ -12,13 +12,13 @@ from types import ModuleType
 
 import pytest
 
-from exercises import ALL as EXERCISES
-from exercises import BY_SLUG
-from exercises.answers import Answer, find_answer, list_answers
-from grader.sandbox.grader_side.subject import make_subject
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import ALL
-from properties.mistakes.diagnosis import diagnose
+from headcheck.exercises import ALL as EXERCISES
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import Answer, find_answer, list_answers
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import ALL
+from headcheck.properties.mistakes.diagnosis import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.answers import list_answers, load_bank
-from exercises.exercise import DEFAULT_POINTS
-from exercises.starter import BEGIN, END
-from properties.contract import Entry
-from properties.property import PropertyGroup
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.answers import list_answers, load_bank
+from headcheck.exercises.exercise import DEFAULT_POINTS
+from headcheck.exercises.starter import BEGIN, END
+from headcheck.properties.contract import Entry
+from headcheck.properties.property import PropertyGroup
 
 SLUGS = sorted(BY_SLUG)
 FOLDER = Path(inspect.getfile(Exercise)).parent

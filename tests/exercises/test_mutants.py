@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.mutants import generate_mutants, load_equivalents
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.mutants import generate_mutants, load_equivalents
 
 every_exercise = pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
 

@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from exercises import BY_SLUG, Exercise
-from exercises.answers import BadBank, load_bank
-from exercises.contract_file import load_exercise
-from grader import check, run
-from grader.batch import disk_cache, plan
-from grader.course.autograder import AutograderPlan, pack
-from grader.course.autograder.__main__ import main as grade_on_gradescope
-from grader.course.autograder.wheel import Wheel
-from grader.course.store import manifest
-from grader.grading.infer import TargetNotFound, find_exercise
-from grader.report.course_file import BadCourseFile, read_course_file
-from grader.ui.jupyter import CannotCheck
+from headcheck import check
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.exercises.answers import BadBank, load_bank
+from headcheck.exercises.contract_file import load_exercise
+from headcheck.grader import run
+from headcheck.grader.batch import disk_cache, plan
+from headcheck.grader.course.autograder import AutograderPlan, pack
+from headcheck.grader.course.autograder.__main__ import main as grade_on_gradescope
+from headcheck.grader.course.autograder.wheel import Wheel
+from headcheck.grader.course.store import manifest
+from headcheck.grader.grading.infer import TargetNotFound, find_exercise
+from headcheck.grader.report.course_file import BadCourseFile, read_course_file
+from headcheck.grader.ui.jupyter import CannotCheck
 from tests.grader.course.test_autograder import wheel
 from tests.grader.ui.jupyter.cells import run_cell
 from tests.grader.ui.jupyter.test_magic import records, shell, shown

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from exercises import BY_SLUG
-from exercises.answers import Answer, list_answers
-from grader.grading.explain import find_code_pattern
-from grader.reading.cells import read_source
-from grader.reading.code_patterns import find_code_patterns
-from properties.contract import Entry
-from properties.mistakes.catalogue import ALL
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import Answer, list_answers
+from headcheck.grader.grading.explain import find_code_pattern
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.code_patterns import find_code_patterns
+from headcheck.properties.contract import Entry
+from headcheck.properties.mistakes.catalogue import ALL
 from tests.golden.bank import list_announced
 
 MISTAKES = {each.name: each for each in ALL}

@@ -9,8 +9,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise, starter
-from exercises.starter import BEGIN, END, StarterForm
+from headcheck.exercises import ALL, BY_SLUG, Exercise, starter
+from headcheck.exercises.starter import BEGIN, END, StarterForm
 
 SLUGS = sorted(BY_SLUG)
 LINEAR = BY_SLUG["linear_layer"]
@@ -95,7 +95,7 @@ def test_the_notebook_begins_with_the_statement_and_ends_with_the_check(slug: st
     assert first["cell_type"] == "markdown"
     assert first["source"] == BY_SLUG[slug].statement.strip()
     assert last["cell_type"] == "code"
-    assert last["source"] == f"from grader import check\n\ncheck({BY_SLUG[slug].contract.name})"
+    assert last["source"] == f"from headcheck import check\n\ncheck({BY_SLUG[slug].contract.name})"
 
 
 @pytest.mark.parametrize("slug", SLUGS)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from grader import seed
-from grader.report.points import award_points, distribute_points
-from properties.cases.case_set import PUBLIC_SEED
-from properties.contract import Entry
-from properties.property import Verdict
-from properties.violation import Status
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.grader import seed
+from headcheck.grader.report.points import award_points, distribute_points
+from headcheck.properties.cases.case_set import PUBLIC_SEED
+from headcheck.properties.contract import Entry
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status
 from tests.exercises.tables import AnswerTable, judge_table, record_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")

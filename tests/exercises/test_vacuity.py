@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import ALL, BY_SLUG, Exercise
-from grader.report.points import award_points
-from grader.sandbox.grader_side.subject import make_subject
-from properties.check import find_first_failure
-from properties.contract import Entry
-from properties.harness.harness import Harness
-from properties.property import check_in_order
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.grader.report.points import award_points
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.contract import Entry
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import check_in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

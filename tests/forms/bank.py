@@ -8,10 +8,10 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.grading.infer import parse_outline
-from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
-from grader.sandbox.worker.runtime import WorkerRuntime
-from properties.binding.signature import Signature
+from headcheck.grader.grading.infer import parse_outline
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.properties.binding.signature import Signature
 from tests.grader.sandbox.runtimes import send_load, send_read
 
 FOLDER = Path(__file__).parent

@@ -6,7 +6,7 @@ Read the difference as a student who knows only the statement before you commit 
 
 import sys
 
-from exercises import BY_SLUG
+from headcheck.exercises import BY_SLUG
 from tests.golden.bank import write, write_reworded
 
 again = write_reworded() if sys.argv[1:] == ["--reworded"] else write(sys.argv[1:] or BY_SLUG)

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from exercises import BY_SLUG, Exercise
-from exercises.answers import Answer, list_answers, write_answer
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.pictures.captions import describe_evidence
-from grader.report.records import SubmissionRecord
-from grader.report.render.view import FailureView, make_view
-from grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.exercises.answers import Answer, list_answers, write_answer
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.pictures.captions import describe_evidence
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.report.render.view import FailureView, make_view
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from tests.golden import texts
 from tests.golden.texts import Text, format_row
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from tests.golden import texts
 from tests.golden.bank import list_wrong_answers, render_feedback
 from tests.golden.texts import MistakeKind, add_whole_kinds, compute_key, mask_numbers, regroup

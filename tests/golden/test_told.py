@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader.report.records import SubmissionRecord, build_report
-from grader.report.render import text
-from grader.sandbox.grader_side.servers import ServerHandle
-from properties import families
-from properties.mistakes.catalogue import ALL as MISTAKES
-from properties.mistakes.catalogue.structure import STRUCTURAL
-from properties.violation import Status
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader.report.records import SubmissionRecord, build_report
+from headcheck.grader.report.render import text
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.properties import families
+from headcheck.properties.mistakes.catalogue import ALL as MISTAKES
+from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
+from headcheck.properties.violation import Status
 from tests.golden.bank import grade, list_announced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")

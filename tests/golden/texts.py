@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from exercises import Exercise
-from properties.mistakes.catalogue import ALL as MISTAKES
-from properties.mistakes.catalogue.structure import STRUCTURAL
+from headcheck.exercises import Exercise
+from headcheck.properties.mistakes.catalogue import ALL as MISTAKES
+from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
 
 Text = tuple[str, ...]
 """rows, each with its label before it"""

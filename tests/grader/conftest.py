@@ -11,18 +11,18 @@ import nbformat
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import ServerHandle
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject
-from grader.sandbox.isolation import Layer
-from grader.sandbox.limits import Limits
-from properties.subject import CallOptions, CallResult, Module
-from properties.violation import SubmissionFailed
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.grader.sandbox.isolation import Layer
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.subject import CallOptions, CallResult, Module
+from headcheck.properties.violation import SubmissionFailed
 from tests.servers import ConnectZygote
 
 CANARY = "HEADCHECK_TEST_CANARY"

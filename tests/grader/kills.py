@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.report.records import Report, from_json, strip_seconds
+from headcheck.grader.report.records import Report, from_json, strip_seconds
 
 WITHIN_S = 10.0
 """how soon after a kill a run that cannot go on says so, and how soon nothing of it is left"""
@@ -58,7 +58,7 @@ class GradingRun:
                     *(
                         sys.executable,
                         "-m",
-                        "grader",
+                        "headcheck",
                         "grade",
                         str(answers),
                         "--jobs",

@@ -13,18 +13,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import list_answers
-from grader.grading.grade import grade_file
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import BUSY_KIND, NOT_JUDGED, build_report, compute_exit_code, from_json
-from grader.report.render import text
-from grader.sandbox import timing
-from grader.sandbox.grader_side.servers import ChildChannel, MachineBusy, ServerHandle
-from grader.sandbox.limits import Limits
-from grader.sandbox.timing import OutOfPatience
-from properties.violation import SubmissionFailed
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import list_answers
+from headcheck.grader.grading.grade import grade_file
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import (
+    BUSY_KIND,
+    NOT_JUDGED,
+    build_report,
+    compute_exit_code,
+    from_json,
+)
+from headcheck.grader.report.render import text
+from headcheck.grader.sandbox import timing
+from headcheck.grader.sandbox.grader_side.servers import ChildChannel, MachineBusy, ServerHandle
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.timing import OutOfPatience
+from headcheck.properties.violation import SubmissionFailed
 from tests.crowd import alone_with, crowd
 
 if TYPE_CHECKING:
@@ -122,7 +128,7 @@ def write_class(folder: Path) -> None:
 
 
 def grade_class(folder: Path) -> list[object]:
-    command = [sys.executable, "-m", "grader", "grade", str(folder), "--seed", "1"]
+    command = [sys.executable, "-m", "headcheck", "grade", str(folder), "--seed", "1"]
     end = subprocess.run(
         [*command, "--exercise", SLUG, "--format", "json", "--jobs", "2"],
         capture_output=True,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from grader import run
-from grader.report.records import Report, SubmissionRecord
+from headcheck.exercises import BY_SLUG
+from headcheck.grader import run
+from headcheck.grader.report.records import Report, SubmissionRecord
 
 SLUG = "simplified_attention"
 RIGHT = f"import torch\ndef {SLUG}(x):\n    return torch.softmax(x @ x.T, dim=-1) @ x\n"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grader.report.records import SubmissionRecord
+from headcheck.grader.report.records import SubmissionRecord
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeNotebook

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from grader.grading import grade
-from grader.grading.settings import Settings
-from grader.grading.worker_pool import grade_all
-from grader.reading.submission import find_submissions
-from grader.report.records import build_report, compute_exit_code
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.grading import grade
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import grade_all
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import build_report, compute_exit_code
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 
 RIGHT = "import torch\ndef simplified_attention(x):\n    return torch.softmax(x @ x.T, -1) @ x\n"
 WRONG = RIGHT.replace("-1", "0")

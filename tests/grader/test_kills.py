@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.grading import explain
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import Report
-from properties.harness.harness import Harness
-from properties.mistakes.diagnosis import DiagnosedMistake, diagnose
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading import explain
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import Report
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, diagnose
 from tests.grader.kills import (
     ANSWER,
     KINDS,

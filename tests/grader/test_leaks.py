@@ -8,25 +8,30 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import Answer, find_answer, list_answers, write_answer
-from grader import run
-from grader.course import dashboard
-from grader.course.export import FORMATS, Gradebook, export
-from grader.course.results import ExerciseResult, apply_feedback
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.feedback import Feedback, FeedbackLevel, redact_report, redact_submission
-from grader.report.records import (
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import Answer, find_answer, list_answers, write_answer
+from headcheck.grader import run
+from headcheck.grader.course import dashboard
+from headcheck.grader.course.export import FORMATS, Gradebook, export
+from headcheck.grader.course.results import ExerciseResult, apply_feedback
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.feedback import (
+    Feedback,
+    FeedbackLevel,
+    redact_report,
+    redact_submission,
+)
+from headcheck.grader.report.records import (
     PropertyRecord,
     Report,
     SubmissionRecord,
     build_report,
     to_json,
 )
-from grader.report.render import github, html
-from grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.report.render import github, html
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 
 NUMBERS = re.compile(r"-?\d+\.\d{3,}(?:e[-+]?\d+)?|seed=\d+|\d+(?:\.\d+)?e-\d+|\[[\d, :]+\]")
 

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from grader import run
-from grader.course import dashboard
-from grader.course.export import Gradebook, export
-from grader.course.export.gradebook import FORMULA_PREFIXES
-from grader.course.results import ExerciseResult
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord, build_report, from_json
-from grader.report.render import html
-from grader.report.render.sanitise import UNSAFE
-from grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.exercises import BY_SLUG
+from headcheck.grader import run
+from headcheck.grader.course import dashboard
+from headcheck.grader.course.export import Gradebook, export
+from headcheck.grader.course.export.gradebook import FORMULA_PREFIXES
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord, build_report, from_json
+from headcheck.grader.report.render import html
+from headcheck.grader.report.render.sanitise import UNSAFE
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 
 ATTACKS: Mapping[str, str] = {
     "plain": "plain",

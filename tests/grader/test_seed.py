@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 from torch import Tensor
 
-from exercises import BY_SLUG
-from grader import seed
-from grader.report.records import Report, from_json
-from grader.seed import Seed, SeedKind, choose_grading_seed, draw_secret_seed, make_seed
-from grader.ui.cli import cli
+from headcheck.exercises import BY_SLUG
+from headcheck.grader import seed
+from headcheck.grader.report.records import Report, from_json
+from headcheck.grader.seed import Seed, SeedKind, choose_grading_seed, draw_secret_seed, make_seed
+from headcheck.grader.ui.cli import cli
 from tests.exercises import tables
 
 SLUG = "simplified_attention"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from grader import files
-from grader.course.intake import unpack
-from grader.files import WriteError
-from grader.report.records import from_json
-from grader.sandbox.server_side.jail import confine
+from headcheck.grader import files
+from headcheck.grader.course.intake import unpack
+from headcheck.grader.files import WriteError
+from headcheck.grader.report.records import from_json
+from headcheck.grader.sandbox.server_side.jail import confine
 from tests.grader.ui.test_cli import RIGHT, WRONG, Command, headcheck, one_line, written
 
 __all__ = ["headcheck"]
@@ -124,7 +124,7 @@ def test_nothing_is_graded_if_the_report_is_unwritable(
 ) -> None:
     written(ada=RIGHT)
     Path("report").touch()
-    monkeypatch.setattr("grader.run.grade_paths", None)  # who calls it fails otherwise
+    monkeypatch.setattr("headcheck.grader.run.grade_paths", None)  # who calls it fails otherwise
     said = one_line(headcheck("grade", "ada.py", "--out", "report"))
     assert said.startswith("report: cannot be written: File exists; a file is where a folder")
 
@@ -155,7 +155,7 @@ def test_report_that_cannot_be_written_is_printed(
     if store:
         again = ["ada.py", "alan.py", "--exercise", SLUG, "--format", "json", *more]
         monkeypatch.setattr(
-            "grader.grading.worker_pool.grade_all", None
+            "headcheck.grader.grading.worker_pool.grade_all", None
         )  # who calls it fails otherwise
         assert headcheck("grade", *again).out == ran.out
 
@@ -163,7 +163,7 @@ def test_report_that_cannot_be_written_is_printed(
 def test_full_store_keeps_what_was_finished(
     headcheck: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from grader.course.store import database
+    from headcheck.grader.course.store import database
 
     written(ada=RIGHT)
     told = ["--store", "course.db", "--exercise", SLUG]
@@ -204,7 +204,7 @@ def limited() -> None:
 
 def test_failed_starter_write_leaves_nothing_behind(tmp_path: Path) -> None:
     # -B: Python would cut off the bytecode that it keeps, too, and stumble over it ever after.
-    start = [sys.executable, "-B", "-m", "grader", "start", "causal_attention", str(tmp_path)]
+    start = [sys.executable, "-B", "-m", "headcheck", "start", "causal_attention", str(tmp_path)]
     ran = subprocess.run(start, preexec_fn=limited, capture_output=True, text=True, check=False)
     path = tmp_path / "causal_attention.ipynb"
     assert (ran.returncode, ran.stderr) == (2, f"headcheck: {path}: File too large\n")
@@ -244,8 +244,8 @@ def test_disk_that_fills_up_costs_no_report(headcheck: Command, small_disk: Path
 
 def shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     """What bash says of a command, with `headcheck` for this one."""
-    text = f'set -o pipefail; headcheck() {{ "{sys.executable}" -m grader "$@"; }}; {command}'
-    root = str(Path(files.__file__).parents[1])
+    text = f'set -o pipefail; headcheck() {{ "{sys.executable}" -m headcheck "$@"; }}; {command}'
+    root = str(Path(files.__file__).parents[2])
     return subprocess.run(
         ["bash", "-c", text],
         cwd=folder,

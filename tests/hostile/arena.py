@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import grader
+import headcheck
 from tests.hostile.corpus import FOLDER, GOOD, QUICK, Attack
 from tests.hostile.listeners import Listeners
 from tests.hostile.users import NOBODY, build_user_options, find_interpreter
 
-ROOT = Path(grader.__file__).parents[1]
+ROOT = Path(headcheck.__path__[0]).parent
 TESTS = Path(__file__).parents[1]
 SECRET = "HEADCHECK_SECRET"
 START_S = 120.0

@@ -21,18 +21,18 @@ from typing import Any
 
 import torch
 
-from exercises import BY_SLUG, Exercise
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import SubmissionNotFound, find_submissions
-from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject
-from grader.sandbox.isolation import Layer
-from grader.sandbox.limits import Limits
-from properties.property import Property
-from properties.subject import CallOptions
-from properties.violation import SubmissionFailed
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import SubmissionNotFound, find_submissions
+from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.grader.sandbox.isolation import Layer
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.property import Property
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import SubmissionFailed
 from tests.hostile.layers import leave_out
 
 CLAIMS = (

@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from unittest import mock
 
-from grader.sandbox import wire
+from headcheck.grader.sandbox import wire
 
 PATCHED_ZYGOTE = """
 import sys
-from grader.sandbox.server_side import server, zygote
-from grader.sandbox.server_side.jail import confine, kernel, landlock, namespaces, privileges
+from headcheck.grader.sandbox.server_side import server, zygote
+from headcheck.grader.sandbox.server_side.jail import confine, kernel, landlock
+from headcheck.grader.sandbox.server_side.jail import namespaces, privileges
 mount = kernel.mount
 {patch}
 zygote.main(*map(int, sys.argv[1:4]))
@@ -31,7 +32,7 @@ SERVER_PATCHES: Mapping[str, str] = {
     ),
 }
 """what is left out, and the line that does it"""
-MODULE = ["-m", "grader.sandbox.server_side.zygote"]
+MODULE = ["-m", "headcheck.grader.sandbox.server_side.zygote"]
 GIANT = 1 << 40
 
 

@@ -16,9 +16,8 @@ import pytest
 from tests.hostile.arena import ROOT
 from tests.hostile.corpus import FOLDER
 
-ROOMS = ("grader", "exercises", "properties", "reference")
-MODULE = re.compile(rf"({'|'.join(ROOMS)})(\.\w+)+")
-PATH = re.compile(rf"(?:^|/)((?:{'|'.join(ROOMS)})/[\w./]+)")
+MODULE = re.compile(r"headcheck(\.\w+)+")
+PATH = re.compile(r"(?:^|/)(headcheck/[\w./]+)")
 OWN = "attacked_"
 """what an attack itself puts into a module of ours begins with it"""
 FILES = [*sorted((FOLDER / "attacks").glob("*.py")), *sorted((FOLDER / "twins").glob("*.py"))]
@@ -28,7 +27,11 @@ FILES = [*sorted((FOLDER / "attacks").glob("*.py")), *sorted((FOLDER / "twins").
 def defined_names() -> frozenset[str]:
     """Every function and class of the product."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    patterns = ("grader/**/*.py", "properties/**/*.py", "exercises/*.py")
+    patterns = (
+        "headcheck/grader/**/*.py",
+        "headcheck/properties/**/*.py",
+        "headcheck/exercises/*.py",
+    )
     return frozenset(
         node.name
         for pattern in patterns
@@ -59,7 +62,7 @@ def find_missing_targets(tree: ast.Module) -> list[str]:
 def find_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """What is imported of this project: the name in the file, and what it stands for."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ROOMS:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "headcheck":
             yield from (
                 (each.asname or each.name, f"{node.module}.{each.name}") for each in node.names
             )
@@ -74,12 +77,12 @@ def find_attributes(tree: ast.Module, imports: Mapping[str, str]) -> Iterator[st
                     yield f"{imports[name]}.{attribute}"
 
 
-def find_targets(tree: ast.Module) -> set[object]:
+def find_targets(tree: ast.Module) -> set[str]:
     """The set `TARGETS`: names of functions and classes that it looks for among objects."""
     for node in tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id="TARGETS")], value=ast.Set(elts=names)):
-                return {each.value for each in names if isinstance(each, ast.Constant)}
+                return {str(each.value) for each in names if isinstance(each, ast.Constant)}
     return set()
 
 
@@ -102,10 +105,16 @@ def test_attack_names_what_is_there(path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "missing"),
     [
-        ("from grader.sandbox import wires", "grader.sandbox.wires"),
-        ("from grader.sandbox import wire\nwire.gone = 1", "grader.sandbox.wire.gone"),
-        ("name = 'properties.oracles'", "properties.oracles"),
-        ("path = f'{folder}/exercises/none/solution.py'", "exercises/none/solution.py"),
+        ("from headcheck.grader.sandbox import wires", "headcheck.grader.sandbox.wires"),
+        (
+            "from headcheck.grader.sandbox import wire\nwire.gone = 1",
+            "headcheck.grader.sandbox.wire.gone",
+        ),
+        ("name = 'headcheck.properties.oracles'", "headcheck.properties.oracles"),
+        (
+            "path = f'{folder}/headcheck/exercises/none/solution.py'",
+            "headcheck/exercises/none/solution.py",
+        ),
         ("TARGETS = {'Case', 'Kase'}", "Kase"),
     ],
 )

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import grader
-from grader.sandbox import wire
+import headcheck
+from headcheck.grader.sandbox import wire
 from tests.hostile import wire_fuzz
 from tests.hostile.wire_fuzz import FuzzTarget, make_frame, make_seed_frames, mutate_frame
 
@@ -69,7 +69,7 @@ def test_frames_as_they_are_sent_are_decoded() -> None:
 @pytest.mark.parametrize("inputs", [5_000, pytest.param(10**6, marks=pytest.mark.deep)])
 def test_many_inputs_stay_below_the_cap(inputs: int) -> None:
     """In a process whose memory is bounded: an allocation above the cap would fail there."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(grader.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(headcheck.__path__[0]).parent)}
     command = [sys.executable, "-P", wire_fuzz.__file__, str(inputs)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

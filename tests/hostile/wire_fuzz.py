@@ -27,8 +27,8 @@ from typing import Any
 
 import torch
 
-from grader.sandbox import wire
-from grader.sandbox.wire import BadFrame, Message
+from headcheck.grader.sandbox import wire
+from headcheck.grader.sandbox.wire import BadFrame, Message
 
 MAX_BODY = 1 << 20
 HEADROOM = 64 << 20

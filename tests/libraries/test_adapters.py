@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.ui.pytest_plugin.plugin import load_suite
-from grader.ui.pytest_plugin.suite import PropertySuite
-from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
+from headcheck.grader.ui.pytest_plugin.plugin import load_suite
+from headcheck.grader.ui.pytest_plugin.suite import PropertySuite
+from headcheck.grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what libraries say when they are imported
 FOLDER = Path(__file__).parents[2] / "examples" / "adapters"

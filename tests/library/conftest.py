@@ -6,8 +6,8 @@ tries a part of the cells, another one of each suite, and searches for few.
 
 import pytest
 
-from grader.ui.pytest_plugin.plugin import get_devices
-from grader.ui.pytest_plugin.suite import PropertySuite
+from headcheck.grader.ui.pytest_plugin.plugin import get_devices
+from headcheck.grader.ui.pytest_plugin.suite import PropertySuite
 
 PARTS = {"cell": 12, "searched": 150}
 

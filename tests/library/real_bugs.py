@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from exercises.contract_file import load_contract
-from properties.contract import Contract
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.exercises.contract_file import load_contract
+from headcheck.properties.contract import Contract
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_suffix(".toml")

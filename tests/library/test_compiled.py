@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import nn
 
-from exercises import BY_SLUG, Exercise
-from grader.ui.pytest_plugin.plugin import apply_outcome
-from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
-from properties.families.gradients import (
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader.ui.pytest_plugin.plugin import apply_outcome
+from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
+from headcheck.properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-from properties.families.masking import the_future_is_invisible
-from properties.families.training import training_gives_the_equation_of_what_it_kept
-from properties.families.values import it_equals_the_equation
+from headcheck.properties.families.masking import the_future_is_invisible
+from headcheck.properties.families.training import training_gives_the_equation_of_what_it_kept
+from headcheck.properties.families.values import it_equals_the_equation
 from tests.library.real_bugs import Bug, find_edited, list_bugs
 
 pytestmark = [

@@ -11,19 +11,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import flex_attention
 
-from exercises.contract_file import load_contract
-from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
-from properties.families.masking import a_prefix_gives_the_same_outputs, the_future_is_invisible
-from properties.families.scale import the_scores_are_divided_by_the_root_of_the_head_size
-from properties.families.values import it_equals_the_equation
-from properties.families.variants import (
+from headcheck.exercises.contract_file import load_contract
+from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
+from headcheck.properties.families.masking import (
+    a_prefix_gives_the_same_outputs,
+    the_future_is_invisible,
+)
+from headcheck.properties.families.scale import the_scores_are_divided_by_the_root_of_the_head_size
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.families.variants import (
     a_window_longer_than_the_sequence_hides_nothing,
     neighbouring_heads_share_keys_and_values,
     no_score_exceeds_its_limit,
     what_lies_before_the_window_is_invisible,
 )
-from properties.families.weights import the_weights_are_a_softmax_of_the_scaled_scores
-from properties.property import Property
+from headcheck.properties.families.weights import the_weights_are_a_softmax_of_the_scaled_scores
+from headcheck.properties.property import Property
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # it warns that it is not compiled
 CONTRACT = """\

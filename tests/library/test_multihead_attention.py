@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exercises import BY_SLUG, Exercise
-from grader.ui.pytest_plugin.plugin import apply_outcome
-from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
-from properties.parameter_mapping import ParameterMapping
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader.ui.pytest_plugin.plugin import apply_outcome
+from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
+from headcheck.properties.parameter_mapping import ParameterMapping
 
 CASES = 12
 PACKED = (

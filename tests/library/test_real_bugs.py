@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from grader.sandbox.grader_side.subject import make_subject
-from grader.ui.pytest_plugin.suite import PropertySuite, list_properties
-from properties import families
-from properties.cases.case_set import generate_case_set
-from properties.check import find_first_failure
-from properties.contract import Contract
-from properties.harness.harness import Harness
-from properties.property import Property, Verdict, check_in_order
-from properties.violation import Status
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, list_properties
+from headcheck.properties import families
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.contract import Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict, check_in_order
+from headcheck.properties.violation import Status
 from tests.library.real_bugs import (
     ROADS,
     ROOT,

@@ -11,18 +11,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from exercises import BY_SLUG
-from grader.ui.pytest_plugin.plugin import apply_outcome
-from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
-from properties.contract import Capability, Contract, Returns
-from properties.families.gradients import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.ui.pytest_plugin.plugin import apply_outcome
+from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-from properties.families.sizes import a_long_sequence_is_right_too
-from properties.families.values import it_equals_the_equation
-from properties.property import Property
-from properties.size_rules import parse_sizes
+from headcheck.properties.families.sizes import a_long_sequence_is_right_too
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.property import Property
+from headcheck.properties.size_rules import parse_sizes
 
 CASES = 12
 BACKENDS = (

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import Phase, settings
 
-from exercises import BY_SLUG
-from properties.case import Case, MaskForm
-from properties.contract import Capability, Contract
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.contract import Capability, Contract
 
 SLUGS = sorted(BY_SLUG)
 SMALL = [slug for slug in SLUGS if BY_SLUG[slug].contract.sizes is None]

@@ -7,13 +7,13 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from properties.case import Case
-from properties.cases.case_tensors import DTYPES, draw_normal
-from properties.contract import Contract
-from properties.gradient_oracle import Loss, compute_gradients
-from properties.oracle import compute_expected
-from properties.tolerance import PRECISIONS, K
-from reference import Parameters, causal_mask
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import DTYPES, draw_normal
+from headcheck.properties.contract import Contract
+from headcheck.properties.gradient_oracle import Loss, compute_gradients
+from headcheck.properties.oracle import compute_expected
+from headcheck.properties.tolerance import PRECISIONS, K
+from headcheck.reference import Parameters, causal_mask
 
 Algorithm = TypeVar("Algorithm")
 Attend = Callable[[Tensor, Parameters], Tensor]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from exercises import BY_SLUG
-from properties.check import drop_added_axes
-from properties.violation import Violation, ViolationKind
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.check import drop_added_axes
+from headcheck.properties.violation import Violation, ViolationKind
 
 ALONE = BY_SLUG["self_attention_v2"].contract
 BATCHED = BY_SLUG["causal_attention"].contract

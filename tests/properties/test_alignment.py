@@ -4,31 +4,31 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.cases.case_tensors import draw_normal
-from properties.contract import Capability
-from properties.families import ALL, select_for_contract
-from properties.families.alignment import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import draw_normal
+from headcheck.properties.contract import Capability
+from headcheck.properties.families import ALL, select_for_contract
+from headcheck.properties.families.alignment import (
     a_single_query_sees_every_key,
     many_keys_are_aligned_too,
     query_key_and_value_get_their_gradients,
     the_last_queries_alone_get_the_last_rows,
     the_last_query_stands_at_the_last_key,
 )
-from properties.families.cross import keys_and_values_come_from_their_own_tokens
-from properties.gradient_oracle import Loss, compute_gradients, compute_role_gradients
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT
-from properties.mistakes.worked_example import work_example
-from properties.property import Property
-from properties.variant import find_visible
-from properties.violation import SubmissionFailed, Violation
-from reference import Parameters, causal_lower_right_mask, causal_mask
+from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
+from headcheck.properties.gradient_oracle import Loss, compute_gradients, compute_role_gradients
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.worked_example import work_example
+from headcheck.properties.property import Property
+from headcheck.properties.variant import find_visible
+from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.reference import Parameters, causal_lower_right_mask, causal_mask
 
 CONTRACT = BY_SLUG["causal_alignment"].contract
 CASE = CONTRACT.fit(Case(batch=2, tokens=4, heads=2, head_dim=3, sharpness=2, seed=5))

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from exercises import BY_SLUG
-from properties.case import Case
-from properties.contract import Argument, Contract
-from properties.families.argument_changes import set_width
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Argument, Contract
+from headcheck.properties.families.argument_changes import set_width
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
 BLOCK = BY_SLUG["gpt_block"].contract

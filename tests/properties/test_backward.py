@@ -7,16 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer, list_answers
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.cases.case_set import generate_case_set
-from properties.cases.case_tensors import draw_normal
-from properties.contract import Capability
-from properties.families import ALL, select_for_contract
-from properties.families.alignment import query_key_and_value_get_their_gradients
-from properties.families.backward import (
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer, list_answers
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.cases.case_tensors import draw_normal
+from headcheck.properties.contract import Capability
+from headcheck.properties.families import ALL, select_for_contract
+from headcheck.properties.families.alignment import query_key_and_value_get_their_gradients
+from headcheck.properties.families.backward import (
     count_held,
     every_block_size_gives_the_same_gradients,
     gradients_are_right_where_later_tokens_are_hidden,
@@ -25,21 +25,21 @@ from properties.families.backward import (
     its_backward_never_holds_all_scores,
     the_graph_may_be_gone_through_again,
 )
-from properties.families.online import it_never_holds_all_scores
-from properties.gradient_oracle import ROLES, compute_role_gradients
-from properties.harness.harness import Harness, LiveContext
-from properties.mistakes.catalogue import BACKWARD, Mistake
-from properties.mistakes.catalogue.alignment import OPTION
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.gradient_diagnosis import diagnose_gradients
-from properties.mistakes.pipeline import CORRECT
-from properties.mistakes.steps.backward import with_backward
-from properties.mistakes.worked_example import work_example
-from properties.property import Property
-from properties.variant import find_visible
-from properties.violation import SubmissionFailed, Violation
-from reference import causal_lower_right_mask
+from headcheck.properties.families.online import it_never_holds_all_scores
+from headcheck.properties.gradient_oracle import ROLES, compute_role_gradients
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.mistakes.catalogue import BACKWARD, Mistake
+from headcheck.properties.mistakes.catalogue.alignment import OPTION
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from headcheck.properties.mistakes.gradient_diagnosis import diagnose_gradients
+from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.steps.backward import with_backward
+from headcheck.properties.mistakes.worked_example import work_example
+from headcheck.properties.property import Property
+from headcheck.properties.variant import find_visible
+from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.reference import causal_lower_right_mask
 
 EXERCISE = BY_SLUG["flash_attention"]
 CONTRACT = EXERCISE.contract

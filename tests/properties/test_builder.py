@@ -4,14 +4,14 @@ import runpy
 from collections.abc import Callable
 from typing import Any
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.check import check_property
-from properties.families.contract import the_weights_are_where_the_exercise_says
-from properties.harness.given_class import BUILDER_HINT
-from properties.harness.harness import Harness
-from properties.property import Verdict
-from properties.violation import Status
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.check import check_property
+from headcheck.properties.families.contract import the_weights_are_where_the_exercise_says
+from headcheck.properties.harness.given_class import BUILDER_HINT
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status
 
 EXERCISE = BY_SLUG["two_dimensional_output"]
 GIVEN = runpy.run_path(str(EXERCISE.folder / "solution.py"))

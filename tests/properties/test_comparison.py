@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from properties.comparison import (
+from headcheck.properties.comparison import (
     assert_differs,
     assert_finite,
     assert_shape,
     check_close,
     format_distinct,
 )
-from properties.counting import count_share
-from properties.tolerance import Tolerance
-from properties.violation import Violation, ViolationKind
+from headcheck.properties.counting import count_share
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Violation, ViolationKind
 
 EXPECTED = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
 

@@ -1,6 +1,6 @@
 """Numerals agree with their nouns and verbs."""
 
-from properties.counting import count, count_share
+from headcheck.properties.counting import count, count_share
 
 
 def test_a_noun_is_in_the_plural_unless_there_is_one() -> None:

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from properties.case import Case
-from properties.crash import CallSizes, Crash
-from properties.harness.call_sizes import add_call_sizes, list_call_sizes
-from properties.violation import Status, SubmissionFailed
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.case import Case
+from headcheck.properties.crash import CallSizes, Crash
+from headcheck.properties.harness.call_sizes import add_call_sizes, list_call_sizes
+from headcheck.properties.violation import Status, SubmissionFailed
 
 SIZES = CallSizes(
     {"heads": "num_heads"},

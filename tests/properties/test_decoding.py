@@ -9,18 +9,23 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader.sandbox.grader_side.subject import make_subject
-from properties.call_form import CacheConvention
-from properties.case import Case
-from properties.cases.case_set import generate_case_set
-from properties.contract import Capability, Contract
-from properties.families import decoding, decoding_ways, list_properties
-from properties.families.decoding_ways import Lengths, OtherWay, attend_in_calls, recognise
-from properties.harness.harness import Harness, LiveContext
-from properties.property import Property
-from properties.violation import SubmissionFailed, Violation
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.call_form import CacheConvention
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.families import decoding, decoding_ways, list_properties
+from headcheck.properties.families.decoding_ways import (
+    Lengths,
+    OtherWay,
+    attend_in_calls,
+    recognise,
+)
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.property import Property
+from headcheck.properties.violation import SubmissionFailed, Violation
 
 EXERCISE = BY_SLUG["kv_cache"]
 HANDED = EXERCISE.contract

@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.families.dropped_pairs import no_two_weights_are_dropped_together
-from properties.families.dropped_weights import simplify_for_counting
-from properties.harness.harness import Harness
-from properties.violation import Violation
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.families.dropped_pairs import no_two_weights_are_dropped_together
+from headcheck.properties.families.dropped_weights import simplify_for_counting
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.violation import Violation
 
 CONTRACT = BY_SLUG["multi_head_wrapper"].contract
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from exercises import ALL as EXERCISES
-from exercises import BY_SLUG
-from exercises.answers import list_answers
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.cases.case_set import generate_case_set
-from properties.cases.case_tensors import DTYPES
-from properties.contract import Capability, Contract
-from properties.families import ALL, select_for_contract
-from properties.harness.harness import Harness
-from properties.property import Property, PropertyGroup
-from properties.violation import SubmissionFailed, Violation
+from headcheck.exercises import ALL as EXERCISES
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import list_answers
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.families import ALL, select_for_contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, PropertyGroup
+from headcheck.properties.violation import SubmissionFailed, Violation
 from tests.golden import texts
 from tests.library import real_bugs
 

@@ -6,27 +6,29 @@ from typing import Any
 import pytest
 import torch
 
-from exercises.contract_file import load_contract
-from grader.batch.recording import Recorder
-from grader.sandbox.grader_side.subject import make_subject
-from properties.call_form import EmptyRow
-from properties.case import Case, MaskForm
-from properties.cases.case_set import generate_case_set
-from properties.cases.case_tensors import make_mask
-from properties.cases.fitting_mask import make_fitting_mask
-from properties.check import find_first_failure
-from properties.contract import Capability, Contract
-from properties.families.far_positions import bfloat16_places_far_tokens_as_float32_tables_do
-from properties.families.hidden import (
+from headcheck.exercises.contract_file import load_contract
+from headcheck.grader.batch.recording import Recorder
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.call_form import EmptyRow
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.cases.case_tensors import make_mask
+from headcheck.properties.cases.fitting_mask import make_fitting_mask
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.families.far_positions import (
+    bfloat16_places_far_tokens_as_float32_tables_do,
+)
+from headcheck.properties.families.hidden import (
     a_query_that_sees_nothing_gets_what_is_promised,
     a_query_that_sees_nothing_spoils_no_gradient,
     not_even_nan_counts_where_it_is_hidden,
 )
-from properties.families.padding import padding_may_stand_on_either_side
-from properties.harness.harness import Harness
-from properties.property import Property
-from properties.variant import find_visible
-from properties.violation import Status
+from headcheck.properties.families.padding import padding_may_stand_on_either_side
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property
+from headcheck.properties.variant import find_visible
+from headcheck.properties.violation import Status
 from tests.library.real_bugs import ADAPTERS, ROOT
 
 PATH = ROOT / ADAPTERS / "padded_decoder"

@@ -14,13 +14,13 @@ from hypothesis.stateful import (
 )
 from torch import Tensor, nn
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.families import history, list_properties
-from properties.harness import histories
-from properties.harness.harness import Harness, LiveContext
-from properties.harness.histories import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.families import history, list_properties
+from headcheck.properties.harness import histories
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.harness.histories import (
     CALL_PROBE,
     GRADIENTS_PROBE,
     LARGE_TOKENS_PROBE,
@@ -30,7 +30,7 @@ from properties.harness.histories import (
     assert_no_effect,
     shuffle_steps,
 )
-from properties.harness.steps import (
+from headcheck.properties.harness.steps import (
     Build,
     Call,
     HistoryState,
@@ -44,7 +44,7 @@ from properties.harness.steps import (
     make_other_modules,
     make_transfers,
 )
-from properties.violation import Status, SubmissionFailed, Violation
+from headcheck.properties.violation import Status, SubmissionFailed, Violation
 
 EXERCISE = BY_SLUG["causal_attention"]
 PROBES = (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE, TRAINING_PROBE)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from grader.ui.pytest_plugin.suite import PropertySuite
-from properties import families
-from properties.families import library_use
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.ui.pytest_plugin.suite import PropertySuite
+from headcheck.properties import families
+from headcheck.properties.families import library_use
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 RETURN = "        return output\n"

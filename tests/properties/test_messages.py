@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.case_description import describe_case
-from properties.check import check_property
-from properties.contract import Contract
-from properties.families import contract, dropout, gradients, purity
-from properties.families import device as device_claims
-from properties.harness.harness import Harness
-from properties.parameter_mapping import ParameterMapping
-from properties.property import Property, Verdict
-from properties.violation import Status
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.case_description import describe_case
+from headcheck.properties.check import check_property
+from headcheck.properties.contract import Contract
+from headcheck.properties.families import contract, dropout, gradients, purity
+from headcheck.properties.families import device as device_claims
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status
 
 
 def judged(slug: str, claim: Property, source: str) -> Verdict:

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG, Exercise
-from grader.batch.check import check_all
-from grader.grading.recording import summarise_status
-from grader.report.points import award_points, distribute_points
-from grader.sandbox.grader_side.subject import make_subject
-from properties.check import check_property
-from properties.contract import Capability
-from properties.harness.harness import Harness
-from properties.property import Verdict
-from properties.violation import Status
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader.batch.check import check_all
+from headcheck.grader.grading.recording import summarise_status
+from headcheck.grader.report.points import award_points, distribute_points
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.check import check_property
+from headcheck.properties.contract import Capability
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
 SOURCE = """

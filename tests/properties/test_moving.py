@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG, Exercise
-from grader.sandbox.grader_side.subject import make_subject
-from properties.check import find_first_failure
-from properties.families.device import it_moves_to_another_device, it_moves_to_another_dtype
-from properties.harness.harness import Harness
-from properties.property import Property, Verdict
-from properties.violation import Status
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.families.device import (
+    it_moves_to_another_device,
+    it_moves_to_another_dtype,
+)
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status
 
 CAUSAL = BY_SLUG["causal_attention"]
 SOURCE = """

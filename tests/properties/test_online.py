@@ -7,30 +7,30 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer, list_answers
-from grader.sandbox.grader_side.subject import make_subject
-from grader.sandbox.worker.held import count_held
-from properties.case import Case
-from properties.cases.case_set import generate_case_set
-from properties.contract import Capability
-from properties.families import ALL, select_for_contract
-from properties.families.online import (
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer, list_answers
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.grader.sandbox.worker.held import count_held
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.contract import Capability
+from headcheck.properties.families import ALL, select_for_contract
+from headcheck.properties.families.online import (
     blocks_may_be_far_above_or_below_others,
     every_block_size_gives_the_same,
     it_never_holds_all_scores,
     parts_are_merged_by_their_log_sum_exp,
     the_gradient_of_the_log_sum_exp_is_right,
 )
-from properties.families.values import it_equals_the_equation
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT
-from properties.mistakes.worked_example import work_example
-from properties.property import Property
-from properties.violation import SubmissionFailed, Violation
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.worked_example import work_example
+from headcheck.properties.property import Property
+from headcheck.properties.violation import SubmissionFailed, Violation
 
 EXERCISE = BY_SLUG["online_softmax"]
 CONTRACT = EXERCISE.contract

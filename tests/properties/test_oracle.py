@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from exercises import ALL, BY_SLUG, Exercise
-from grader.sandbox.grader_side.subject import make_subject
-from properties import oracle
-from properties.case import Case
-from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
-from properties.check import find_first_failure
-from properties.harness.harness import Harness
-from properties.oracle import Expected, compute_expected
-from properties.sized_cache import SizedCache
-from reference import causal_mask
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties import oracle
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.oracle import Expected, compute_expected
+from headcheck.properties.sized_cache import SizedCache
+from headcheck.reference import causal_mask
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract
 CASE = Case(batch=2, tokens=3, context_length=3, d_in=3, heads=2, head_dim=2, seed=5)

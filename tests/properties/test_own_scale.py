@@ -7,23 +7,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties import families
-from properties.cases.case_set import generate_case_set
-from properties.check import find_first_failure
-from properties.families.scale import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties import families
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.families.scale import (
     NOT_SCALED,
     the_scores_are_divided_by_the_root_of_the_head_size,
 )
-from properties.families.values import (
+from headcheck.properties.families.values import (
     it_equals_the_streaming_computation,
     it_equals_torch_s_attention,
     it_equals_torch_s_multi_head_attention,
 )
-from properties.harness.harness import Harness
-from properties.property import Property, Verdict
-from properties.violation import Status
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status
 
 SCALE = 0.3
 CONTRACT = replace(BY_SLUG["causal_self_attention"].contract, scale=SCALE)

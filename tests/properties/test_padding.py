@@ -5,22 +5,25 @@ from types import ModuleType
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader.sandbox.grader_side.subject import make_subject
-from properties.cases.case_set import generate_case_set
-from properties.contract import Capability
-from properties.families import ALL
-from properties.families.contract import the_mask_may_be_left_out
-from properties.families.masking import a_mask_of_ones_is_no_mask, the_mask_is_not_remembered
-from properties.families.padding import (
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.contract import Capability
+from headcheck.properties.families import ALL
+from headcheck.properties.families.contract import the_mask_may_be_left_out
+from headcheck.properties.families.masking import (
+    a_mask_of_ones_is_no_mask,
+    the_mask_is_not_remembered,
+)
+from headcheck.properties.families.padding import (
     a_sequence_of_padding_spoils_no_other,
     padding_is_invisible,
     padding_may_stand_on_either_side,
 )
-from properties.harness.harness import Harness
-from properties.property import Property
-from properties.violation import SubmissionFailed, Violation
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property
+from headcheck.properties.violation import SubmissionFailed, Violation
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

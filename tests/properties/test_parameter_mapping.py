@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from properties.parameter_mapping import BY_HEAD, HeadSizes, Packing, ParameterMapping
+from headcheck.properties.parameter_mapping import BY_HEAD, HeadSizes, Packing, ParameterMapping
 
 
 @st.composite

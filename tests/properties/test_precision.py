@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.cases.case_text import parse_case
-from properties.check import check_property
-from properties.families import precision
-from properties.harness.harness import Harness
-from properties.property import Property
-from properties.violation import Status
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.cases.case_text import parse_case
+from headcheck.properties.check import check_property
+from headcheck.properties.families import precision
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property
+from headcheck.properties.violation import Status
 
 EXERCISE = BY_SLUG["causal_attention"]
 TINY = "batch=1 tokens=2 context_length=2 d_in=1 heads=1 head_dim=1 bias=true dtype={} seed=0"

@@ -7,26 +7,26 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case, MemoryLayout
-from properties.case_description import describe_case
-from properties.cases.case_set import generate_case_set
-from properties.cases.case_transforms import at_least, with_values
-from properties.check import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case, MemoryLayout
+from headcheck.properties.case_description import describe_case
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.cases.case_transforms import at_least, with_values
+from headcheck.properties.check import (
     CounterexampleSearch,
     check_property,
     find_first_failure,
     find_smallest_failure,
     shrink_failure,
 )
-from properties.contract import Capability, Contract
-from properties.families import masking, values
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import Harness, LiveContext
-from properties.peculiarity import AXIS_OF_ONE
-from properties.property import CheckFunction, Property, PropertyFamily, PropertyGroup
-from properties.violation import Note, Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.families import masking, values
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.peculiarity import AXIS_OF_ONE
+from headcheck.properties.property import CheckFunction, Property, PropertyFamily, PropertyGroup
+from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation, ViolationKind
 
 # No parameters and no module: a judge that looks at the case alone needs no submission.
 CONTRACT = Contract(
@@ -314,7 +314,7 @@ def test_search_checks_no_case_twice_and_ends() -> None:
 def test_all_searches_on_a_subject_share_a_number_of_cases(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("properties.check.SEARCH_BUDGET", 200)
+    monkeypatch.setattr("headcheck.properties.check.SEARCH_BUDGET", 200)
     tried: list[Case] = []
 
     def only_on(wrong: Case) -> CheckFunction:

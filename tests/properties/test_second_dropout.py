@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.check import find_first_failure
-from properties.families import dropout, list_properties
-from properties.families.values import no_dropout_means_no_difference
-from properties.harness.harness import Harness
-from properties.violation import Note, Status
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.families import dropout, list_properties
+from headcheck.properties.families.values import no_dropout_means_no_difference
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.violation import Note, Status
 
 CAUSAL = """
 import torch

@@ -16,19 +16,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.case import Case, InputContent
-from properties.cases.case_tensors import (
+from headcheck.properties.case import Case, InputContent
+from headcheck.properties.cases.case_tensors import (
     DTYPES,
     draw_normal,
     make_parameters,
     make_tokens,
     round_to_dtype,
 )
-from properties.contract import Capability
-from properties.gradient_oracle import Loss, compute_gradients
-from properties.oracle import compute_expected
-from properties.tolerance import PRECISIONS, K
-from reference import Parameters, merge_heads, sliding_window_mask, split_heads
+from headcheck.properties.contract import Capability
+from headcheck.properties.gradient_oracle import Loss, compute_gradients
+from headcheck.properties.oracle import compute_expected
+from headcheck.properties.tolerance import PRECISIONS, K
+from headcheck.reference import Parameters, merge_heads, sliding_window_mask, split_heads
 from tests.properties.test_tolerance import (
     CONTRACT,
     Algorithm,

@@ -1,6 +1,6 @@
 """What is computed once in a process: found again by its key, and never too much of it."""
 
-from properties.sized_cache import EACH, LARGEST_SHARE, SizedCache
+from headcheck.properties.sized_cache import EACH, LARGEST_SHARE, SizedCache
 
 
 def remember(cache: SizedCache[list[int]], key: int, size: int) -> list[int]:

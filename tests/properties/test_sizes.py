@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from exercises import BY_SLUG
-from properties.case import Case
-from properties.contract import Capability
-from properties.families import select_for_contract
-from properties.families.sizes import (
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability
+from headcheck.properties.families import select_for_contract
+from headcheck.properties.families.sizes import (
     LONG,
     MANY,
     WIDE,

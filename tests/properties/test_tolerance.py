@@ -18,17 +18,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.case import Case, InputContent
-from properties.cases.case_tensors import (
+from headcheck.properties.case import Case, InputContent
+from headcheck.properties.cases.case_tensors import (
     DTYPES,
     draw_normal,
     make_parameters,
     make_tokens,
     round_to_dtype,
 )
-from properties.contract import Capability, Contract
-from properties.gradient_oracle import Loss, compute_gradients
-from properties.tolerance import (
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.gradient_oracle import Loss, compute_gradients
+from headcheck.properties.tolerance import (
     PRECISIONS,
     K,
     bound_context_error,
@@ -36,7 +36,7 @@ from properties.tolerance import (
     bound_softmax_error,
     compute_bounds,
 )
-from reference import (
+from headcheck.reference import (
     MultiHeadResult,
     Parameters,
     attention_weights,

@@ -14,16 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises import BY_SLUG
-from properties.binding.extras import LEAST
-from properties.capability import Capability
-from properties.case import Case, InputContent
-from properties.cases.case_tensors import make_parameters, make_tokens
-from properties.contract import Contract, Norm
-from properties.parameter_mapping import ParameterMapping
-from properties.size_rules import parse_sizes
-from properties.tolerance import K
-from reference import Parameters, Variant, causal_mask, merge_heads, split_heads
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.binding.extras import LEAST
+from headcheck.properties.capability import Capability
+from headcheck.properties.case import Case, InputContent
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.contract import Contract, Norm
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.tolerance import K
+from headcheck.reference import Parameters, Variant, causal_mask, merge_heads, split_heads
 from tests.properties.evidence import measure_gradients, measure_output
 from tests.properties.test_tolerance_of_variants import SIZES, scale, widen
 

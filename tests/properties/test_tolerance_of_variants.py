@@ -14,14 +14,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises import BY_SLUG
-from properties.case import Case, InputContent
-from properties.cases.case_tensors import DTYPES, draw_normal, make_parameters, make_tokens
-from properties.contract import Contract
-from properties.gradient_oracle import Loss, compute_gradients
-from properties.oracle import compute_expected
-from properties.tolerance import PRECISIONS, K
-from reference import Parameters, causal_mask, merge_heads, split_heads
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.case import Case, InputContent
+from headcheck.properties.cases.case_tensors import (
+    DTYPES,
+    draw_normal,
+    make_parameters,
+    make_tokens,
+)
+from headcheck.properties.contract import Contract
+from headcheck.properties.gradient_oracle import Loss, compute_gradients
+from headcheck.properties.oracle import compute_expected
+from headcheck.properties.tolerance import PRECISIONS, K
+from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
 
 Scores = Callable[[Tensor, Tensor, float], Tensor]
 """scaled scores of queries and keys, (batch, heads, tokens, head_dim), with a limit"""

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case, MaskForm
-from properties.cases.case_tensors import draw_normal, round_to_dtype
-from properties.cases.strategies import cases
-from properties.contract import Capability, Contract
-from properties.harness import tomography
-from properties.harness.harness import Harness, LiveContext
-from reference import attention_weights, causal_mask, merge_heads, split_heads
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
+from headcheck.properties.cases.strategies import cases
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness import tomography
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.reference import attention_weights, causal_mask, merge_heads, split_heads
 
 LAYOUTS = {
     "multi_head_attention": "separate layers",

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import BY_SLUG, Exercise
-from grader.audit.matrix import load_answers, load_namespace
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.contract import Capability
-from properties.families.training import (
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader.audit.matrix import load_answers, load_namespace
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability
+from headcheck.properties.families.training import (
     a_training_step_moves_every_weight,
     gradients_add_up_over_calls,
     gradients_go_only_where_they_are_required,
@@ -21,10 +21,10 @@ from properties.families.training import (
     training_gives_the_equation_of_what_it_kept,
     what_was_trained_is_used,
 )
-from properties.harness.harness import Harness, LiveContext
-from properties.harness.training_run import STEPS, run_training
-from properties.property import Property
-from properties.violation import Violation
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.harness.training_run import STEPS, run_training
+from headcheck.properties.property import Property
+from headcheck.properties.violation import Violation
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import SEPARATE, make, must_bind
 

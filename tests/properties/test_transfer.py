@@ -6,17 +6,17 @@ from collections.abc import Callable
 import pytest
 from torch import nn
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.check import check_property
-from properties.families.transfer import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.check import check_property
+from headcheck.properties.families.transfer import (
     afterwards_the_two_modules_are_independent,
     every_weight_arrives,
 )
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue.transfers import TRANSFERS
-from properties.property import Property, Verdict
-from properties.violation import Status
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue.transfers import TRANSFERS
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status
 
 EXERCISE = BY_SLUG["weight_transfer"]
 NAMES = ("W_query", "W_key", "W_value")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from properties.case import Case
-from properties.contract import Capability
-from properties.harness.case_context import CaseContext
-from properties.property import Property, PropertyGroup, Verdict
-from properties.violation import (
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.property import Property, PropertyGroup, Verdict
+from headcheck.properties.violation import (
     Status,
     SubmissionFailed,
     Violation,

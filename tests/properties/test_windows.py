@@ -6,23 +6,23 @@ from types import ModuleType
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer, list_answers
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.cases.case_set import generate_case_set
-from properties.families import ALL
-from properties.families.variants import (
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer, list_answers
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.families import ALL
+from headcheck.properties.families.variants import (
     a_window_longer_than_the_sequence_hides_nothing,
     heads_that_cannot_share_evenly_are_refused,
     neighbouring_heads_share_keys_and_values,
     what_lies_before_the_window_is_invisible,
 )
-from properties.harness.harness import Harness
-from properties.property import Property
-from properties.variant import find_visible, get_variant
-from properties.violation import SubmissionFailed, Violation
-from reference import PLAIN, causal_mask
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property
+from headcheck.properties.variant import find_visible, get_variant
+from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.reference import PLAIN, causal_mask
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from reference import (
+from headcheck.reference import (
     attention_weights,
     causal_mask,
     causal_weights_by_renormalising,

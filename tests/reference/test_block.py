@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reference import (
+from headcheck.reference import (
     BlockSteps,
     Parameters,
     Variant,

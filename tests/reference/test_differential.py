@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference import (
+from headcheck.reference import (
     Parameters,
     causal_mask,
     join_maps,

@@ -7,7 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference import Parameters, causal_mask, multi_head_attention, online_multi_head_attention
+from headcheck.reference import (
+    Parameters,
+    causal_mask,
+    multi_head_attention,
+    online_multi_head_attention,
+)
 
 HEADS = 3
 

@@ -5,7 +5,7 @@ import torch
 from jaxtyping import TypeCheckError
 from torch import nn
 
-from reference import linear
+from headcheck.reference import linear
 
 
 def test_each_output_is_a_dot_product_with_a_row_of_the_weight() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference import (
+from headcheck.reference import (
     Parameters,
     Variant,
     causal_mask,

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference import (
+from headcheck.reference import (
     causal_lower_right_mask,
     causal_mask,
     padding_mask,

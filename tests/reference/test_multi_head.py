@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from reference import (
+from headcheck.reference import (
     Parameters,
     causal_mask,
     merge_heads,

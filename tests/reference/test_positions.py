@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference import (
+from headcheck.reference import (
     PLAIN,
     Parameters,
     Variant,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reference import (
+from headcheck.reference import (
     Parameters,
     attention_weights,
     causal_mask,

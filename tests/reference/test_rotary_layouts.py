@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from reference import Variant
+from headcheck.reference import Variant
 
 T = torch.randn(2, 3, 7, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 HALVES, NEIGHBOURS = Variant(rotary=True), Variant(rotary=True, neighbours=True)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reference import (
+from headcheck.reference import (
     Parameters,
     Variant,
     causal_mask,

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reference import (
+from headcheck.reference import (
     Parameters,
     causal_mask,
     masked_softmax,

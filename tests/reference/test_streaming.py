@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-import reference.streaming
-from reference import (
+from headcheck.reference import (
     KeyValueCache,
     Parameters,
     causal_mask,
@@ -21,6 +20,7 @@ from reference import (
     padding_mask,
     scaled_dot_product_attention,
     sliding_window_mask,
+    streaming,
 )
 
 compared = settings(deadline=None, derandomize=True, database=None, max_examples=40)
@@ -291,8 +291,9 @@ def test_cache_cannot_drop_tokens_it_does_not_hold(n: int) -> None:
 def test_the_second_oracle_takes_nothing_from_the_first_but_the_record_of_parameters() -> None:
     imported = [
         alias.name
-        for node in ast.walk(ast.parse(inspect.getsource(reference.streaming)))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("reference")
+        for node in ast.walk(ast.parse(inspect.getsource(streaming)))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("headcheck.reference")
         for alias in node.names
     ]
     assert imported == ["Parameters"]

@@ -1,7 +1,7 @@
 """Grade on Gradescope: a zip archive that installs headcheck there and runs it.
 
 `pack` builds the archive on the instructor's machine. Gradescope runs two of its files, `setup.sh`
-and `run_autograder`; the latter calls `python -m grader.course.autograder`, which grades.
+and `run_autograder`; the latter calls `python -m headcheck.grader.course.autograder`, which grades.
 
 Source: https://gradescope-autograders.readthedocs.io/en/latest/specs/
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from grader.course.store.manifest import Manifest
+from headcheck.grader.course.store.manifest import Manifest
 
 PLAN_FILE = "plan.json"
 EXERCISES = "exercises"

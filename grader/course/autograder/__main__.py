@@ -1,4 +1,4 @@
-"""Grade on Gradescope: `run_autograder` calls `python -m grader.course.autograder FOLDER`.
+"""Grade on Gradescope: `run_autograder` is `python -m headcheck.grader.course.autograder FOLDER`.
 
 Grades FOLDER/submission with the settings in FOLDER/source/plan.json. FOLDER/results/results.json
 is replaced after every graded file, so that it is up to date if time runs out.
@@ -15,20 +15,20 @@ from typing import Any
 import click
 import msgspec
 
-from exercises.exercise import BadContract
-from grader import files, run
-from grader.course import CourseError
-from grader.course.autograder import EXERCISES, PLAN_FILE, AutograderPlan, decode_plan
-from grader.course.export import gradescope
-from grader.course.results import ExerciseResult, apply_feedback, compute_results
-from grader.course.store.records import GradedFile
-from grader.files import WriteError
-from grader.grading.worker_pool import grade_all
-from grader.reading import submission
-from grader.reading.submission import Submission, SubmissionNotFound
-from grader.report.records import SubmissionRecord
-from grader.report.render.sanitise import sanitise
-from grader.sandbox.grader_side.servers import SandboxError
+from headcheck.exercises.exercise import BadContract
+from headcheck.grader import files, run
+from headcheck.grader.course import CourseError
+from headcheck.grader.course.autograder import EXERCISES, PLAN_FILE, AutograderPlan, decode_plan
+from headcheck.grader.course.export import gradescope
+from headcheck.grader.course.results import ExerciseResult, apply_feedback, compute_results
+from headcheck.grader.course.store.records import GradedFile
+from headcheck.grader.files import WriteError
+from headcheck.grader.grading.worker_pool import grade_all
+from headcheck.grader.reading import submission
+from headcheck.grader.reading.submission import Submission, SubmissionNotFound
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.report.render.sanitise import sanitise
+from headcheck.grader.sandbox.grader_side.servers import SandboxError
 
 NOTHING_MESSAGE = (
     "There is nothing to grade in what you handed in: no notebook (.ipynb), no module (.py)."

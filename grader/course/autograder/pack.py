@@ -4,10 +4,10 @@ import sys
 from dataclasses import replace
 from importlib.resources import files
 
-from exercises import Exercise
-from exercises.contract_file import CONTRACT_FILE, TEXT_FILES
-from grader.course.autograder import EXERCISES, PLAN_FILE, AutograderPlan, encode_plan
-from grader.course.autograder.wheel import Wheel, pin_versions, zip_files
+from headcheck.exercises import Exercise
+from headcheck.exercises.contract_file import CONTRACT_FILE, TEXT_FILES
+from headcheck.grader.course.autograder import EXERCISES, PLAN_FILE, AutograderPlan, encode_plan
+from headcheck.grader.course.autograder.wheel import Wheel, pin_versions, zip_files
 
 SETUP, RUN = "setup.sh", "run_autograder"
 SPARE_S = 30
@@ -46,4 +46,6 @@ def _read_exercise(exercise: Exercise | None) -> dict[str, bytes]:
 
 
 def _read_script(name: str) -> str:
-    return files("grader").joinpath("course", "autograder", name).read_text(encoding="utf-8")
+    return (
+        files("headcheck.grader").joinpath("course", "autograder", name).read_text(encoding="utf-8")
+    )

@@ -18,8 +18,8 @@ from email.parser import BytesParser
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-import grader
-from grader.course import CourseError
+from headcheck.grader.course import CourseError
+from headcheck.grader.location import HEADCHECK
 
 LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 """files that an installer adds to those of a wheel"""
@@ -57,7 +57,7 @@ def read_wheel(path: Path) -> Wheel:
 
 def build_own_wheel() -> Wheel:
     """Make a wheel of the running version. Raises WheelError."""
-    root = Path(grader.__path__[0]).parent
+    root = HEADCHECK.parent
     if (root / "pyproject.toml").is_file():
         return _build_from_checkout(root)
     try:

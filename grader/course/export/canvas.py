@@ -6,7 +6,7 @@ Source: https://community.canvaslms.com/docs/DOC-10701 and .../DOC-12813
 import re
 from collections.abc import Sequence
 
-from grader.course.export.gradebook import (
+from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
     Gradebook,
     encode_csv,
@@ -15,9 +15,9 @@ from grader.course.export.gradebook import (
     make_student_finder,
     refuse_above,
 )
-from grader.course.export.sheet import Sheet
-from grader.course.results import ExerciseResult
-from grader.report.collation import collate
+from headcheck.grader.course.export.sheet import Sheet
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.collation import collate
 
 IDENTITY = (
     "Student", "ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account", "Section",

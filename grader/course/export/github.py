@@ -10,13 +10,18 @@ from typing import Any
 
 import msgspec
 
-from grader.course.export.gradebook import ExportedFiles, Gradebook, make_file_name, sum_max_points
-from grader.course.results import ExerciseResult
-from grader.report.records import SubmissionRecord
-from grader.report.render.github import format_command
-from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.rounding import HUNDREDTH, round_sum, share_out
-from properties.violation import head_check
+from headcheck.grader.course.export.gradebook import (
+    ExportedFiles,
+    Gradebook,
+    make_file_name,
+    sum_max_points,
+)
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.report.render.github import format_command
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.rounding import HUNDREDTH, round_sum, share_out
+from headcheck.properties.violation import head_check
 
 VERSION = 1
 STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail", "not_asked": "pass"}

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
-from grader.course import CourseError
-from grader.course.export.sheet import Sheet, build_sheet_roster, find_student
-from grader.course.intake.roster import Roster, Student
-from grader.course.results import ExerciseResult
-from grader.report.records import PropertyRecord, SubmissionRecord
-from grader.report.render.outcome import describe_outcome
-from grader.report.render.sanitise import sanitise
-from grader.report.render.sentences import describe_hidden
-from grader.report.rounding import format_number as format_number  # exports find it here
-from grader.report.rounding import round_sum, share_out
+from headcheck.grader.course import CourseError
+from headcheck.grader.course.export.sheet import Sheet, build_sheet_roster, find_student
+from headcheck.grader.course.intake.roster import Roster, Student
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
+from headcheck.grader.report.render.outcome import describe_outcome
+from headcheck.grader.report.render.sanitise import sanitise
+from headcheck.grader.report.render.sentences import describe_hidden
+from headcheck.grader.report.rounding import format_number as format_number  # exports find it here
+from headcheck.grader.report.rounding import round_sum, share_out
 
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """the beginnings by which a spreadsheet takes text for a formula"""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from grader.course.export.gradebook import (
+from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
     Gradebook,
     format_feedback,
@@ -15,10 +15,10 @@ from grader.course.export.gradebook import (
     round_properties,
     sum_points,
 )
-from grader.course.results import ExerciseResult
-from grader.report.records import PropertyRecord
-from grader.report.render.sanitise import sanitise, sanitise_line
-from properties.violation import head_check
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.records import PropertyRecord
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.properties.violation import head_check
 
 COSTING_NOTHING = ("passed", "not_asked")
 

@@ -7,10 +7,10 @@ import re
 from collections import Counter
 from xml.etree import ElementTree as ET
 
-from grader.course.export.gradebook import ExportedFiles, Gradebook, format_number
-from grader.course.results import ExerciseResult
-from grader.report.records import PropertyRecord
-from grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.course.export.gradebook import ExportedFiles, Gradebook, format_number
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.records import PropertyRecord
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 
 INVALID_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """characters that XML 1.0 cannot represent"""

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from grader.course.export.gradebook import (
+from headcheck.grader.course.export.gradebook import (
     NUMBER,
     ExportedFiles,
     ExportError,
@@ -23,8 +23,8 @@ from grader.course.export.gradebook import (
     refuse_above,
     sum_points,
 )
-from grader.course.export.sheet import Sheet
-from grader.report.collation import collate
+from headcheck.grader.course.export.sheet import Sheet
+from headcheck.grader.report.collation import collate
 
 COMMENT_HEADER = re.compile(r"feedback|comment|coment|komment|commenti|retro|opmerk", re.I)
 NO_COMMENT_COLUMN = (

@@ -3,7 +3,7 @@
 Source: https://nbgrader.readthedocs.io/en/stable/user_guide/managing_the_database.html
 """
 
-from grader.course.export.gradebook import (
+from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
     Gradebook,
     encode_csv,

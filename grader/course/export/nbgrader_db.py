@@ -15,8 +15,13 @@ from typing import Any
 from nbgrader import api
 from sqlalchemy.exc import SQLAlchemyError
 
-from grader.course.export.gradebook import ExportedFiles, ExportError, Gradebook, format_feedback
-from grader.course.results import ExerciseResult
+from headcheck.grader.course.export.gradebook import (
+    ExportedFiles,
+    ExportError,
+    Gradebook,
+    format_feedback,
+)
+from headcheck.grader.course.results import ExerciseResult
 
 CELL_ID = "headcheck"
 UNKNOWN_EXERCISE = "unknown"

@@ -7,8 +7,8 @@ from typing import get_type_hints
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from grader.course.export.gradebook import ExportedFiles, Gradebook
-from grader.course.export.plain import GradebookRow, make_rows
+from headcheck.grader.course.export.gradebook import ExportedFiles, Gradebook
+from headcheck.grader.course.export.plain import GradebookRow, make_rows
 
 TYPES = {
     str: pa.string(),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from grader.course.export.gradebook import (
+from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
     Gradebook,
     encode_csv,
@@ -10,9 +10,9 @@ from grader.course.export.gradebook import (
     format_feedback,
     format_number,
 )
-from grader.course.results import ExerciseResult
-from grader.report.records import NOT_JUDGED
-from grader.report.render.sanitise import sanitise
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.records import NOT_JUDGED
+from headcheck.grader.report.render.sanitise import sanitise
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from grader.course.export.gradebook import (
+from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
     Gradebook,
     format_feedback,
@@ -17,9 +17,9 @@ from grader.course.export.gradebook import (
     sum_max_points,
     sum_points,
 )
-from grader.course.results import ExerciseResult
-from grader.report.render.sanitise import sanitise, sanitise_line
-from properties.violation import head_check
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.properties.violation import head_check
 
 MAX_BYTES = 1_000_000
 """bytes; PrairieLearn accepts 1 MB"""

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.course.intake.roster import Roster, Student, build_roster, detect_delimiter, read_table
+from headcheck.grader.course.intake.roster import (
+    Roster,
+    Student,
+    build_roster,
+    detect_delimiter,
+    read_table,
+)
 
 
 @dataclass(frozen=True, slots=True)

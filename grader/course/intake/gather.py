@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from grader.course.intake import scratch
-from grader.course.intake.identity import identify_students
-from grader.course.intake.layout_detection import detect_layout
-from grader.course.intake.layouts import (
+from headcheck.grader.course.intake import scratch
+from headcheck.grader.course.intake.identity import identify_students
+from headcheck.grader.course.intake.layout_detection import detect_layout
+from headcheck.grader.course.intake.layouts import (
     LAYOUTS,
     TIMESTAMP_FILE,
     AttributedFile,
@@ -23,9 +23,9 @@ from grader.course.intake.layouts import (
     mentions_known_student,
     prepend_folder,
 )
-from grader.course.intake.roster import Roster, Student
-from grader.course.intake.unpack import ARCHIVE, Item, Unpacker, UnpackLimits
-from grader.reading.submission import (
+from headcheck.grader.course.intake.roster import Roster, Student
+from headcheck.grader.course.intake.unpack import ARCHIVE, Item, Unpacker, UnpackLimits
+from headcheck.grader.reading.submission import (
     KIND_BY_SUFFIX,
     FilesByPath,
     Submission,
@@ -33,7 +33,7 @@ from grader.reading.submission import (
     escape_path,
     is_of_other_kind,
 )
-from grader.report.render.sanitise import sanitise_line
+from headcheck.grader.report.render.sanitise import sanitise_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grader.course.intake.layouts import SubmitterIdentity
-from grader.course.intake.roster import Roster, Student
+from headcheck.grader.course.intake.layouts import SubmitterIdentity
+from headcheck.grader.course.intake.roster import Roster, Student
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from grader.course import CourseError
-from grader.course.intake.layouts import (
+from headcheck.grader.course import CourseError
+from headcheck.grader.course.intake.layouts import (
     GITHUB_FOLDER,
     GRADESCOPE_METADATA,
     LAYOUTS,
     NAME_PATTERN,
     NBGRADER_FOLDER,
 )
-from grader.course.intake.unpack import ARCHIVE, list_top_level
-from grader.reading.submission import KIND_BY_SUFFIX
-from grader.report.render.sanitise import sanitise_line
+from headcheck.grader.course.intake.unpack import ARCHIVE, list_top_level
+from headcheck.grader.reading.submission import KIND_BY_SUFFIX
+from headcheck.grader.report.render.sanitise import sanitise_line
 
 GRADESCOPE_EXPORT = re.compile(r"assignment_[0-9]+_export")
 """the single folder in an archive of Gradescope"""

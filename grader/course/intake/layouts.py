@@ -17,9 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from zoneinfo import ZoneInfo
 
-from grader.course.intake.gradescope_metadata import FOLDER, GradescopeSubmission, parse_metadata
-from grader.course.intake.unpack import Item, is_archive
-from grader.reading.submission import KIND_BY_SUFFIX, UnreadableSubmission, read_carefully
+from headcheck.grader.course.intake.gradescope_metadata import (
+    FOLDER,
+    GradescopeSubmission,
+    parse_metadata,
+)
+from headcheck.grader.course.intake.unpack import Item, is_archive
+from headcheck.grader.reading.submission import KIND_BY_SUFFIX, UnreadableSubmission, read_carefully
 
 METADATA_BYTES = 64 << 20
 TIMESTAMP_BYTES = 1 << 10

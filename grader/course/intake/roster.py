@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grader.course import CourseError
+from headcheck.grader.course import CourseError
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": (

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from grader import files
-from grader.reading.submission import (
+from headcheck.grader import files
+from headcheck.grader.reading.submission import (
     KIND_BY_SUFFIX,
     UnreadableSubmission,
     explain_other_kind,

@@ -8,10 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from exercises import BY_SLUG, Exercise, starter
-from grader import run
-from grader.course import CourseError
-from grader.course.similar.pairs import (
+from headcheck.exercises import BY_SLUG, Exercise, starter
+from headcheck.grader import run
+from headcheck.grader.course import CourseError
+from headcheck.grader.course.similar.pairs import (
     Document,
     LineRange,
     Pair,
@@ -19,16 +19,16 @@ from grader.course.similar.pairs import (
     SimilarSubmissions,
     find_similar,
 )
-from grader.course.store import bundle
-from grader.course.store.records import GradedFile
-from grader.course.store.store import Store
-from grader.reading import submission
-from grader.reading.excerpts import MAX_LINES
-from grader.reading.submission import Submission, UnreadableSubmission
-from grader.reading.token_units import Unit
-from grader.sandbox.grader_side.session import ChildFactory, Session
-from grader.sandbox.limits import Limits
-from properties.violation import SubmissionFailed
+from headcheck.grader.course.store import bundle
+from headcheck.grader.course.store.records import GradedFile
+from headcheck.grader.course.store.store import Store
+from headcheck.grader.reading import submission
+from headcheck.grader.reading.excerpts import MAX_LINES
+from headcheck.grader.reading.submission import Submission, UnreadableSubmission
+from headcheck.grader.reading.token_units import Unit
+from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.violation import SubmissionFailed
 
 MAX_SHOWN = 40
 """the number of passages per pair whose text is displayed"""

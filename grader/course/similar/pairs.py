@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from grader.course.similar.winnowing import GRAM, hash_grams, winnow
-from grader.reading.token_units import Unit
+from headcheck.grader.course.similar.winnowing import GRAM, hash_grams, winnow
+from headcheck.grader.reading.token_units import Unit
 
 MAX_HOLDERS = 10
 """passages of more documents are common; in a small class, those of more than a third"""

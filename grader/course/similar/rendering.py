@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap, zip_longest
 
-from grader.course.similar.documents import PassageText, SimilarityReport
-from grader.course.similar.pairs import MIN_WORDS, IdenticalGroup, LineRange, Pair
-from grader.report.render.html import get_environment
-from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.text import align_columns
+from headcheck.grader.course.similar.documents import PassageText, SimilarityReport
+from headcheck.grader.course.similar.pairs import MIN_WORDS, IdenticalGroup, LineRange, Pair
+from headcheck.grader.report.render.html import get_environment
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.render.text import align_columns
 
 WARNING = (
     "Likeness is no proof. People who learn from the same page, or together, write alike, and an "

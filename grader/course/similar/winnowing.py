@@ -14,7 +14,7 @@ Fingerprinting", SIGMOD 2003.
 import hashlib
 from collections.abc import Collection, Sequence
 
-from grader.reading.token_units import NAME_PREFIX
+from headcheck.grader.reading.token_units import NAME_PREFIX
 
 GRAM = 10
 """words; about two lines of an ordinary program"""

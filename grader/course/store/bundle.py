@@ -8,8 +8,8 @@ handed in can be taken for one.
 import json
 from dataclasses import dataclass
 
-from grader.course.store.records import FileContent, hash_content
-from grader.reading.submission import NO_SIBLINGS, Sibling, Siblings
+from headcheck.grader.course.store.records import FileContent, hash_content
+from headcheck.grader.reading.submission import NO_SIBLINGS, Sibling, Siblings
 
 MARK = "+"
 """what the kind of a bundle ends in"""

@@ -29,7 +29,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from grader.course import CourseError
+from headcheck.grader.course import CourseError
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -11,20 +11,18 @@ from typing import Any
 
 import msgspec
 
-import exercises
-import grader
-import properties
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.contract_file import CONTRACT_FILE, omit_points, read_exercise
-from exercises.exercise import BadContract
-from grader.course import CourseError
-from grader.grading.search_limit import SearchLimit
-from grader.grading.settings import Settings
-from grader.report import points
-from grader.report.feedback import FULL_FEEDBACK, Feedback
-from grader.report.records import SandboxRecord, get_version
-from grader.report.rounding import HUNDREDTH
-from grader.seed import Seed, SeedKind, make_seed
+from headcheck import exercises, grader, properties
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.contract_file import CONTRACT_FILE, omit_points, read_exercise
+from headcheck.exercises.exercise import BadContract
+from headcheck.grader.course import CourseError
+from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report import points
+from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback
+from headcheck.grader.report.records import SandboxRecord, get_version
+from headcheck.grader.report.rounding import HUNDREDTH
+from headcheck.grader.seed import Seed, SeedKind, make_seed
 
 POINT_RULES = ("points.py", "rounding.py")
 """the modules that say what verdicts are worth"""
@@ -190,7 +188,9 @@ def digest_points(settings: Settings) -> str:
 
     Verdicts do not depend on either: see `Manifest.verdict_key`.
     """
-    lines = [files("grader.report").joinpath(name).read_text("utf-8") for name in POINT_RULES]
+    lines = [
+        files("headcheck.grader.report").joinpath(name).read_text("utf-8") for name in POINT_RULES
+    ]
     for exercise in _list_exercises(settings):
         worth = points.distribute_points(exercise, settings.points)
         lines += [f"{exercise.slug} {prop.name} {each!r}" for prop, each in worth.items()]
@@ -203,7 +203,7 @@ def digest_source() -> str:
 
     The version number alone does not change while a developer works on an exercise.
     """
-    import reference  # here, so that reading a store does not import torch
+    from headcheck import reference  # here, so that reading a store does not import torch
 
     patterns = {
         reference: ("**/*.py",),

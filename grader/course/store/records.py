@@ -4,9 +4,9 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from grader.course.intake.gather import SubmittedFile
-from grader.course.store.manifest import Manifest
-from grader.report.records import SubmissionRecord
+from headcheck.grader.course.intake.gather import SubmittedFile
+from headcheck.grader.course.store.manifest import Manifest
+from headcheck.grader.report.records import SubmissionRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,15 @@ import msgspec
 from sqlalchemy import Connection, Table, delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from grader.course.intake.gather import SubmittedFile
-from grader.course.store.records import FileContent, GradedFile, Run, compute_submission_key
-from grader.course.store.schema import contents, judgements, submissions, verdicts
-from grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.course.intake.gather import SubmittedFile
+from headcheck.grader.course.store.records import (
+    FileContent,
+    GradedFile,
+    Run,
+    compute_submission_key,
+)
+from headcheck.grader.course.store.schema import contents, judgements, submissions, verdicts
+from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from grader.course.store.records import sanitize_text
+from headcheck.grader.course.store.records import sanitize_text
 
 METADATA = MetaData(
     naming_convention={

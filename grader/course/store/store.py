@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
 
-from grader.course.intake.gather import SubmittedFile
-from grader.course.store import database
-from grader.course.store.database import LOCK_ID, StoreError, begin_write
-from grader.course.store.manifest import Manifest, decode, encode
-from grader.course.store.records import (
+from headcheck.grader.course.intake.gather import SubmittedFile
+from headcheck.grader.course.store import database
+from headcheck.grader.course.store.database import LOCK_ID, StoreError, begin_write
+from headcheck.grader.course.store.manifest import Manifest, decode, encode
+from headcheck.grader.course.store.records import (
     Comment,
     FileContent,
     GradedFile,
@@ -27,7 +27,7 @@ from grader.course.store.records import (
     compute_submission_key,
     sanitize_text,
 )
-from grader.course.store.rows import (
+from headcheck.grader.course.store.rows import (
     get_timestamp,
     link_judgements,
     load_records,
@@ -35,7 +35,7 @@ from grader.course.store.rows import (
     save_judgement,
     split_batches,
 )
-from grader.course.store.schema import (
+from headcheck.grader.course.store.schema import (
     comments,
     contents,
     judgements,
@@ -44,7 +44,7 @@ from grader.course.store.schema import (
     submissions,
     verdicts,
 )
-from grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 
 T = TypeVar("T")
 

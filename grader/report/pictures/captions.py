@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from grader.report.pictures.numbers import format_distinct, format_number
-from grader.report.records import (
+from headcheck.grader.report.pictures.numbers import format_distinct, format_number
+from headcheck.grader.report.records import (
     EvidenceRecord,
     FloatMatrix,
     InfluenceEvidence,
     LayoutEvidence,
     WeightsEvidence,
 )
-from properties.counting import count, count_share
+from headcheck.properties.counting import count, count_share
 
 DISPLAY_TOLERANCE = 0.005
 """numbers nearer than this look equal with two decimals"""

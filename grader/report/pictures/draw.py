@@ -4,16 +4,20 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from grader.report.pictures import heatmaps, moves
-from grader.report.pictures.captions import describe_influence, describe_layout, describe_weights
-from grader.report.records import (
+from headcheck.grader.report.pictures import heatmaps, moves
+from headcheck.grader.report.pictures.captions import (
+    describe_influence,
+    describe_layout,
+    describe_weights,
+)
+from headcheck.grader.report.records import (
     EvidenceRecord,
     InfluenceEvidence,
     LayoutEvidence,
     WeightsEvidence,
 )
-from grader.report.render.sanitise import sanitise_line
-from properties.counting import count
+from headcheck.grader.report.render.sanitise import sanitise_line
+from headcheck.properties.counting import count
 
 WEIGHTS_PROVENANCE = {
     "returned": "as they were returned",

@@ -5,9 +5,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from grader.report.pictures.colours import NAN_COLOUR, choose_text_colour, diverging, sequential
-from grader.report.pictures.numbers import format_number, format_row
-from grader.report.pictures.svg import (
+from headcheck.grader.report.pictures.colours import (
+    NAN_COLOUR,
+    choose_text_colour,
+    diverging,
+    sequential,
+)
+from headcheck.grader.report.pictures.numbers import format_number, format_row
+from headcheck.grader.report.pictures.svg import (
     FONT_SIZE,
     Box,
     draw_hatching,
@@ -18,7 +23,7 @@ from grader.report.pictures.svg import (
     make_drawing,
     make_element,
 )
-from grader.report.records import BoolMatrix, InfluenceEvidence, WeightsEvidence
+from headcheck.grader.report.records import BoolMatrix, InfluenceEvidence, WeightsEvidence
 
 LEFT, TOP, BELOW = 34.0, 40.0, 34.0
 SIDE = 176.0

@@ -4,9 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from grader.report.pictures.captions import Origin, compute_column, format_label, format_part
-from grader.report.pictures.colours import CATEGORICAL
-from grader.report.pictures.svg import (
+from headcheck.grader.report.pictures.captions import (
+    Origin,
+    compute_column,
+    format_label,
+    format_part,
+)
+from headcheck.grader.report.pictures.colours import CATEGORICAL
+from headcheck.grader.report.pictures.svg import (
     FONT_SIZE,
     Box,
     draw_rectangle,
@@ -15,7 +20,7 @@ from grader.report.pictures.svg import (
     make_drawing,
     make_element,
 )
-from grader.report.records import LayoutEvidence
+from headcheck.grader.report.records import LayoutEvidence
 
 LEFT, TOP, GAP = 50.0, 46.0, 12.0
 WIDTH, HEIGHT = 33.0, 27.0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from grader.report.render.sanitise import sanitise
+from headcheck.grader.report.render.sanitise import sanitise
 
 FONT_SIZE = 11
 """of text, in pixels"""

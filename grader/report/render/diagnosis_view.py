@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.report.records import DiagnosisRecord, ExampleRecord
-from grader.report.render.sanitise import sanitise
-from properties.violation import format_location
+from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord
+from headcheck.grader.report.render.sanitise import sanitise
+from headcheck.properties.violation import format_location
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from grader.report.records import Report, SubmissionRecord
-from grader.report.render import text
-from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.view import make_view, tally_statuses
+from headcheck.grader.report.records import Report, SubmissionRecord
+from headcheck.grader.report.render import text
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.render.view import make_view, tally_statuses
 
 MAX_ERRORS = 10
 """how many errors of one step GitHub displays beside the files"""

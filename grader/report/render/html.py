@@ -17,12 +17,12 @@ from posixpath import commonpath
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from grader.report.collation import collate, fold_accents
-from grader.report.pictures.draw import draw_pictures
-from grader.report.records import Report, SubmissionRecord
-from grader.report.render.overview import ClassResult, make_overview
-from grader.report.render.sanitise import sanitise_line
-from grader.report.render.view import (
+from headcheck.grader.report.collation import collate, fold_accents
+from headcheck.grader.report.pictures.draw import draw_pictures
+from headcheck.grader.report.records import Report, SubmissionRecord
+from headcheck.grader.report.render.overview import ClassResult, make_overview
+from headcheck.grader.report.render.sanitise import sanitise_line
+from headcheck.grader.report.render.view import (
     SubmissionView,
     count_failures,
     describe_broken,
@@ -183,7 +183,7 @@ def _render_template(name: str, report: Report, **variables: object) -> str:
 def get_environment() -> Environment:
     """Return the environment of the templates, which escapes everything put into them."""
     environment = Environment(
-        loader=PackageLoader("grader", "report/render/templates"),
+        loader=PackageLoader("headcheck.grader", "report/render/templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -194,7 +194,9 @@ def get_environment() -> Environment:
     environment.globals["pictures"] = draw_pictures
     environment.globals["describe_broken"] = describe_broken
     environment.globals["count_failures"] = count_failures
-    script = files("grader").joinpath("report/render/templates/index.js").read_text("utf-8")
+    script = (
+        files("headcheck.grader").joinpath("report/render/templates/index.js").read_text("utf-8")
+    )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.globals["script"] = Markup(script)
     environment.globals["digest"] = digest

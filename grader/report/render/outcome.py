@@ -1,9 +1,9 @@
 """What became of a submission, in a sentence or two: for gradebooks and for groups of a class."""
 
-from grader.report.records import PropertyRecord, SubmissionRecord
-from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.sentences import describe_untried
-from properties.violation import (
+from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.render.sentences import describe_untried
+from headcheck.properties.violation import (
     NOT_FAILED,
     STATUS_MESSAGES,
     UNKNOWN,

@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from grader.report.collation import collate
-from grader.report.records import NOT_JUDGED, PropertyRecord, SubmissionRecord
-from grader.report.render.outcome import describe_outcome, find_first_failure, name_ending
-from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.view import GROUP_ORDER, MAX_CODE_LENGTH, combine_statuses, format_status
-from properties.violation import Status
+from headcheck.grader.report.collation import collate
+from headcheck.grader.report.records import NOT_JUDGED, PropertyRecord, SubmissionRecord
+from headcheck.grader.report.render.outcome import describe_outcome, find_first_failure, name_ending
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.render.view import (
+    GROUP_ORDER,
+    MAX_CODE_LENGTH,
+    combine_statuses,
+    format_status,
+)
+from headcheck.properties.violation import Status
 
 Key = TypeVar("Key")
 BINS = 10

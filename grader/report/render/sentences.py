@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from grader.report.records import PropertyRecord, SubmissionRecord
-from grader.report.render.sanitise import sanitise
-from properties.counting import count, join_words
-from properties.violation import UNKNOWN, Status
+from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
+from headcheck.grader.report.render.sanitise import sanitise
+from headcheck.properties.counting import count, join_words
+from headcheck.properties.violation import UNKNOWN, Status
 
 BECAUSE = "because this check did not pass: "
 NOT_TRIED_WORDS = "Not tried"

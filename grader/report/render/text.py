@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from grader.report.pictures.captions import describe_evidence
-from grader.report.records import ExampleRecord, Report
-from grader.report.render.diagnosis_view import DiagnosisView
-from grader.report.render.lines import (
+from headcheck.grader.report.pictures.captions import describe_evidence
+from headcheck.grader.report.records import ExampleRecord, Report
+from headcheck.grader.report.render.diagnosis_view import DiagnosisView
+from headcheck.grader.report.render.lines import (
     EMPTY,
     StyledLine,
     count_rows,
@@ -19,8 +19,8 @@ from grader.report.render.lines import (
     indent,
     list_items,
 )
-from grader.report.render.sanitise import sanitise_line
-from grader.report.render.view import (
+from headcheck.grader.report.render.sanitise import sanitise_line
+from headcheck.grader.report.render.view import (
     FailureView,
     GroupView,
     MessageView,
@@ -31,8 +31,8 @@ from grader.report.render.view import (
     make_view,
     tally_statuses,
 )
-from properties.counting import count
-from properties.violation import Status
+from headcheck.properties.counting import count
+from headcheck.properties.violation import Status
 
 STYLES = {"expected": "green", "got     ": "red", "hint    ": "cyan"}
 """styles of the lines of a message, by their first characters"""

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from grader.reading.excerpts import get_line_limit
-from grader.report.records import (
+from headcheck.grader.reading.excerpts import get_line_limit
+from headcheck.grader.report.records import (
     ErrorRecord,
     EvidenceRecord,
     Excerpt,
@@ -17,21 +17,21 @@ from grader.report.records import (
     SeedRecord,
     SubmissionRecord,
 )
-from grader.report.render.diagnosis_view import DiagnosisView, view_diagnosis
-from grader.report.render.outcome import ENDINGS, describe_ending
-from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.sentences import (
+from headcheck.grader.report.render.diagnosis_view import DiagnosisView, view_diagnosis
+from headcheck.grader.report.render.outcome import ENDINGS, describe_ending
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.render.sentences import (
     count_untried,
     describe_hidden,
     describe_properties,
     describe_search,
     describe_untried,
 )
-from grader.report.rounding import format_number, round_points
-from grader.seed import SeedKind
-from properties.counting import count
-from properties.group import PropertyGroup
-from properties.violation import NOT_FAILED, UNKNOWN, Status, format_location, head_check
+from headcheck.grader.report.rounding import format_number, round_points
+from headcheck.grader.seed import SeedKind
+from headcheck.properties.counting import count
+from headcheck.properties.group import PropertyGroup
+from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status, format_location, head_check
 
 GROUP_ORDER = {group.value: place for place, group in enumerate(PropertyGroup)}
 MAX_NOTES = 20

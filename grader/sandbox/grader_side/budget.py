@@ -19,9 +19,9 @@ wrong. What could not be asked of it is not held against it (`Status.NOT_ASKED`)
 from dataclasses import dataclass
 from math import ceil
 
-from grader.sandbox.limits import Limits
-from grader.sandbox.timing import RequestTime
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.timing import RequestTime
+from headcheck.properties.violation import Status, SubmissionFailed
 
 BATCH_CALL_FRACTION, BATCH_TOTAL_FRACTION = 1 / 2, 1 / 4
 """fractions of a call's time and of all time for a batch: it exists to save time"""

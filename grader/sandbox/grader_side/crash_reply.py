@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from grader.sandbox.worker.crashes.sentences import SENTENCES
-from properties.crash import Crash, Piece
+from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
+from headcheck.properties.crash import Crash, Piece
 
 MAX_PIECES, MAX_PIECE = 12, 200
 """so many pieces of what is particular to a crash are taken, of so many characters"""

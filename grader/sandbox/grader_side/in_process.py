@@ -11,12 +11,12 @@ from typing import Any
 
 from torch import Tensor
 
-from grader.sandbox.grader_side.subject import InProcessChannel
-from grader.sandbox.isolation import make_unconfined_level
-from grader.sandbox.limits import Limits
-from grader.sandbox.timing import NO_TIME, RequestTime
-from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.grader.sandbox.grader_side.subject import InProcessChannel
+from headcheck.grader.sandbox.isolation import make_unconfined_level
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.timing import NO_TIME, RequestTime
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
 
 @dataclass(eq=False)

@@ -15,10 +15,10 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from grader import terminal
-from grader.sandbox.limits import SINGLE_THREAD_ENV
+from headcheck.grader import terminal
+from headcheck.grader.location import HEADCHECK
+from headcheck.grader.sandbox.limits import SINGLE_THREAD_ENV
 
 START_TIMEOUT_S = 120.0
 EXIT_TIMEOUT_S = 5.0
@@ -157,7 +157,7 @@ def start_zygote() -> Zygote:
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     arguments = [str(n) for n in (theirs.fileno(), os.getpid(), threading.get_native_id())]
     process = subprocess.Popen(
-        [sys.executable, "-m", "grader.sandbox.server_side.zygote", *arguments],
+        [sys.executable, "-m", "headcheck.grader.sandbox.server_side.zygote", *arguments],
         pass_fds=[theirs.fileno()],
         env=make_environment(),
         cwd="/",
@@ -177,7 +177,7 @@ def make_environment() -> dict[str, str]:
     return {
         "PATH": "/usr/bin:/bin",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
+        "PYTHONPATH": str(HEADCHECK.parent),
         "PYTHONHASHSEED": "0",
         "PYTHONSAFEPATH": "1",
         # Huge pages, where the kernel has them, mean that a fork copies fewer page entries.

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from grader.sandbox.grader_side.crash_reply import parse_crash
-from grader.sandbox.wire import Message
-from grader.sandbox.worker.errors import MESSAGE_LIMIT
-from properties.subject import TensorInfo
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.sandbox.grader_side.crash_reply import parse_crash
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT
+from headcheck.properties.subject import TensorInfo
+from headcheck.properties.violation import Status, SubmissionFailed
 
 
 @dataclass(frozen=True)

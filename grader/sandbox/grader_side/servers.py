@@ -17,22 +17,27 @@ from typing import Any
 import msgspec
 from torch import Tensor
 
-from grader.sandbox import wire
-from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import ForkedProcess, Zygote, ZygoteGone, wait_readable
-from grader.sandbox.isolation import IsolationLevel, Layer
-from grader.sandbox.limits import Limits
-from grader.sandbox.timing import (
+from headcheck.grader.sandbox import wire
+from headcheck.grader.sandbox.grader_side import launch
+from headcheck.grader.sandbox.grader_side.launch import (
+    ForkedProcess,
+    Zygote,
+    ZygoteGone,
+    wait_readable,
+)
+from headcheck.grader.sandbox.isolation import IsolationLevel, Layer
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.timing import (
     NO_TIME,
     ChildTimer,
     OutOfPatience,
     ProcessTimes,
     RequestTime,
 )
-from grader.sandbox.wire import Message
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.sandbox.wire import Message
+from headcheck.properties.violation import Status, SubmissionFailed
 
-SERVER_ENTRY_POINT = "grader.sandbox.server_side.server:begin"
+SERVER_ENTRY_POINT = "headcheck.grader.sandbox.server_side.server:begin"
 LARGE_FRACTION = 1 / 2
 """the fraction of its memory above which a process that the kernel killed is to blame for it"""
 LAST_S = 1.0

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from grader.reading.code_patterns import CodePattern
-from grader.reading.excerpts import SourceLines
-from grader.reading.submission import NO_SIBLINGS, Siblings
-from grader.reading.token_units import Unit
-from grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget
-from grader.sandbox.grader_side.replies import get_message, is_out_of_memory, parse_reply
-from grader.sandbox.grader_side.servers import (
+from headcheck.grader.reading.code_patterns import CodePattern
+from headcheck.grader.reading.excerpts import SourceLines
+from headcheck.grader.reading.submission import NO_SIBLINGS, Siblings
+from headcheck.grader.reading.token_units import Unit
+from headcheck.grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget
+from headcheck.grader.sandbox.grader_side.replies import get_message, is_out_of_memory, parse_reply
+from headcheck.grader.sandbox.grader_side.servers import (
     MachineBusy,
     NoProcess,
     NotConfined,
@@ -22,11 +22,11 @@ from grader.sandbox.grader_side.servers import (
     SandboxError,
     TooSlow,
 )
-from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
-from grader.sandbox.limits import Limits
-from grader.sandbox.timing import RequestTime
-from grader.sandbox.wire import Message
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.timing import RequestTime
+from headcheck.grader.sandbox.wire import Message
+from headcheck.properties.violation import Status, SubmissionFailed
 
 MAX_TRIES = 3
 """how often something is tried if its process is killed from outside, the first time included"""

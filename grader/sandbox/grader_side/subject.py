@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from grader.sandbox.grader_side.replies import (
+from headcheck.grader.sandbox.grader_side.replies import (
     AlteredReply,
     DecodeReply,
     ForwardReply,
@@ -23,10 +23,10 @@ from grader.sandbox.grader_side.replies import (
     parse_handle,
     parse_reply,
 )
-from grader.sandbox.wire import Message, label_by_name, label_by_position
-from grader.sandbox.worker.call_environment import isolate_random_state
-from grader.sandbox.worker.runtime import WorkerRuntime
-from properties.subject import (
+from headcheck.grader.sandbox.wire import Message, label_by_name, label_by_position
+from headcheck.grader.sandbox.worker.call_environment import isolate_random_state
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.properties.subject import (
     CallOptions,
     CallResult,
     Chunk,
@@ -37,7 +37,7 @@ from properties.subject import (
     TensorInfo,
     Value,
 )
-from properties.violation import Status, SubmissionFailed
+from headcheck.properties.violation import Status, SubmissionFailed
 
 NamedTensors = tuple[tuple[str, Tensor], ...]
 

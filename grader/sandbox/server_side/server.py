@@ -31,10 +31,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-from grader.sandbox import timing
-from grader.sandbox.isolation import Layer, determine_isolation_level
-from grader.sandbox.limits import SINGLE_THREAD_ENV, Limits
-from grader.sandbox.server_side.jail import (
+from headcheck.grader.sandbox import timing
+from headcheck.grader.sandbox.isolation import Layer, determine_isolation_level
+from headcheck.grader.sandbox.limits import SINGLE_THREAD_ENV, Limits
+from headcheck.grader.sandbox.server_side.jail import (
     confine,
     file_grants,
     kernel,
@@ -42,7 +42,7 @@ from grader.sandbox.server_side.jail import (
     privileges,
     probe,
 )
-from grader.sandbox.server_side.jail.confine import Jail
+from headcheck.grader.sandbox.server_side.jail.confine import Jail
 
 EXIT_UNCONFINED = 70
 
@@ -166,7 +166,7 @@ def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:
         os.write(confine.CONFINED_FD, f"-{type(error).__name__}: {error}"[:1000].encode())
         os._exit(EXIT_UNCONFINED)
     try:
-        from grader.sandbox.worker.serve import serve_requests
+        from headcheck.grader.sandbox.worker.serve import serve_requests
 
         serve_requests(confine.SOCKET_FD)
     except BaseException:

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.sandbox import wire
-from grader.sandbox.wire import Message, label_by_name
-from grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.grader.sandbox import wire
+from headcheck.grader.sandbox.wire import Message, label_by_name
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
 SAMPLE = '''
 import math

@@ -19,7 +19,7 @@ Theory of operation
     is warm. It then relies on the control socket, which closes, and on a pidfd of the process,
     which becomes readable.
 
-    Run as: python -m grader.sandbox.server_side.zygote FD GRADER_PID THREAD
+    Run as: python -m headcheck.grader.sandbox.server_side.zygote FD GRADER_PID THREAD
 """
 
 import contextlib
@@ -36,8 +36,8 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from grader.sandbox.server_side import concrete_shapes, uncompiled
-from grader.sandbox.server_side.jail import kernel
+from headcheck.grader.sandbox.server_side import concrete_shapes, uncompiled
+from headcheck.grader.sandbox.server_side.jail import kernel
 
 MAX_FDS = 3
 """file descriptors that a request carries at most"""
@@ -126,17 +126,17 @@ def warm_up() -> None:
     """Import everything that workers need, and have torch initialise what it uses."""
     import torch
 
-    import grader.sandbox.server_side.server
-    import grader.sandbox.worker.serve
-    from grader.sandbox.server_side import warmup
+    import headcheck.grader.sandbox.server_side.server
+    import headcheck.grader.sandbox.worker.serve
+    from headcheck.grader.sandbox.server_side import warmup
 
     x = torch.randn(2, 6, 8, requires_grad=True)
     y = torch.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0]
     y = torch.nn.functional.scaled_dot_product_attention(y, y, y) @ torch.randn(8, 8)
     torch.autograd.grad(y.softmax(-1), [x], torch.ones_like(y))
     warmup.warm_up()
-    assert grader.sandbox.worker.serve.serve_requests is not None
-    assert grader.sandbox.server_side.server.begin is not None
+    assert headcheck.grader.sandbox.worker.serve.serve_requests is not None
+    assert headcheck.grader.sandbox.server_side.server.begin is not None
 
 
 def refuse_threads() -> None:

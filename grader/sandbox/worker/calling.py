@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker.moving import complex_buffers_apart
-from grader.sandbox.worker.second_device import get_cpu_tensor
+from headcheck.grader.sandbox.worker.moving import complex_buffers_apart
+from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
 
 SHORT_LIVED = 3
 """so many tensors are used and freed: one of their places is then used again"""

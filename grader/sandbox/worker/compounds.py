@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from grader.sandbox.worker.calling import extract_tensors
+from headcheck.grader.sandbox.worker.calling import extract_tensors
 
 
 class Parent(nn.Module):

@@ -14,12 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from grader.sandbox.worker import attribute_paths
-from grader.sandbox.worker.batch import Tensors
-from grader.sandbox.worker.call_hooks import NO_CACHE, ContinuedResult
-from grader.sandbox.worker.calling import Refused, describe_result, extract_tensors, set_training
-from grader.sandbox.worker.held import count_held
-from grader.sandbox.worker.left_behind import iter_tensors
+from headcheck.grader.sandbox.worker import attribute_paths
+from headcheck.grader.sandbox.worker.batch import Tensors
+from headcheck.grader.sandbox.worker.call_hooks import NO_CACHE, ContinuedResult
+from headcheck.grader.sandbox.worker.calling import (
+    Refused,
+    describe_result,
+    extract_tensors,
+    set_training,
+)
+from headcheck.grader.sandbox.worker.held import count_held
+from headcheck.grader.sandbox.worker.left_behind import iter_tensors
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from grader.reading.call_errors import CallProblem, explain_call_error
-from grader.reading.cells import SubmissionSource, Unreadable
-from grader.reading.slicing import Position
-from grader.reading.symbol_table import build_symbol_table
-from grader.sandbox.worker import attribute_paths
-from grader.sandbox.worker.call_environment import BuiltInAttentionCalled
-from grader.sandbox.worker.calling import Refused
-from grader.sandbox.worker.importing import TOP, SiblingFinder
+from headcheck.grader.reading.call_errors import CallProblem, explain_call_error
+from headcheck.grader.reading.cells import SubmissionSource, Unreadable
+from headcheck.grader.reading.slicing import Position
+from headcheck.grader.reading.symbol_table import build_symbol_table
+from headcheck.grader.sandbox.worker import attribute_paths
+from headcheck.grader.sandbox.worker.call_environment import BuiltInAttentionCalled
+from headcheck.grader.sandbox.worker.calling import Refused
+from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
 
 MESSAGE_LIMIT = 400
 LOCAL_NAMES = frozenset(

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
-from grader.sandbox.worker.left_behind import UncompiledDispatchMode
-from grader.sandbox.worker.second_device import allow_biases
+from headcheck.grader.sandbox.worker.left_behind import UncompiledDispatchMode
+from headcheck.grader.sandbox.worker.second_device import allow_biases
 
 
 class HeldNumbers:

@@ -18,13 +18,13 @@ from importlib.util import spec_from_loader
 from types import CodeType, MappingProxyType, ModuleType, TracebackType
 from typing import Any
 
-from grader.reading.cells import Unreadable, parse, read_source
-from grader.sandbox.worker.calling import Refused
+from headcheck.grader.reading.cells import Unreadable, parse, read_source
+from headcheck.grader.sandbox.worker.calling import Refused
 
 TOP = "submission"
 """the name of the module that a submission is, and of the package that its folder is"""
 PACKAGE_FILE = "__init__"
-RESERVED = frozenset({"IPython", "grader", "numpy", "torch"}) | sys.stdlib_module_names
+RESERVED = frozenset({"IPython", "headcheck", "numpy", "torch"}) | sys.stdlib_module_names
 """names under which no file of a submission is found"""
 
 Place = tuple[str, ...]

@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker import attribute_paths
-from grader.sandbox.worker.call_environment import GRADIENT_MODES, get_random_state
-from grader.sandbox.worker.calling import (
+from headcheck.grader.sandbox.worker import attribute_paths
+from headcheck.grader.sandbox.worker.call_environment import GRADIENT_MODES, get_random_state
+from headcheck.grader.sandbox.worker.calling import (
     Refused,
     apply_memory_layout,
     extract_tensors,
     make_sendable,
     set_training,
 )
-from grader.sandbox.worker.held import HeldNumbers, count_held, go_on_counting
+from headcheck.grader.sandbox.worker.held import HeldNumbers, count_held, go_on_counting
 
 
 def compute_vjp(

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from grader.reading.slicing import Statement
-from grader.sandbox.worker.importing import TOP
+from headcheck.grader.reading.slicing import Statement
+from headcheck.grader.sandbox.worker.importing import TOP
 
 Number = int | float | bool
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker import second_device
-from grader.sandbox.worker.left_behind import MixedDtypeMode, UnmovedTracker
+from headcheck.grader.sandbox.worker import second_device
+from headcheck.grader.sandbox.worker.left_behind import MixedDtypeMode, UnmovedTracker
 
 
 def parse_dtype(name: str | None) -> torch.dtype | None:

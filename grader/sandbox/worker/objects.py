@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.wire import label_by_name, label_by_position
-from grader.sandbox.worker import attribute_paths, decoding, learning, moving
-from grader.sandbox.worker.batch import Meta, Reply, Tensors
-from grader.sandbox.worker.call_environment import (
+from headcheck.grader.sandbox.wire import label_by_name, label_by_position
+from headcheck.grader.sandbox.worker import attribute_paths, decoding, learning, moving
+from headcheck.grader.sandbox.worker.batch import Meta, Reply, Tensors
+from headcheck.grader.sandbox.worker.call_environment import (
     GRADIENT_MODES,
     advance,
     fill_new_memory,
@@ -26,8 +26,8 @@ from grader.sandbox.worker.call_environment import (
     watch_attention_calls,
     watch_settings,
 )
-from grader.sandbox.worker.call_hooks import CallHooks
-from grader.sandbox.worker.calling import (
+from headcheck.grader.sandbox.worker.call_hooks import CallHooks
+from headcheck.grader.sandbox.worker.calling import (
     Refused,
     apply_memory_layouts,
     call_by_name_or_position,
@@ -44,12 +44,12 @@ from grader.sandbox.worker.calling import (
     set_training,
     snapshot_state,
 )
-from grader.sandbox.worker.compounds import Parent, Twins
-from grader.sandbox.worker.configs import Config, make_config
-from grader.sandbox.worker.held import count_held
-from grader.sandbox.worker.left_behind import UnmovedTracker
-from grader.sandbox.worker.second_device import get_cpu_tensor
-from grader.sandbox.worker.transforms import WAYS
+from headcheck.grader.sandbox.worker.compounds import Parent, Twins
+from headcheck.grader.sandbox.worker.configs import Config, make_config
+from headcheck.grader.sandbox.worker.held import count_held
+from headcheck.grader.sandbox.worker.left_behind import UnmovedTracker
+from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
+from headcheck.grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
 """so many random numbers are drawn after a construction"""

@@ -17,13 +17,13 @@ from typing import Any
 
 from torch import Tensor
 
-from grader.reading.cells import SubmissionSource, read_source
-from grader.reading.code_digest import digest_code
-from grader.reading.code_patterns import find_code_patterns
-from grader.reading.excerpts import extract_excerpts
-from grader.reading.fingerprints import fingerprint_definitions
-from grader.reading.outline import find_warnings, list_definitions
-from grader.reading.slicing import (
+from headcheck.grader.reading.cells import SubmissionSource, read_source
+from headcheck.grader.reading.code_digest import digest_code
+from headcheck.grader.reading.code_patterns import find_code_patterns
+from headcheck.grader.reading.excerpts import extract_excerpts
+from headcheck.grader.reading.fingerprints import fingerprint_definitions
+from headcheck.grader.reading.outline import find_warnings, list_definitions
+from headcheck.grader.reading.slicing import (
     Position,
     compute_union_slice,
     get_filename,
@@ -31,25 +31,25 @@ from grader.reading.slicing import (
     parse_position,
     register_source,
 )
-from grader.reading.symbol_table import build_symbol_table
-from grader.reading.token_units import extract_units
-from grader.reading.unread_code import UnreadCode, find_unread_code
-from grader.reading.variables import list_variables
-from grader.sandbox.wire import Message, label_by_position
-from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
-from grader.sandbox.worker.call_environment import (
+from headcheck.grader.reading.symbol_table import build_symbol_table
+from headcheck.grader.reading.token_units import extract_units
+from headcheck.grader.reading.unread_code import UnreadCode, find_unread_code
+from headcheck.grader.reading.variables import list_variables
+from headcheck.grader.sandbox.wire import Message, label_by_position
+from headcheck.grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
+from headcheck.grader.sandbox.worker.call_environment import (
     INITIAL_SEED,
     forbid_builtin_attention,
     seed,
     suppress_output,
     watch_settings,
 )
-from grader.sandbox.worker.calling import Refused
-from grader.sandbox.worker.crashes import explain_crash
-from grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
-from grader.sandbox.worker.importing import TOP, SiblingFinder
-from grader.sandbox.worker.loading import Loading, Number, make_module
-from grader.sandbox.worker.objects import ObjectHost
+from headcheck.grader.sandbox.worker.calling import Refused
+from headcheck.grader.sandbox.worker.crashes import explain_crash
+from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
+from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
+from headcheck.grader.sandbox.worker.loading import Loading, Number, make_module
+from headcheck.grader.sandbox.worker.objects import ObjectHost
 
 MAX_VARIANTS = 16
 """a submission is kept loaded with so many different values of its variables"""

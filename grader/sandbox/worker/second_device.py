@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from grader.sandbox.worker.left_behind import (
+from headcheck.grader.sandbox.worker.left_behind import (
     COPY_OPS,
     UncompiledDispatchMode,
     UnmovedTracker,

@@ -1,9 +1,9 @@
 """The request loop of a confined child: read a request, answer it, write the reply."""
 
-from grader.sandbox import wire
-from grader.sandbox.wire import Message
-from grader.sandbox.worker.errors import describe_error
-from grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.grader.sandbox import wire
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.errors import describe_error
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
 
 def serve_requests(fd: int) -> None:

@@ -10,7 +10,7 @@
 Grading is the same as for the command: `grader.grading.grade.grade_inferred`.
 """
 
-from grader.ui.jupyter.checking import CheckInterrupted, CheckResult, check
-from grader.ui.jupyter.target import CannotCheck
+from headcheck.grader.ui.jupyter.checking import CheckInterrupted, CheckResult, check
+from headcheck.grader.ui.jupyter.target import CannotCheck
 
 __all__ = ["CannotCheck", "CheckInterrupted", "CheckResult", "check"]

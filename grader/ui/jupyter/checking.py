@@ -7,30 +7,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exercises import Exercise
-from exercises.exercise import BadContract
-from grader.grading.grade import grade_inferred
-from grader.grading.infer import DefinitionSignature, Inferred
-from grader.grading.search_limit import BadSearch, parse_search
-from grader.grading.settings import Settings
-from grader.grading.stated_roles import BadBinding, parse_roles
-from grader.reading.submission import Submission
-from grader.report.course_file import (
+from headcheck.exercises import Exercise
+from headcheck.exercises.exercise import BadContract
+from headcheck.grader.grading.grade import grade_inferred
+from headcheck.grader.grading.infer import DefinitionSignature, Inferred
+from headcheck.grader.grading.search_limit import BadSearch, parse_search
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.stated_roles import BadBinding, parse_roles
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.course_file import (
     BadCourseFile,
     CourseFile,
     find_course_file,
     read_course_file,
 )
-from grader.report.feedback import FULL_FEEDBACK, Feedback, redact_submission
-from grader.report.records import SubmissionRecord, build_report
-from grader.report.render.html import render_fragment
-from grader.report.render.text import render as render_text
-from grader.sandbox.grader_side.session import Session
-from grader.seed import make_seed
-from grader.ui.jupyter.global_state import preserve_global_state
-from grader.ui.jupyter.live import LiveSandbox, SourceText, find_source_text
-from grader.ui.jupyter.progress import Progress
-from grader.ui.jupyter.target import (
+from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, redact_submission
+from headcheck.grader.report.records import SubmissionRecord, build_report
+from headcheck.grader.report.render.html import render_fragment
+from headcheck.grader.report.render.text import render as render_text
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.seed import make_seed
+from headcheck.grader.ui.jupyter.global_state import preserve_global_state
+from headcheck.grader.ui.jupyter.live import LiveSandbox, SourceText, find_source_text
+from headcheck.grader.ui.jupyter.progress import Progress
+from headcheck.grader.ui.jupyter.target import (
     CannotCheck,
     describe_definition,
     explain_unknown,

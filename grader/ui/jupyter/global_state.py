@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.sandbox.worker.importing import TOP
+from headcheck.grader.sandbox.worker.importing import TOP
 
 
 @contextlib.contextmanager

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from IPython.core.getipython import get_ipython
 from torch import Tensor
 
-from grader.reading.cells import read_source
-from grader.reading.outline import find_warnings
-from grader.reading.slicing import Position, parse_position, read_program
-from grader.sandbox.grader_side.in_process import InProcessRunner
-from grader.sandbox.limits import Limits
-from grader.sandbox.worker.batch import Reply
-from grader.sandbox.worker.calling import Refused
-from grader.sandbox.worker.importing import TOP
-from grader.sandbox.worker.loading import Loading, make_module
-from grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.outline import find_warnings
+from headcheck.grader.reading.slicing import Position, parse_position, read_program
+from headcheck.grader.sandbox.grader_side.in_process import InProcessRunner
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.worker.batch import Reply
+from headcheck.grader.sandbox.worker.calling import Refused
+from headcheck.grader.sandbox.worker.importing import TOP
+from headcheck.grader.sandbox.worker.loading import Loading, make_module
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -10,12 +10,12 @@ from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
-from exercises import Exercise
-from grader.grading import infer
-from grader.grading.infer import DefinitionSignature
-from grader.ui.jupyter.checking import CheckResult, Request, check, judge, make_request
-from grader.ui.jupyter.live import find_source_text
-from grader.ui.jupyter.target import (
+from headcheck.exercises import Exercise
+from headcheck.grader.grading import infer
+from headcheck.grader.grading.infer import DefinitionSignature
+from headcheck.grader.ui.jupyter.checking import CheckResult, Request, check, judge, make_request
+from headcheck.grader.ui.jupyter.live import find_source_text
+from headcheck.grader.ui.jupyter.target import (
     CannotCheck,
     can_answer,
     describe_definition,

@@ -8,9 +8,9 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
-from grader.grading.infer import Target
-from properties.property import Verdict
-from properties.violation import NOT_FAILED
+from headcheck.grader.grading.infer import Target
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import NOT_FAILED
 
 REFRESH_S = 0.1
 """the least time between two updates, so that displaying costs almost nothing"""

@@ -9,18 +9,18 @@ from typing import Any
 
 from torch import nn
 
-from exercises import ALL, Exercise
-from exercises.exercise import BadContract
-from grader.grading import infer
-from grader.grading.infer import DefinitionSignature, Inferred, TargetNotFound
-from grader.reading.cells import Unreadable, read_source
-from grader.reading.symbol_table import build_symbol_table
-from grader.reading.variables import list_variables
-from grader.report.records import ErrorRecord, SubmissionRecord
-from grader.ui.jupyter.live import SourceText
-from properties.binding.calls import takes_three_tokens
-from properties.binding.signature import Signature, SignatureParameter, read_signature
-from properties.contract import Entry
+from headcheck.exercises import ALL, Exercise
+from headcheck.exercises.exercise import BadContract
+from headcheck.grader.grading import infer
+from headcheck.grader.grading.infer import DefinitionSignature, Inferred, TargetNotFound
+from headcheck.grader.reading.cells import Unreadable, read_source
+from headcheck.grader.reading.symbol_table import build_symbol_table
+from headcheck.grader.reading.variables import list_variables
+from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.ui.jupyter.live import SourceText
+from headcheck.properties.binding.calls import takes_three_tokens
+from headcheck.properties.binding.signature import Signature, SignatureParameter, read_signature
+from headcheck.properties.contract import Entry
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from grader.report.feedback import Feedback, FeedbackLevel
-from properties.case import Case
-from properties.case_description import describe_case
-from properties.cases.case_text import format_case
-from properties.contract import Contract
-from properties.counting import count
-from properties.property import Property, Verdict
-from properties.violation import SubmissionFailed, head_check
+from headcheck.grader.report.feedback import Feedback, FeedbackLevel
+from headcheck.properties.case import Case
+from headcheck.properties.case_description import describe_case
+from headcheck.properties.cases.case_text import format_case
+from headcheck.properties.contract import Contract
+from headcheck.properties.counting import count
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import SubmissionFailed, head_check
 
 MAX_REASONS = 3
 HIDDEN_FAILURE = "A check that is not shown does not hold."

@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grader.grading import devices
-from properties.counting import count
+from headcheck.grader.grading import devices
+from headcheck.properties.counting import count
 
 if TYPE_CHECKING:
-    from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant, VariantOutcome
-    from grader.ui.pytest_plugin.target_settings import TargetSettings
+    from headcheck.grader.ui.pytest_plugin.suite import (
+        PropertySuite,
+        PropertyVariant,
+        VariantOutcome,
+    )
+    from headcheck.grader.ui.pytest_plugin.target_settings import TargetSettings
 
 NOTE_KEY = "headcheck note"
 SETTINGS = {
@@ -122,7 +126,7 @@ def list_targets(config: pytest.Config) -> "list[TargetSettings]":
                 problem = f"{SETTINGS[key]} needs --headcheck to say what is to be tried"
                 raise pytest.UsageError(problem)
         return []
-    from grader.ui.pytest_plugin import target_settings as settings
+    from headcheck.grader.ui.pytest_plugin import target_settings as settings
 
     options = {key: settings.Setting(text, SETTINGS[key]) for key, text in given.items() if text}
     try:
@@ -147,9 +151,9 @@ def get_devices(config: pytest.Config) -> list[str]:
 
 def load_suite(settings: "TargetSettings") -> "PropertySuite":
     """Return the suite for a target. Raises pytest.UsageError."""
-    from grader.ui.pytest_plugin.suite import PropertySuite
-    from grader.ui.pytest_plugin.target import load_target
-    from grader.ui.pytest_plugin.target_settings import BadTarget
+    from headcheck.grader.ui.pytest_plugin.suite import PropertySuite
+    from headcheck.grader.ui.pytest_plugin.target import load_target
+    from headcheck.grader.ui.pytest_plugin.target_settings import BadTarget
 
     try:
         target = load_target(settings)
@@ -264,7 +268,7 @@ class PropertyItem(pytest.Item):
         self.variant = variant
         self.source = source
         if source != "bank":
-            from grader.ui.pytest_plugin.search import make_search
+            from headcheck.grader.ui.pytest_plugin.search import make_search
 
             self.obj = make_search(suite, variant)
 
@@ -277,8 +281,8 @@ class PropertyItem(pytest.Item):
     def _check(self) -> "VariantOutcome":
         if self.source == "bank":
             return self.suite.get_outcome(self.variant)
-        from grader.ui.pytest_plugin.search import finish_search
-        from grader.ui.pytest_plugin.suite import VariantOutcome
+        from headcheck.grader.ui.pytest_plugin.search import finish_search
+        from headcheck.grader.ui.pytest_plugin.suite import VariantOutcome
 
         if self.source == "both":
             known: VariantOutcome | None = self.suite.get_outcome(self.variant)

@@ -1,19 +1,19 @@
 """Run one property of trusted code on one case, from the line that a failing test printed."""
 
-from grader.grading import devices
-from grader.sandbox.grader_side.subject import make_subject
-from grader.ui.pytest_plugin.locate import suggest
-from grader.ui.pytest_plugin.messages import complete_verdict, describe_failure
-from grader.ui.pytest_plugin.suite import list_properties
-from grader.ui.pytest_plugin.target import load_target
-from grader.ui.pytest_plugin.target_settings import BadTarget, TargetSettings
-from properties.case import Case
-from properties.cases.case_text import BadCase, format_case, parse_case
-from properties.cases.case_transforms import transform_cases
-from properties.check import find_first_failure
-from properties.contract import Contract
-from properties.harness.harness import Harness
-from properties.property import Property, Verdict
+from headcheck.grader.grading import devices
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.grader.ui.pytest_plugin.locate import suggest
+from headcheck.grader.ui.pytest_plugin.messages import complete_verdict, describe_failure
+from headcheck.grader.ui.pytest_plugin.suite import list_properties
+from headcheck.grader.ui.pytest_plugin.target import load_target
+from headcheck.grader.ui.pytest_plugin.target_settings import BadTarget, TargetSettings
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_text import BadCase, format_case, parse_case
+from headcheck.properties.cases.case_transforms import transform_cases
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.contract import Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict
 
 
 class ReplayError(Exception):

@@ -16,20 +16,20 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
 from hypothesis.database import ExampleDatabase
 from hypothesis.errors import Flaky, Unsatisfiable
 
-from grader.report.feedback import FeedbackLevel
-from grader.ui.pytest_plugin.messages import add_row, complete_verdict
-from grader.ui.pytest_plugin.suite import (
+from headcheck.grader.report.feedback import FeedbackLevel
+from headcheck.grader.ui.pytest_plugin.messages import add_row, complete_verdict
+from headcheck.grader.ui.pytest_plugin.suite import (
     PropertySuite,
     PropertyVariant,
     VariantOutcome,
     no_case_is_refused,
 )
-from properties.case import Case
-from properties.cases.case_transforms import transform_cases
-from properties.cases.strategies import cases
-from properties.check import find_first_failure
-from properties.property import Property, Verdict
-from properties.violation import Status
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_transforms import transform_cases
+from headcheck.properties.cases.strategies import cases
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -12,29 +12,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grader.grading import devices
-from grader.report.feedback import FULL_FEEDBACK, WITHHELD_REASON, Feedback, FeedbackLevel
-from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel, make_subject
-from grader.sandbox.worker.runtime import WorkerRuntime
-from grader.ui.pytest_plugin.messages import (
+from headcheck.grader.grading import devices
+from headcheck.grader.report.feedback import FULL_FEEDBACK, WITHHELD_REASON, Feedback, FeedbackLevel
+from headcheck.grader.sandbox.grader_side.subject import (
+    ChannelSubject,
+    InProcessChannel,
+    make_subject,
+)
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.grader.ui.pytest_plugin.messages import (
     ReplayCommand,
     add_row,
     describe_failure,
     describe_refusals,
 )
-from properties import families, support
-from properties.case import Case
-from properties.case_description import describe_case
-from properties.cases.case_set import DEFAULT_COUNT, generate_case_set
-from properties.check import check_property
-from properties.contract import Contract
-from properties.families import far_positions, layouts, library_use
-from properties.families.contract import FORM
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import Harness
-from properties.property import Property, PropertyFamily, PropertyGroup, Verdict
-from properties.size_rules import SizeRules
-from properties.violation import Note, Status, SubmissionFailed, Violation
+from headcheck.properties import families, support
+from headcheck.properties.case import Case
+from headcheck.properties.case_description import describe_case
+from headcheck.properties.cases.case_set import DEFAULT_COUNT, generate_case_set
+from headcheck.properties.check import check_property
+from headcheck.properties.contract import Contract
+from headcheck.properties.families import far_positions, layouts, library_use
+from headcheck.properties.families.contract import FORM
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, PropertyFamily, PropertyGroup, Verdict
+from headcheck.properties.size_rules import SizeRules
+from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation
 
 LIBRARY = (library_use, layouts, far_positions)
 """families that no exercise asks for"""
@@ -136,7 +140,7 @@ class PropertySuite:
 
     def search(self, variant: PropertyVariant) -> VariantOutcome:
         """Check a variant on cases that Hypothesis draws, under the profile that is loaded."""
-        from grader.ui.pytest_plugin.search import run_search
+        from headcheck.grader.ui.pytest_plugin.search import run_search
 
         skipped = self.explain_skipping(variant) or self.explain_unsupported(variant)
         return skipped or run_search(self, variant)

@@ -6,21 +6,25 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from exercises.contract_file import load_contract
-from exercises.exercise import BadContract
-from grader.grading.infer import TargetNotFound, find_exercise
-from grader.report.course_file import BadCourseFile, find_course_file, read_course_file
-from grader.report.feedback import FULL_FEEDBACK, Feedback
-from grader.sandbox.grader_side.subject import make_subject
-from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
-from grader.ui.pytest_plugin.messages import ReplayCommand
-from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
-from properties.binding.binding import NotBound, bind
-from properties.binding.describe import describe_attention, describe_intent, list_assumptions
-from properties.binding.signature import read_signature
-from properties.cases.case_set import DEFAULT_COUNT
-from properties.contract import Contract
-from properties.size_rules import BadSizes, parse_sizes
+from headcheck.exercises.contract_file import load_contract
+from headcheck.exercises.exercise import BadContract
+from headcheck.grader.grading.infer import TargetNotFound, find_exercise
+from headcheck.grader.report.course_file import BadCourseFile, find_course_file, read_course_file
+from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
+from headcheck.grader.ui.pytest_plugin.messages import ReplayCommand
+from headcheck.grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
+from headcheck.properties.binding.binding import NotBound, bind
+from headcheck.properties.binding.describe import (
+    describe_attention,
+    describe_intent,
+    list_assumptions,
+)
+from headcheck.properties.binding.signature import read_signature
+from headcheck.properties.cases.case_set import DEFAULT_COUNT
+from headcheck.properties.contract import Contract
+from headcheck.properties.size_rules import BadSizes, parse_sizes
 
 ADVICE = "say what is asked of it with --contract FILE (docs/contract-files.md) or --exercise SLUG"
 

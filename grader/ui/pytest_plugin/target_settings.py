@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from exercises.toml_lines import Place, parse, read_text
-from grader.ui.pytest_plugin.locate import suggest
+from headcheck.exercises.toml_lines import Place, parse, read_text
+from headcheck.grader.ui.pytest_plugin.locate import suggest
 
 PYPROJECT = "pyproject.toml"
 KEYS = ("contract", "exercise", "sizes", "course")

@@ -5,32 +5,36 @@ any input can be computed and compared. Simpler mistakes come first: where two a
 indistinguishable, the first is reported.
 """
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.alignment import ALIGNMENT, OPTION
-from properties.mistakes.catalogue.backward import BACKWARD
-from properties.mistakes.catalogue.blocks import BLOCKS, LOGSUMEXP
-from properties.mistakes.catalogue.differential import DIFFERENTIAL
-from properties.mistakes.catalogue.dropout import DROPOUT
-from properties.mistakes.catalogue.features import FEATURES
-from properties.mistakes.catalogue.gates import GATES
-from properties.mistakes.catalogue.gradients import GRADIENTS
-from properties.mistakes.catalogue.heads import HEADS
-from properties.mistakes.catalogue.latents import LATENTS
-from properties.mistakes.catalogue.layers import LAYERS
-from properties.mistakes.catalogue.mask import MASK
-from properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require
-from properties.mistakes.catalogue.norms import NORMS
-from properties.mistakes.catalogue.numbers import LIMIT_UNASKED, NUMBERS, POSITIONS_UNASKED
-from properties.mistakes.catalogue.output import OUTPUT, RETURNED, TRIVIAL
-from properties.mistakes.catalogue.padding import PADDING
-from properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
-from properties.mistakes.catalogue.scale import SCALE
-from properties.mistakes.catalogue.sharing import SHARING
-from properties.mistakes.catalogue.sinks import SINKS
-from properties.mistakes.catalogue.softmax import SOFTMAX
-from properties.mistakes.catalogue.sources import SOURCES
-from properties.mistakes.catalogue.transformer_block import AROUND_ATTENTION
-from properties.mistakes.catalogue.windows import WINDOWS
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.alignment import ALIGNMENT, OPTION
+from headcheck.properties.mistakes.catalogue.backward import BACKWARD
+from headcheck.properties.mistakes.catalogue.blocks import BLOCKS, LOGSUMEXP
+from headcheck.properties.mistakes.catalogue.differential import DIFFERENTIAL
+from headcheck.properties.mistakes.catalogue.dropout import DROPOUT
+from headcheck.properties.mistakes.catalogue.features import FEATURES
+from headcheck.properties.mistakes.catalogue.gates import GATES
+from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.catalogue.heads import HEADS
+from headcheck.properties.mistakes.catalogue.latents import LATENTS
+from headcheck.properties.mistakes.catalogue.layers import LAYERS
+from headcheck.properties.mistakes.catalogue.mask import MASK
+from headcheck.properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require
+from headcheck.properties.mistakes.catalogue.norms import NORMS
+from headcheck.properties.mistakes.catalogue.numbers import (
+    LIMIT_UNASKED,
+    NUMBERS,
+    POSITIONS_UNASKED,
+)
+from headcheck.properties.mistakes.catalogue.output import OUTPUT, RETURNED, TRIVIAL
+from headcheck.properties.mistakes.catalogue.padding import PADDING
+from headcheck.properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
+from headcheck.properties.mistakes.catalogue.scale import SCALE
+from headcheck.properties.mistakes.catalogue.sharing import SHARING
+from headcheck.properties.mistakes.catalogue.sinks import SINKS
+from headcheck.properties.mistakes.catalogue.softmax import SOFTMAX
+from headcheck.properties.mistakes.catalogue.sources import SOURCES
+from headcheck.properties.mistakes.catalogue.transformer_block import AROUND_ATTENTION
+from headcheck.properties.mistakes.catalogue.windows import WINDOWS
 
 DETERMINISTIC = (
     *TRIVIAL, *SCALE, *SOFTMAX, *MASK, *LAYERS, *require(Capability.HEADS, HEADS), *OUTPUT,

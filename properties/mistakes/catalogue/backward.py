@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import torch
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
-from properties.mistakes.steps import backward
-from properties.mistakes.steps.backward import with_backward
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
+from headcheck.properties.mistakes.steps import backward
+from headcheck.properties.mistakes.steps.backward import with_backward
 
 BACKWARD: Sequence[Mistake] = (
     define_rare_mistake(

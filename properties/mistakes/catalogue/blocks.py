@@ -4,9 +4,13 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.pipeline import PipelineState, StepOverrides
-from properties.mistakes.steps import blocks
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.pipeline import PipelineState, StepOverrides
+from headcheck.properties.mistakes.steps import blocks
 
 Exponentials = Callable[[PipelineState], Tensor]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from properties.families import ALL, decoding, latents, list_properties, purity
-from properties.mistakes.catalogue.mistake import define_mistake
-from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
-from properties.property import PropertyGroup
+from headcheck.properties.families import ALL, decoding, latents, list_properties, purity
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.property import PropertyGroup
 
 IN_PARTS = (
     decoding.one_token_at_a_time_gives_the_same_output,

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 
 import torch
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import differential
-from properties.mistakes.steps.differential import (
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.steps import differential
+from headcheck.properties.mistakes.steps.differential import (
     START,
     normalised,
     weighed_by,

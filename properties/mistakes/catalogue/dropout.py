@@ -4,9 +4,9 @@ Dropout is random, so no answer can be computed in advance. `properties.mistakes
 examines every weight that comes back and names the mistake that it shows.
 """
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake
-from properties.mistakes.steps import dropout
-from properties.mistakes.steps.dropout import change_result, in_training
+from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_mistake
+from headcheck.properties.mistakes.steps import dropout
+from headcheck.properties.mistakes.steps.dropout import change_result, in_training
 
 CALLED = "projection:[dD]rop | dropout:^F | dropout:^(?!.*nn.Dropout)"
 """the line that drops, not the one on which the layer is made"""

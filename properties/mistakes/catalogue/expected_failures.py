@@ -1,6 +1,6 @@
 """Groups of properties that fail together, and what they say when they do."""
 
-from properties.families import (
+from headcheck.properties.families import (
     contract,
     device,
     dropout,

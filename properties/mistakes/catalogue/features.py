@@ -4,9 +4,13 @@ from collections.abc import Sequence
 
 import torch.nn.functional as F
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import features
-from properties.mistakes.steps.features import as_they_are, divided_by, mapped_by
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.steps import features
+from headcheck.properties.mistakes.steps.features import as_they_are, divided_by, mapped_by
 
 SMALL = (1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
 """what people add to a divisor that may be 0"""

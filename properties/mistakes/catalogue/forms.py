@@ -1,6 +1,6 @@
 """What is returned, in which dtype and shape, and of which sizes the input may be."""
 
-from properties.families import (
+from headcheck.properties.families import (
     batch,
     contract,
     cross,
@@ -16,7 +16,7 @@ from properties.families import (
     training,
     weights,
 )
-from properties.mistakes.catalogue.expected_failures import (
+from headcheck.properties.mistakes.catalogue.expected_failures import (
     COPIES,
     DTYPES,
     HALVES,
@@ -26,9 +26,13 @@ from properties.mistakes.catalogue.expected_failures import (
     SHAPES,
     SIZES,
 )
-from properties.mistakes.catalogue.mistake import define_mistake
-from properties.mistakes.catalogue.symptom import SqueezedShape, StructuralMistake, Symptom
-from properties.mistakes.steps import calls
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake
+from headcheck.properties.mistakes.catalogue.symptom import (
+    SqueezedShape,
+    StructuralMistake,
+    Symptom,
+)
+from headcheck.properties.mistakes.steps import calls
 
 LARGE_SCORES = (
     scale.scores_in_the_millions_are_survived,

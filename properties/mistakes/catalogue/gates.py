@@ -5,10 +5,14 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import gates
-from properties.mistakes.steps.gates import with_changed_gate, with_function, with_gate
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.steps import gates
+from headcheck.properties.mistakes.steps.gates import with_changed_gate, with_function, with_gate
 
 GATES: Sequence[Mistake] = (
     define_mistake(

@@ -1,6 +1,6 @@
 """Which masks a caller may pass, and what comes back besides the output."""
 
-from properties.families import (
+from headcheck.properties.families import (
     batch,
     contract,
     list_properties,
@@ -10,11 +10,11 @@ from properties.families import (
     training,
     weights,
 )
-from properties.families.gradients import the_gradients_of_the_returned_weights_are_right
-from properties.mistakes.catalogue.expected_failures import COPIES, HISTORY
-from properties.mistakes.catalogue.mistake import define_mistake
-from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
-from properties.mistakes.steps import calls
+from headcheck.properties.families.gradients import the_gradients_of_the_returned_weights_are_right
+from headcheck.properties.mistakes.catalogue.expected_failures import COPIES, HISTORY
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.steps import calls
 
 MASKS = tuple(list_properties(masking))
 RETURNED = (

@@ -2,11 +2,18 @@
 
 from collections.abc import Sequence
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, require
-from properties.mistakes.steps import differential, features, gates, gradients, latents, sinks
-from properties.mistakes.steps import transformer_block as block
-from properties.mistakes.steps.numbers import change_after, change_returned
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, require
+from headcheck.properties.mistakes.steps import (
+    differential,
+    features,
+    gates,
+    gradients,
+    latents,
+    sinks,
+)
+from headcheck.properties.mistakes.steps import transformer_block as block
+from headcheck.properties.mistakes.steps.numbers import change_after, change_returned
 
 CUT = "only detach"
 

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import latents
-from properties.mistakes.steps.latents import (
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.steps import latents
+from headcheck.properties.mistakes.steps.latents import (
     appended_as,
     matched,
     turned_by_heads,
     turned_instead,
     with_latents,
 )
-from properties.mistakes.steps.scores import divided_by
+from headcheck.properties.mistakes.steps.scores import divided_by
 
 LATENTS: Sequence[Mistake] = (
     define_mistake(

@@ -1,8 +1,8 @@
 """What is held at once, or kept for the way back, where the exercise is to do without."""
 
-from properties.families import backward, linear, online
-from properties.mistakes.catalogue.mistake import define_mistake
-from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.families import backward, linear, online
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 
 TOO_MANY = r"^value: fewer than \d+ numbers"
 ON_THE_WAY_BACK = (backward.its_backward_never_holds_all_scores,)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
-from properties.contract import Capability, Contract
-from properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
-from properties.mistakes.steps.calls import CallWrapper
-from properties.parameter_mapping import Packing
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
+from headcheck.properties.mistakes.steps.calls import CallWrapper
+from headcheck.properties.parameter_mapping import Packing
 
 PACKED_WEIGHTS = ("W_q", "W_k", "W_v")
 APART = (Packing.ROWS, Packing.INTERLEAVED, Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)

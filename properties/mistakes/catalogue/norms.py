@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, require
-from properties.mistakes.steps import norms
-from properties.mistakes.steps.norms import normed_by, right_norm
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_mistake, require
+from headcheck.properties.mistakes.steps import norms
+from headcheck.properties.mistakes.steps.norms import normed_by, right_norm
 
 PATTERN = "norm | mean | last times"
 NORMS: Sequence[Mistake] = (

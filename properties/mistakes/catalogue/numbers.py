@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import torch
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
-from properties.mistakes.steps import numbers
-from properties.mistakes.steps.numbers import change_after_each, change_returned
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
+from headcheck.properties.mistakes.steps import numbers
+from headcheck.properties.mistakes.steps.numbers import change_after_each, change_returned
 
 LIMITS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25, 30, 50, 80, 100)
 THRESHOLDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 1e-4, 1e-5, 1e-6)

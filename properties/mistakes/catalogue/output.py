@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import torch
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import (
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import (
     Mistake,
     define_mistake,
     define_rare_mistake,
     exclude,
 )
-from properties.mistakes.pipeline import values_alone
-from properties.mistakes.steps import output, scores
+from headcheck.properties.mistakes.pipeline import values_alone
+from headcheck.properties.mistakes.steps import output, scores
 
 TRIVIAL: Sequence[Mistake] = (
     define_rare_mistake(

@@ -6,10 +6,14 @@ Each is tried only where these positions are asked for.
 import math
 from collections.abc import Sequence
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import positions
-from properties.mistakes.steps.positions import angles_of, lowered_by, placed
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.steps import positions
+from headcheck.properties.mistakes.steps.positions import angles_of, lowered_by, placed
 
 ROTARY: Sequence[Mistake] = (
     define_mistake(

@@ -1,6 +1,6 @@
 """What training, building and torch's own protocol ask of a module."""
 
-from properties.families import (
+from headcheck.properties.families import (
     contract,
     device,
     dropout,
@@ -12,12 +12,12 @@ from properties.families import (
     purity,
     training,
 )
-from properties.families.initialisation import every_module_starts_anew
-from properties.mistakes.catalogue.dropout import OTHER
-from properties.mistakes.catalogue.expected_failures import HALVES
-from properties.mistakes.catalogue.mistake import define_mistake
-from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
-from properties.mistakes.steps.rounded_calls import ROUNDED_CALLS
+from headcheck.properties.families.initialisation import every_module_starts_anew
+from headcheck.properties.mistakes.catalogue.dropout import OTHER
+from headcheck.properties.mistakes.catalogue.expected_failures import HALVES
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.steps.rounded_calls import ROUNDED_CALLS
 
 TRAINING = tuple(list_properties(training))
 

@@ -1,6 +1,6 @@
 """Which parameters a module has, whether torch knows them, and what moves along with them."""
 
-from properties.families import (
+from headcheck.properties.families import (
     contract,
     device,
     dropout,
@@ -13,10 +13,10 @@ from properties.families import (
     transfer,
     weights,
 )
-from properties.mistakes.catalogue.expected_failures import COPIES, HALVES, HISTORY
-from properties.mistakes.catalogue.mistake import define_mistake
-from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
-from properties.mistakes.steps import calls
+from headcheck.properties.mistakes.catalogue.expected_failures import COPIES, HALVES, HISTORY
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.steps import calls
 
 TRANSFERRED = (transfer.afterwards_the_two_modules_are_independent,)
 UNSET = (

@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import sharing
-from properties.mistakes.steps.sharing import (
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.steps import sharing
+from headcheck.properties.mistakes.steps.sharing import (
     always_shared,
     in_turn,
     mean_for_all,

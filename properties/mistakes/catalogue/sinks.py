@@ -5,11 +5,15 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.pipeline import StepOverrides
-from properties.mistakes.steps import sinks
-from properties.mistakes.steps.sinks import with_changed_sinks, with_denominator_plus
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.pipeline import StepOverrides
+from headcheck.properties.mistakes.steps import sinks
+from headcheck.properties.mistakes.steps.sinks import with_changed_sinks, with_denominator_plus
 
 
 def _with_denominator_plus(extra: Callable[[Tensor], Tensor]) -> tuple[StepOverrides, ...]:

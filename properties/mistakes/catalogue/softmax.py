@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import late_masks, scores
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.steps import late_masks, scores
 
 DROWNING = tuple(1.5 * 2.0**exponent for exponent in range(16, 52))
 """one number between any two powers of two: what is added to such a number loses as many digits"""

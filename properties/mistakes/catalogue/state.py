@@ -1,6 +1,6 @@
 """Side effects of a call, and what is kept from one call, copy or module to another."""
 
-from properties.families import (
+from headcheck.properties.families import (
     device,
     gradients,
     history,
@@ -10,17 +10,17 @@ from properties.families import (
     training,
     values,
 )
-from properties.mistakes.catalogue.expected_failures import (
+from headcheck.properties.mistakes.catalogue.expected_failures import (
     COPIES,
     DROPPING,
     HISTORY,
     KEPT,
     LENGTHS,
 )
-from properties.mistakes.catalogue.mistake import define_mistake
-from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
-from properties.mistakes.steps import calls
-from properties.mistakes.steps.kept_weights import KEPT_WEIGHTS
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.steps import calls
+from headcheck.properties.mistakes.steps.kept_weights import KEPT_WEIGHTS
 
 SIDE_EFFECTS = (
     StructuralMistake(

@@ -6,15 +6,15 @@ that mistakes in the equation leave. What it is said to do must be true wherever
 
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.caches import CACHES
-from properties.mistakes.catalogue.forms import FORMS, NUMBERS_AND_SIZES, STARTS
-from properties.mistakes.catalogue.given_masks import GIVEN_MASKS, MASK_TYPES, RESULTS
-from properties.mistakes.catalogue.memory import MEMORY
-from properties.mistakes.catalogue.protocol import PROTOCOL
-from properties.mistakes.catalogue.registration import REGISTRATION
-from properties.mistakes.catalogue.state import SIDE_EFFECTS, STATE
-from properties.mistakes.catalogue.symptom import StructuralMistake
-from properties.mistakes.catalogue.transfers import TRANSFERS
+from headcheck.properties.mistakes.catalogue.caches import CACHES
+from headcheck.properties.mistakes.catalogue.forms import FORMS, NUMBERS_AND_SIZES, STARTS
+from headcheck.properties.mistakes.catalogue.given_masks import GIVEN_MASKS, MASK_TYPES, RESULTS
+from headcheck.properties.mistakes.catalogue.memory import MEMORY
+from headcheck.properties.mistakes.catalogue.protocol import PROTOCOL
+from headcheck.properties.mistakes.catalogue.registration import REGISTRATION
+from headcheck.properties.mistakes.catalogue.state import SIDE_EFFECTS, STATE
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake
+from headcheck.properties.mistakes.catalogue.transfers import TRANSFERS
 
 BESIDE_OTHERS: Sequence[StructuralMistake] = (
     *TRANSFERS, *SIDE_EFFECTS, *MASK_TYPES, *REGISTRATION, *STARTS,

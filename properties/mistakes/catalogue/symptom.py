@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass, field
 
-from properties.mistakes.catalogue.mistake import Mistake
-from properties.mistakes.steps.calls import CallWrapper
-from properties.property import Property, Verdict
-from properties.violation import Status
+from headcheck.properties.mistakes.catalogue.mistake import Mistake
+from headcheck.properties.mistakes.steps.calls import CallWrapper
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """What happens to the weights of two modules, where they are to move from one to the other."""
 
-from properties.families import ALL, contract, history, list_properties, transfer
-from properties.mistakes.catalogue.mistake import define_mistake
-from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.families import ALL, contract, history, list_properties, transfer
+from headcheck.properties.mistakes.catalogue.mistake import define_mistake
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 
 ARRIVES = (transfer.every_weight_arrives,)
 INDEPENDENT = (transfer.afterwards_the_two_modules_are_independent,)

@@ -6,10 +6,18 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from properties.contract import Capability
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.steps import transformer_block as block
-from properties.mistakes.steps.transformer_block import for_both_or_one, with_activation, with_norm
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue.mistake import (
+    Mistake,
+    define_mistake,
+    define_rare_mistake,
+)
+from headcheck.properties.mistakes.steps import transformer_block as block
+from headcheck.properties.mistakes.steps.transformer_block import (
+    for_both_or_one,
+    with_activation,
+    with_norm,
+)
 
 _define = partial(define_mistake, needs=Capability.BLOCK)
 _define_rare = partial(define_rare_mistake, needs=Capability.BLOCK)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState
+from headcheck.properties.mistakes.pipeline import PipelineState
 
 
 def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | None]:

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
-from properties.mistakes.steps.blocks import softmax_of_each_block
+from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
+from headcheck.properties.mistakes.steps.blocks import softmax_of_each_block
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.pipeline import (
     PipelineState,
     filled_with_minus_infinity,
     select_result,

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
+from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
 
 Result = Tensor | tuple[Tensor, ...]
 UNCHANGED: StepOverrides = {}

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     PipelineState,
     QKVTensors,

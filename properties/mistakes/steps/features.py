@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
-from reference.variant import elu_features
+from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
+from headcheck.reference.variant import elu_features
 
 Function = Callable[[Tensor], Tensor]
 

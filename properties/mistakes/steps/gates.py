@@ -5,14 +5,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     PipelineState,
     QKVTensors,
     StepOverrides,
     linear,
 )
-from reference import ask_gate
+from headcheck.reference import ask_gate
 
 Function = Callable[[Tensor], Tensor]
 

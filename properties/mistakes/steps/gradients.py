@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides, map_qkv
+from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides, map_qkv
 
 
 def cut(t: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from properties.mistakes.steps.calls import Attend, CallWrapper, Result
+from headcheck.properties.mistakes.steps.calls import Attend, CallWrapper, Result
 
 IsUsed = Callable[[nn.Module], bool]
 

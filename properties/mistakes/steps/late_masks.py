@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState
+from headcheck.properties.mistakes.pipeline import PipelineState
 
 Divisor = Callable[[Tensor], Tensor]
 """makes of the sums of all rows what the rows are divided by"""

@@ -7,9 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, linear, split_heads
-from properties.mistakes.steps.positions import angles_of, right_angles, turn_halves
-from reference.multi_head import append_beside, project_beside
+from headcheck.properties.mistakes.pipeline import (
+    CORRECT,
+    PipelineState,
+    QKVTensors,
+    linear,
+    split_heads,
+)
+from headcheck.properties.mistakes.steps.positions import angles_of, right_angles, turn_halves
+from headcheck.reference.multi_head import append_beside, project_beside
 
 Change = Callable[[Tensor], Tensor]
 

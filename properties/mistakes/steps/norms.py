@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     PipelineState,
     QKVTensors,

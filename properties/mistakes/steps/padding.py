@@ -7,7 +7,7 @@ left as they are.
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.pipeline import (
     PipelineState,
     QKVTensors,
     concatenated_heads,

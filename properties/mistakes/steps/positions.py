@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.pipeline import (
     PipelineState,
     QKVTensors,
     merge_heads,

@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from properties.mistakes.steps.calls import Attend, CallWrapper, Result
+from headcheck.properties.mistakes.steps.calls import Attend, CallWrapper, Result
 
 
 def _round_float32(

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState, filled_with_minus_infinity
-from properties.mistakes.steps.layers import repeat_first_head, repeat_first_sequence
-from reference.masks import sliding_window_mask
+from headcheck.properties.mistakes.pipeline import PipelineState, filled_with_minus_infinity
+from headcheck.properties.mistakes.steps.layers import repeat_first_head, repeat_first_sequence
+from headcheck.reference.masks import sliding_window_mask
 
 # ---------------------------------------------------------------------------------------- match
 

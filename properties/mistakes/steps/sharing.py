@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState, QKVTensors, merge_heads
-from reference.variant import share_heads
+from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, merge_heads
+from headcheck.reference.variant import share_heads
 
 Share = Callable[[Tensor, int], Tensor]
 """what every one of so many heads uses, of the heads of keys or of values"""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState, softmax_with_sinks
+from headcheck.properties.mistakes.pipeline import PipelineState, softmax_with_sinks
 
 Change = Callable[[PipelineState, Tensor], Tensor]
 """changes the sinks of all heads"""

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     PipelineState,
     QKVTensors,
@@ -19,7 +19,7 @@ from properties.mistakes.pipeline import (
     norm_tokens,
     second_layer,
 )
-from reference import activate, gelu, gelu_by_tanh
+from headcheck.reference import activate, gelu, gelu_by_tanh
 
 Function = Callable[[Tensor], Tensor]
 OneStep = Callable[[PipelineState], Tensor]

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from exercises import ALL, BY_SLUG
-from exercises.answers import Answer, AnswerKind, list_answers
-from grader.audit import page as shown
-from grader.audit.matrix import AnswerResult, Audit, load_answers, run_audit
-from grader.grading.search_limit import SearchLimit
-from grader.ui.cli import cli
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.exercises.answers import Answer, AnswerKind, list_answers
+from headcheck.grader.audit import page as shown
+from headcheck.grader.audit.matrix import AnswerResult, Audit, load_answers, run_audit
+from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.ui.cli import cli
 
 EXERCISE = BY_SLUG["linear_layer"]
 CLAIMS = [claim.name for claim in EXERCISE.properties]

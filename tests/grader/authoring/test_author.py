@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from exercises import Exercise
-from exercises.answers import load_bank
-from exercises.contract_file import load_exercise
-from exercises.contract_writer import write_contract
-from exercises.mutants import generate_mutants, load_equivalents
-from exercises.starter import render_module, render_notebook
-from grader.audit.matrix import check_answer, load_answers
-from grader.authoring import answers, page
-from grader.authoring.author import Authored, author
-from grader.authoring.recognising import WrongSolution
-from grader.batch.plan import get_batch_plan
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import Submission
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import ServerHandle
-from properties.cases.case_set import PUBLIC_SEED
+from headcheck.exercises import Exercise
+from headcheck.exercises.answers import load_bank
+from headcheck.exercises.contract_file import load_exercise
+from headcheck.exercises.contract_writer import write_contract
+from headcheck.exercises.mutants import generate_mutants, load_equivalents
+from headcheck.exercises.starter import render_module, render_notebook
+from headcheck.grader.audit.matrix import check_answer, load_answers
+from headcheck.grader.authoring import answers, page
+from headcheck.grader.authoring.author import Authored, author
+from headcheck.grader.authoring.recognising import WrongSolution
+from headcheck.grader.batch.plan import get_batch_plan
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.properties.cases.case_set import PUBLIC_SEED
 from tests.grader.ui.test_cli import Command, Ran, headcheck, one_line
 
 __all__ = ["headcheck"]

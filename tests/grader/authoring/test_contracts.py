@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from exercises import Exercise
-from exercises.contract_file import read_exercise
-from exercises.contract_writer import write_contract
-from grader.authoring import drafts
-from grader.authoring.author import _check_sharing
-from grader.authoring.decisions import decide
-from grader.authoring.recognising import CannotAuthor, Recognised
-from grader.grading.open_mode import make_open_target
-from grader.reading.submission import Submission
-from properties.binding.binding import Binding, bind
-from properties.contract import Capability, Contract
+from headcheck.exercises import Exercise
+from headcheck.exercises.contract_file import read_exercise
+from headcheck.exercises.contract_writer import write_contract
+from headcheck.grader.authoring import drafts
+from headcheck.grader.authoring.author import _check_sharing
+from headcheck.grader.authoring.decisions import decide
+from headcheck.grader.authoring.recognising import CannotAuthor, Recognised
+from headcheck.grader.grading.open_mode import make_open_target
+from headcheck.grader.reading.submission import Submission
+from headcheck.properties.binding.binding import Binding, bind
+from headcheck.properties.contract import Capability, Contract
 from tests.forms.bank import open_class
 from tests.properties.binding.today import make_today
 

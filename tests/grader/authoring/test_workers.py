@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from exercises import BY_SLUG, Exercise
-from exercises.answers import Answer, AnswerKind
-from grader.authoring import workers
-from grader.authoring.answers import spread
-from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
-from grader.authoring.workers import judge_all
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.exercises.answers import Answer, AnswerKind
+from headcheck.grader.authoring import workers
+from headcheck.grader.authoring.answers import spread
+from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
+from headcheck.grader.authoring.workers import judge_all
 
 EXERCISE = BY_SLUG["linear_layer"]
 

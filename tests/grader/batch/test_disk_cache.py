@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from grader.batch import disk_cache
-from grader.batch.message import BatchPlan
-from grader.batch.plan import compile_batch_plan
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.batch import disk_cache
+from headcheck.grader.batch.message import BatchPlan
+from headcheck.grader.batch.plan import compile_batch_plan
 
 EXERCISE = BY_SLUG["causal_attention"]
 PLAN = EXERCISE.plan_cases()

@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.answers import Answer, find_answer, load_bank
-from grader.batch import plan
-from grader.batch.check import MANY, check_all, run_batch_plan, thin_out
-from grader.batch.message import PLACEHOLDER_NAME, Comparison
-from grader.batch.plan import compile_batch_plan
-from grader.sandbox.grader_side.subject import ChannelSubject
-from grader.sandbox.wire import Message
-from properties.case import Case
-from properties.check import find_first_failure
-from properties.families.batch import each_sequence_is_attended_alone
-from properties.families.gradients import the_gradient_of_the_input_is_right
-from properties.families.masking import the_future_is_invisible
-from properties.families.purity import evaluation_is_repeatable
-from properties.families.sizes import list_small_sizes
-from properties.families.values import it_equals_the_equation
-from properties.harness.harness import Harness
-from properties.property import Property, Verdict, check_in_order
-from properties.violation import Status, SubmissionFailed
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.answers import Answer, find_answer, load_bank
+from headcheck.grader.batch import plan
+from headcheck.grader.batch.check import MANY, check_all, run_batch_plan, thin_out
+from headcheck.grader.batch.message import PLACEHOLDER_NAME, Comparison
+from headcheck.grader.batch.plan import compile_batch_plan
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.grader.sandbox.wire import Message
+from headcheck.properties.case import Case
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.families.batch import each_sequence_is_attended_alone
+from headcheck.properties.families.gradients import the_gradient_of_the_input_is_right
+from headcheck.properties.families.masking import the_future_is_invisible
+from headcheck.properties.families.purity import evaluation_is_repeatable
+from headcheck.properties.families.sizes import list_small_sizes
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, Verdict, check_in_order
+from headcheck.properties.violation import Status, SubmissionFailed
 from tests.grader.grading.causal import (
     BATCH_PLAN,
     EXERCISE,

@@ -10,21 +10,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import ALL, BY_SLUG
-from exercises.exercise import Exercise
-from grader.batch.recording import (
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.exercises.exercise import Exercise
+from headcheck.grader.batch.recording import (
     NotRecordable,
     Recorder,
     RecordingContext,
     record_queries,
 )
-from properties.call_form import EmptyRow
-from properties.case import Case
-from properties.contract import Capability
-from properties.property import Property, PropertyGroup
-from properties.size_rules import parse_sizes
-from properties.tolerance import Tolerance
-from properties.violation import Violation
+from headcheck.properties.call_form import EmptyRow
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability
+from headcheck.properties.property import Property, PropertyGroup
+from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.tolerance import Tolerance
+from headcheck.properties.violation import Violation
 
 SMALL = [exercise for exercise in ALL if exercise.slug != "gpt2_size"]
 

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from grader.batch.check import BatchResult, run_batch_plan
-from grader.batch.message import Comparison
-from grader.batch.replay import AnswerReplay
-from grader.sandbox.grader_side.subject import Channel, ChannelSubject
-from grader.sandbox.wire import Message
-from properties.families.batch import each_sequence_is_attended_alone
-from properties.families.gradients import (
+from headcheck.grader.batch.check import BatchResult, run_batch_plan
+from headcheck.grader.batch.message import Comparison
+from headcheck.grader.batch.replay import AnswerReplay
+from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject
+from headcheck.grader.sandbox.wire import Message
+from headcheck.properties.families.batch import each_sequence_is_attended_alone
+from headcheck.properties.families.gradients import (
     every_weight_gets_a_gradient,
     the_gradient_predicts_a_small_step,
 )
-from properties.families.masking import (
+from headcheck.properties.families.masking import (
     derivatives_reach_only_the_past,
     the_future_is_invisible,
     the_order_of_the_past_does_not_matter,
 )
-from properties.families.purity import the_input_is_left_unchanged
-from properties.families.values import it_equals_the_equation
-from properties.harness.harness import Harness
+from headcheck.properties.families.purity import the_input_is_left_unchanged
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.harness import Harness
 from tests.grader.grading.causal import (
     BATCH_PLAN,
     EXERCISE,

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.answers import Answer, load_bank, write_answer
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.grading.worker_pool import Sandbox
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
-from grader.sandbox.grader_side.servers import ServerHandle
-from properties.violation import Status
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.answers import Answer, load_bank, write_answer
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import Sandbox
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.properties.violation import Status
 
 LIMITS = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 ANSWERS = [

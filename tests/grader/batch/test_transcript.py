@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from grader.batch.check import check_all
-from grader.batch.plan import get_batch_plan
-from grader.batch.transcript import TranscriptReplay
-from grader.sandbox.grader_side.subject import Channel, ChannelSubject
-from grader.sandbox.wire import Message
-from properties.check import check_property
-from properties.families.history import earlier_calls_do_not_matter
-from properties.families.purity import earlier_results_are_left_unchanged
-from properties.harness.harness import Harness
-from properties.property import Property
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.batch.check import check_all
+from headcheck.grader.batch.plan import get_batch_plan
+from headcheck.grader.batch.transcript import TranscriptReplay
+from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject
+from headcheck.grader.sandbox.wire import Message
+from headcheck.properties.check import check_property
+from headcheck.properties.families.history import earlier_calls_do_not_matter
+from headcheck.properties.families.purity import earlier_results_are_left_unchanged
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property
+from headcheck.properties.violation import Status, SubmissionFailed
 from tests.grader.grading.causal import EXERCISE, NAME, change_solution, make_subject
 
 CASES = EXERCISE.plan_cases()

@@ -9,22 +9,22 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from grader import run
-from grader.course.export import Gradebook
-from grader.grading import worker_pool
-from grader.grading.recording import record_busy
-from grader.grading.search import SearchCallback, ignore_search
-from grader.grading.settings import Settings
-from grader.reading.submission import Submission
-from grader.report.records import (
+from headcheck.grader import run
+from headcheck.grader.course.export import Gradebook
+from headcheck.grader.grading import worker_pool
+from headcheck.grader.grading.recording import record_busy
+from headcheck.grader.grading.search import SearchCallback, ignore_search
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import (
     Counterexample,
     DiagnosisRecord,
     NoteRecord,
     PropertyRecord,
     SubmissionRecord,
 )
-from grader.sandbox.isolation import IsolationLevel
-from grader.seed import Seed, SeedKind
+from headcheck.grader.sandbox.isolation import IsolationLevel
+from headcheck.grader.seed import Seed, SeedKind
 from tests.grader.course.gradebooks import MakeRecord, make_odd_gradebook
 from tests.grader.course.postgresql import PostgreSQLMissing, start_postgresql
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from grader.course.intake.roster import Roster, Student, build_roster
+from headcheck.grader.course.intake.roster import Roster, Student, build_roster
 
 File = tuple[str, bytes]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from grader.course.export import ExportedFiles, Gradebook
-from grader.course.intake import roster
-from grader.course.intake.roster import Student
-from grader.course.results import ExerciseResult
-from grader.course.store.records import Override
-from grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.course.export import ExportedFiles, Gradebook
+from headcheck.grader.course.intake import roster
+from headcheck.grader.course.intake.roster import Student
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.course.store.records import Override
+from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 
 MakeRecord = Callable[..., SubmissionRecord]
 WEEK = "week 1"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.intake.gather import Intake, IntakeOptions, gather_submissions
-from grader.course.intake.layout_detection import AmbiguousLayout
-from grader.course.intake.roster import Roster, Student, build_roster
-from grader.reading.submission import SubmissionNotFound
+from headcheck.grader.course.intake.gather import Intake, IntakeOptions, gather_submissions
+from headcheck.grader.course.intake.layout_detection import AmbiguousLayout
+from headcheck.grader.course.intake.roster import Roster, Student, build_roster
+from headcheck.grader.reading.submission import SubmissionNotFound
 from tests.grader.course.downloads import make_gradescope_metadata, make_zip, write_files
 
 Tree = Mapping[str, "str | bytes | Tree"]

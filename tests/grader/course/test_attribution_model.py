@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.course.intake.gather import IntakeOptions, SubmittedFile, gather_submissions
-from grader.course.intake.layout_detection import AmbiguousLayout
-from grader.course.intake.roster import Roster
+from headcheck.grader.course.intake.gather import IntakeOptions, SubmittedFile, gather_submissions
+from headcheck.grader.course.intake.layout_detection import AmbiguousLayout
+from headcheck.grader.course.intake.roster import Roster
 from tests.grader.course.downloads import (
     SYSTEMS,
     File,

@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import grader
-from exercises import BY_SLUG
-from grader import run
-from grader.course.autograder import AutograderPlan, decode_plan, encode_plan, pack
-from grader.course.autograder.__main__ import _make_results, main
-from grader.course.autograder.wheel import (
+import headcheck
+from headcheck import grader
+from headcheck.exercises import BY_SLUG
+from headcheck.grader import run
+from headcheck.grader.course.autograder import AutograderPlan, decode_plan, encode_plan, pack
+from headcheck.grader.course.autograder.__main__ import _make_results, main
+from headcheck.grader.course.autograder.wheel import (
     Wheel,
     WheelError,
     build_own_wheel,
@@ -29,16 +30,16 @@ from grader.course.autograder.wheel import (
     read_wheel,
     repack_wheel,
 )
-from grader.course.store import manifest
-from grader.grading.infer import TargetNotFound
-from grader.report.feedback import Feedback, FeedbackLevel
-from grader.seed import SeedKind, make_seed
-from grader.ui.cli import cli
+from headcheck.grader.course.store import manifest
+from headcheck.grader.grading.infer import TargetNotFound
+from headcheck.grader.report.feedback import Feedback, FeedbackLevel
+from headcheck.grader.seed import SeedKind, make_seed
+from headcheck.grader.ui.cli import cli
 
 EXERCISE = BY_SLUG["simplified_attention"]
 RIGHT = EXERCISE.solution
 WRONG = RIGHT.replace("softmax", "sigmoid").replace(", dim=-1", "")
-ROOMS = str(Path(grader.__path__[0]).parent)
+ROOMS = str(Path(headcheck.__path__[0]).parent)
 
 METADATA = """Metadata-Version: 2.4
 Name: headcheck
@@ -373,7 +374,7 @@ def test_setup_installs_the_grader(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "isolation level " in done.stdout, "the log says how submissions will be confined"
-    assert (there / "grader").is_dir() and (venv / "bin" / "headcheck").exists()
+    assert (there / "headcheck").is_dir() and (venv / "bin" / "headcheck").exists()
     (root / "submission").mkdir()
     (root / "submission" / "answer.py").write_text(RIGHT, encoding="utf-8")
     subprocess.run(

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.course import grading
-from grader.course.intake.gather import IntakeOptions, gather_submissions
-from grader.course.store import bundle
-from grader.course.store.store import open_store
-from grader.grading.settings import Settings
-from grader.reading.siblings import gather_siblings
-from grader.reading.submission import NO_SIBLINGS, Sibling, Siblings, read_submission
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.course import grading
+from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
+from headcheck.grader.course.store import bundle
+from headcheck.grader.course.store.store import open_store
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.siblings import gather_siblings
+from headcheck.grader.reading.submission import NO_SIBLINGS, Sibling, Siblings, read_submission
 
 SETTINGS = Settings(exercise=BY_SLUG["simplified_attention"])
 MAIN = "from lib.attention import attend\ndef simplified_attention(x):\n    return attend(x)\n"

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-import grader
-from exercises import BY_SLUG
+import headcheck
+from headcheck.exercises import BY_SLUG
 
 WORKFLOW = (Path(__file__).parents[3] / "docs" / "classroom.yml").read_text(encoding="utf-8")
 STEPS = dict(re.findall(r"- name: (\w+)\n(?: {8}id.*\n)?.*run: \|\n((?: {10}.*\n)+)", WORKFLOW))
-ROOT = str(Path(grader.__path__[0]).parent)
+ROOT = str(Path(headcheck.__path__[0]).parent)
 EXERCISE = BY_SLUG["simplified_attention"]
 
 
@@ -35,7 +35,7 @@ def run_step(checkout: Path) -> tuple[subprocess.CompletedProcess[str], dict[str
     tools = checkout.parent / f"{checkout.name}_tools"
     tools.mkdir()
     program = tools / "headcheck"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m grader "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m headcheck "$@"\n')
     program.chmod(0o755)
     environment = {
         "PATH": f"{tools}:{os.environ['PATH']}",
@@ -80,7 +80,7 @@ def test_what_a_student_commits_changes_no_grade(tmp_path: Path) -> None:
         ["override", f"{slug}/answer", "82", "--reason", "mine"],
     ):
         last = subprocess.run(
-            [sys.executable, "-m", "grader", *command, "--store", "grades.db"],
+            [sys.executable, "-m", "headcheck", *command, "--store", "grades.db"],
             cwd=checkout,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
             capture_output=True,

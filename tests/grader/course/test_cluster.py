@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-import grader
-from exercises import BY_SLUG
-from grader.grading.settings import Settings
-from grader.grading.worker_pool import grade_all
-from grader.reading.submission import Submission, find_submissions
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+import headcheck
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import grade_all
+from headcheck.grader.reading.submission import Submission, find_submissions
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 
 distributed: Any = pytest.importorskip(
     "distributed", reason="Dask is not installed: tox run -e cluster"
 )
-cluster: Any = pytest.importorskip("grader.course.cluster")
+cluster: Any = pytest.importorskip("headcheck.grader.course.cluster")
 
 # Dask's own sockets and loops, which it closes in its own time.
 pytestmark = pytest.mark.filterwarnings("ignore")
 EXERCISE = BY_SLUG["simplified_attention"]
-ROOMS = str(Path(grader.__path__[0]).parent)
+ROOMS = str(Path(headcheck.__path__[0]).parent)
 START_S = 120
 
 
@@ -121,9 +121,9 @@ def test_a_course_is_graded_into_its_store(
     url: str, found: list[Submission], tmp_path: Path
 ) -> None:
     pytest.importorskip("sqlalchemy", reason="the extra cohort is not installed")
-    from grader.course import grading
-    from grader.course.intake.gather import IntakeOptions, gather_submissions
-    from grader.course.store.store import open_store
+    from headcheck.grader.course import grading
+    from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
+    from headcheck.grader.course.store.store import open_store
 
     folder = str(found[0].path.parent)
     with (
@@ -164,7 +164,7 @@ def test_fork_servers_end_with_the_run(url: str, found: list[Submission]) -> Non
 
 def servers() -> int:
     """How many fork servers a worker has."""
-    from grader.course.cluster import get_worker_state
+    from headcheck.grader.course.cluster import get_worker_state
 
     return int(get_worker_state().sandbox is not None)
 

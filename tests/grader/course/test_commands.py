@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader import run
-from grader.course import grading
-from grader.ui import course_commands
-from grader.ui.cli import main
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader import run
+from headcheck.grader.course import grading
+from headcheck.grader.ui import course_commands
+from headcheck.grader.ui.cli import main
 
 RIGHT = """
 import torch
@@ -287,7 +287,7 @@ def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
 def test_impossible_requests_are_reported(
     headcheck: Command, arguments: tuple[str, ...], message: str
 ) -> None:
-    from grader.course.store import store
+    from headcheck.grader.course.store import store
 
     with store.open_store("d.db", create=True):
         pass
@@ -323,8 +323,8 @@ def test_missing_dependency_names_its_extra(package: str, tmp_path: Path) -> Non
 import sys
 sys.modules["{package}"] = None
 sys.argv = ["headcheck", "runs", "--store", {str(tmp_path / "empty.db")!r}]
-from exercises import BY_SLUG
-from grader.ui.cli import main
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.ui.cli import main
 main()
 """
     done = python(program)
@@ -335,7 +335,7 @@ main()
 def test_help_needs_neither_torch_nor_a_database() -> None:
     program = """
 import sys
-from grader.ui.cli import cli
+from headcheck.grader.ui.cli import cli
 cli(["--help"], standalone_mode=False)
 heavy = {"torch", "sqlalchemy", "alembic", "psycopg", "pyarrow"} & set(sys.modules)
 assert not heavy, heavy
@@ -358,7 +358,7 @@ def test_reading_a_store_and_deciding_needs_no_torch(
     assert course(*GRADE).code == 1
     program = f"""
 import sys
-from grader.ui.cli import cli
+from headcheck.grader.ui.cli import cli
 cli({[*arguments, "--store", "c.db"]!r}, standalone_mode=False)
 heavy = {{"torch", "numpy", "hypothesis", "alembic"}} & set(sys.modules)
 assert not heavy, heavy
@@ -369,7 +369,7 @@ assert not heavy, heavy
 
 def python(program: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """What a fresh interpreter says to a program."""
-    root = Path(course_commands.__file__).parents[2]
+    root = Path(course_commands.__file__).parents[3]
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder or root,

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from grader.course.export import ExportError, Gradebook, export
-from grader.course.results import ExerciseResult
-from grader.report.records import SubmissionRecord
+from headcheck.grader.course.export import ExportError, Gradebook, export
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.records import SubmissionRecord
 
 Record = Callable[..., SubmissionRecord]
 ODD = 'O"Neil, Conway'

@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.contract_file import load_exercise
-from grader import run
-from grader.course import CourseError, grading
-from grader.course.intake.gather import IntakeOptions, gather_submissions
-from grader.course.result_lookup import load_results
-from grader.course.results import ExerciseResult, compare_results
-from grader.course.store import manifest
-from grader.course.store.records import Override
-from grader.course.store.store import open_store
-from grader.grading import worker_pool
-from grader.grading.settings import Settings
-from grader.report.points import compute_maximum, score_again
-from grader.report.records import (
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.contract_file import load_exercise
+from headcheck.grader import run
+from headcheck.grader.course import CourseError, grading
+from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
+from headcheck.grader.course.result_lookup import load_results
+from headcheck.grader.course.results import ExerciseResult, compare_results
+from headcheck.grader.course.store import manifest
+from headcheck.grader.course.store.records import Override
+from headcheck.grader.course.store.store import open_store
+from headcheck.grader.grading import worker_pool
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report.points import compute_maximum, score_again
+from headcheck.grader.report.records import (
     PropertyRecord,
     Report,
     SeedRecord,
@@ -36,7 +36,7 @@ from grader.report.records import (
     strip_seconds,
     to_json,
 )
-from grader.seed import Seed, SeedKind, draw_secret_seed, make_seed
+from headcheck.grader.seed import Seed, SeedKind, draw_secret_seed, make_seed
 from tests.grader.course.gradebooks import MakeRecord, make_standing
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from grader.course import dashboard
-from grader.course.export import Gradebook
-from grader.course.results import ExerciseResult
-from grader.course.store.records import Override
-from grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.course import dashboard
+from headcheck.grader.course.export import Gradebook
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.course.store.records import Override
+from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 
 Record = Callable[..., SubmissionRecord]
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"

@@ -12,16 +12,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from grader.course.export import FORMATS, ExportedFiles, Gradebook, export
-from grader.course.export.gradebook import (
+from headcheck.grader.course.export import FORMATS, ExportedFiles, Gradebook, export
+from headcheck.grader.course.export.gradebook import (
     FORMULA_PREFIXES,
     escape_cell,
     format_number,
     make_file_name,
 )
-from grader.course.store.records import Override
-from grader.report.records import NOT_JUDGED, SubmissionRecord
-from grader.report.render.sanitise import UNSAFE
+from headcheck.grader.course.store.records import Override
+from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.report.render.sanitise import UNSAFE
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
     WEEK,

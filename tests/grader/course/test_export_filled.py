@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.export import ExportError, Gradebook, export, sheet
+from headcheck.grader.course.export import ExportError, Gradebook, export, sheet
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
     WEEK,

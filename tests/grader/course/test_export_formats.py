@@ -11,10 +11,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from grader.course.export import Gradebook, export
-from grader.course.export.prairielearn import MAX_BYTES
-from grader.course.export.sheet import Sheet
-from grader.report.records import ErrorRecord
+from headcheck.grader.course.export import Gradebook, export
+from headcheck.grader.course.export.prairielearn import MAX_BYTES
+from headcheck.grader.course.export.sheet import Sheet
+from headcheck.grader.report.records import ErrorRecord
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
     WEEK,

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.intake.gather import Intake, IntakeOptions, SubmittedFile, gather_submissions
-from grader.course.intake.roster import Roster, Student, build_roster
-from grader.reading.submission import SubmissionNotFound, read_submission
+from headcheck.grader.course.intake.gather import (
+    Intake,
+    IntakeOptions,
+    SubmittedFile,
+    gather_submissions,
+)
+from headcheck.grader.course.intake.roster import Roster, Student, build_roster
+from headcheck.grader.reading.submission import SubmissionNotFound, read_submission
 
 CODE = "def f(x):\n    return x\n"
 Take = Callable[..., Intake]

@@ -11,9 +11,14 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, text
 
-from grader.course.store import database
-from grader.course.store.database import StoreError, begin_write, make_alembic_config, open_engine
-from grader.course.store.schema import METADATA
+from headcheck.grader.course.store import database
+from headcheck.grader.course.store.database import (
+    StoreError,
+    begin_write,
+    make_alembic_config,
+    open_engine,
+)
+from headcheck.grader.course.store.schema import METADATA
 
 
 def differences(connection: Connection) -> list[Any]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.intake.gradescope_metadata import parse_scalar
-from grader.course.intake.roster import RosterError, Student, normalise_name, read_roster
+from headcheck.grader.course.intake.gradescope_metadata import parse_scalar
+from headcheck.grader.course.intake.roster import RosterError, Student, normalise_name, read_roster
 
 CANVAS = """\ufeffStudent,ID,SIS User ID,SIS Login ID,Section,hw (12)
     Points Possible,,,,,100

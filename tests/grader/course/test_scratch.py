@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.intake import scratch
+from headcheck.grader.course.intake import scratch
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
 

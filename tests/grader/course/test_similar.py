@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exercises import ALL, BY_SLUG, Exercise, starter
-from exercises.answers import list_answers
-from grader.course.similar import rendering
-from grader.course.similar.documents import SimilarityReport
-from grader.course.similar.pairs import (
+from headcheck.exercises import ALL, BY_SLUG, Exercise, starter
+from headcheck.exercises.answers import list_answers
+from headcheck.grader.course.similar import rendering
+from headcheck.grader.course.similar.documents import SimilarityReport
+from headcheck.grader.course.similar.pairs import (
     MAX_HOLDERS,
     MIN_SHARE,
     MIN_WORDS,
@@ -22,9 +22,9 @@ from grader.course.similar.pairs import (
     SimilarSubmissions,
     find_similar,
 )
-from grader.course.similar.winnowing import GRAM, WINDOW, hash_grams, winnow
-from grader.reading.cells import read_source
-from grader.reading.token_units import extract_units
+from headcheck.grader.course.similar.winnowing import GRAM, WINDOW, hash_grams, winnow
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.token_units import extract_units
 
 EXERCISE = BY_SLUG["causal_attention"]
 BASES = ("plain", "boolean_buffer", "mask_made_in_forward")
@@ -238,7 +238,7 @@ def test_no_similar_pairs_gives_no_warning() -> None:
 
 
 def test_a_file_that_is_no_submission_cannot_be_given(tmp_path: Path) -> None:
-    from grader.course.similar.documents import HandoutError, _read_handout
+    from headcheck.grader.course.similar.documents import HandoutError, _read_handout
 
     for name in ("none.py", "text.txt"):
         with pytest.raises(HandoutError, match=r"name a \.ipynb or a \.py file"):

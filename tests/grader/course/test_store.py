@@ -8,19 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.course.intake.gather import SubmittedFile
-from grader.course.intake.roster import Student
-from grader.course.result_lookup import find_result, load_results
-from grader.course.results import compare_results, compute_results
-from grader.course.store import manifest
-from grader.course.store.database import StoreError, parse_url
-from grader.course.store.manifest import Manifest, ManifestError
-from grader.course.store.records import Comment, Override, hash_content, make_missing_content
-from grader.course.store.store import Store, open_store
-from grader.grading.settings import Settings
-from grader.report.records import ErrorRecord, SubmissionRecord
-from grader.seed import make_seed
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.course.intake.gather import SubmittedFile
+from headcheck.grader.course.intake.roster import Student
+from headcheck.grader.course.result_lookup import find_result, load_results
+from headcheck.grader.course.results import compare_results, compute_results
+from headcheck.grader.course.store import manifest
+from headcheck.grader.course.store.database import StoreError, parse_url
+from headcheck.grader.course.store.manifest import Manifest, ManifestError
+from headcheck.grader.course.store.records import (
+    Comment,
+    Override,
+    hash_content,
+    make_missing_content,
+)
+from headcheck.grader.course.store.store import Store, open_store
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.seed import make_seed
 
 Record = Callable[..., SubmissionRecord]
 SETTINGS = Settings(exercise=BY_SLUG["linear_layer"])

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.course import grading
-from grader.course.export import Gradebook, export
-from grader.course.intake.gather import IntakeOptions, gather_submissions
-from grader.course.result_lookup import load_released_results
-from grader.course.results import compute_results
-from grader.course.store import manifest
-from grader.course.store.store import open_store
-from grader.grading.settings import Settings
-from grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
-from grader.report.records import SubmissionRecord
-from grader.seed import make_seed
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.course import grading
+from headcheck.grader.course.export import Gradebook, export
+from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
+from headcheck.grader.course.result_lookup import load_released_results
+from headcheck.grader.course.results import compute_results
+from headcheck.grader.course.store import manifest
+from headcheck.grader.course.store.store import open_store
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.seed import make_seed
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
 WEEK = "week 1"

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from grader.course.intake.unpack import Item, Unpacker, UnpackLimits
-from grader.reading.submission import find_submissions
+from headcheck.grader.course.intake.unpack import Item, Unpacker, UnpackLimits
+from headcheck.grader.reading.submission import find_submissions
 
 CODE = "def f(x):\n    return x\n"
 Members = dict[str, str | bytes]

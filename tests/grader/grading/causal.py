@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from exercises import BY_SLUG
-from grader.batch.message import Comparison
-from grader.batch.plan import get_batch_plan
-from grader.sandbox.grader_side import subject
-from grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.batch.message import Comparison
+from headcheck.grader.batch.plan import get_batch_plan
+from headcheck.grader.sandbox.grader_side import subject
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 
 EXERCISE = BY_SLUG["causal_attention"]
 BATCH_PLAN = get_batch_plan(EXERCISE, EXERCISE.contract.mappings, 0, "cpu")

@@ -8,41 +8,43 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.answers import find_answer, list_answers
-from grader.grading import consequences
-from grader.grading.consequences import (
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.answers import find_answer, list_answers
+from headcheck.grader.grading import consequences
+from headcheck.grader.grading.consequences import (
     PASSED,
     ComputationChecker,
     Explained,
     explain_verdicts,
     find_consequences,
 )
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import PropertyRecord, SubmissionRecord, build_report
-from grader.report.render import html, text
-from grader.sandbox.grader_side.servers import ServerHandle
-from grader.sandbox.isolation import IsolationLevel
-from grader.seed import make_seed
-from properties.case import Case
-from properties.counting import count
-from properties.families.contract import the_dtype_is_kept
-from properties.families.gradients import the_gradients_predict_a_small_step_of_the_weights
-from properties.families.values import it_equals_the_equation
-from properties.families.weights import the_weights_sum_to_one
-from properties.mistakes.catalogue import ALL as MISTAKES
-from properties.mistakes.catalogue.dropout import DROPOUT
-from properties.mistakes.diagnosis import DiagnosedMistake
-from properties.mistakes.faulty_attention import (
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import PropertyRecord, SubmissionRecord, build_report
+from headcheck.grader.report.render import html, text
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.isolation import IsolationLevel
+from headcheck.grader.seed import make_seed
+from headcheck.properties.case import Case
+from headcheck.properties.counting import count
+from headcheck.properties.families.contract import the_dtype_is_kept
+from headcheck.properties.families.gradients import (
+    the_gradients_predict_a_small_step_of_the_weights,
+)
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.families.weights import the_weights_sum_to_one
+from headcheck.properties.mistakes.catalogue import ALL as MISTAKES
+from headcheck.properties.mistakes.catalogue.dropout import DROPOUT
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.mistakes.faulty_attention import (
     list_computations,
     make_correct_computation,
     restate,
 )
-from properties.mistakes.pipeline import CORRECT
-from properties.property import Property, Verdict
-from properties.violation import Status, Violation, ViolationKind
+from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status, Violation, ViolationKind
 from tests.grader.report.records import count_rows
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import list_answers
-from exercises.exercise import Exercise
-from grader.batch import disk_cache, plan, replay, transcript
-from grader.batch.recording import Recorder, record_queries
-from grader.grading import evidence, explain, explanation, open_mode
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.live_checker import LiveChecker
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import ServerHandle
-from properties.binding.signature import Signature
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import list_answers
+from headcheck.exercises.exercise import Exercise
+from headcheck.grader.batch import disk_cache, plan, replay, transcript
+from headcheck.grader.batch.recording import Recorder, record_queries
+from headcheck.grader.grading import evidence, explain, explanation, open_mode
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.properties.binding.signature import Signature
 
 EXERCISE = BY_SLUG["causal_attention"]
 WRONG = {a.name: a.source for a in list_answers(EXERCISE, "wrong")}["no_mask"]

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader.grading.evidence import (
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader.grading.evidence import (
     MAX_MEASURED_TOKENS,
     MAX_TOKENS,
     MAX_WIDTH,
@@ -20,17 +20,17 @@ from grader.grading.evidence import (
     measure_influence,
     measure_weights,
 )
-from grader.report.records import EvidenceRecord, PropertyRecord, WeightsEvidence
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case, MaskForm
-from properties.contract import Capability
-from properties.harness.case_context import CaseContext
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import DETERMINISTIC
-from properties.mistakes.diagnosis import DiagnosedMistake
-from properties.mistakes.pipeline import CORRECT, Pipeline
-from properties.property import Property, PropertyGroup, Verdict
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.grader.report.records import EvidenceRecord, PropertyRecord, WeightsEvidence
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.contract import Capability
+from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import DETERMINISTIC
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.mistakes.pipeline import CORRECT, Pipeline
+from headcheck.properties.property import Property, PropertyGroup, Verdict
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 CASE = Case(batch=2, tokens=5, context_length=6, d_in=4, heads=2, head_dim=3, sharpness=2, seed=3)
 BY_NAME = {each.name: each for each in DETERMINISTIC}

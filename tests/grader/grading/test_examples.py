@@ -7,18 +7,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer, list_answers
-from grader.course.store.manifest import build_manifest
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.live_checker import LiveChecker
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import PropertyRecord, SubmissionRecord
-from grader.report.render.view import make_view
-from grader.sandbox.grader_side.servers import ServerHandle
-from grader.ui.options import examples_option
-from properties.property import Verdict
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer, list_answers
+from headcheck.grader.course.store.manifest import build_manifest
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
+from headcheck.grader.report.render.view import make_view
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.ui.options import examples_option
+from headcheck.properties.property import Verdict
 
 SLUG = "causal_attention"
 SAMPLE = (

@@ -5,9 +5,14 @@ from typing import Any
 import pytest
 import torch
 
-from grader.grading.excerpts import MAX_EXCERPTS, MAX_LENGTH, collect_excerpts, make_excerpt
-from grader.reading.cells import SourceCell, SubmissionSource
-from grader.reading.excerpts import (
+from headcheck.grader.grading.excerpts import (
+    MAX_EXCERPTS,
+    MAX_LENGTH,
+    collect_excerpts,
+    make_excerpt,
+)
+from headcheck.grader.reading.cells import SourceCell, SubmissionSource
+from headcheck.grader.reading.excerpts import (
     CONTEXT_LINES,
     MAX_LINE_LENGTH,
     MAX_LINES,
@@ -15,12 +20,12 @@ from grader.reading.excerpts import (
     MAX_WHOLE_CELL,
     SourceLines,
 )
-from grader.reading.excerpts import extract_excerpts as read
-from grader.report.records import Excerpt
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import WorkerRuntime
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.reading.excerpts import extract_excerpts as read
+from headcheck.grader.report.records import Excerpt
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.properties.violation import Status, SubmissionFailed
 
 
 def source(length: int, number: int | None = None) -> SubmissionSource:

@@ -2,20 +2,20 @@
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.grading.explain import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.explain import (
     diagnose_failures,
     find_code_pattern,
     record_diagnoses,
     record_diagnosis,
 )
-from grader.reading.code_patterns import CodePattern
-from grader.sandbox.grader_side.session import Session
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import ALL, CodeMatcher, Mistake
-from properties.mistakes.diagnosis import DiagnosedMistake
-from properties.property import Verdict
-from properties.violation import Status
+from headcheck.grader.reading.code_patterns import CodePattern
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import ALL, CodeMatcher, Mistake
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status
 
 
 def mistake(name: str, *look_for: CodeMatcher) -> Mistake:
@@ -129,7 +129,7 @@ def test_passed_or_unaskable_submission_is_not_diagnosed(
     def diagnosed(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
         pytest.fail("it was")
 
-    monkeypatch.setattr("grader.grading.explain.diagnose", diagnosed)
+    monkeypatch.setattr("headcheck.grader.grading.explain.diagnose", diagnosed)
     verdict = Verdict(None, status)  # type: ignore[arg-type]
     nothing: Session = None  # type: ignore[assignment]
     assert diagnose_failures(nothing, nothing, [verdict], "cpu") == ()  # type: ignore[arg-type]

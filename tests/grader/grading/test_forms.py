@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord
 from tests.forms.bank import Form, list_forms
 
 if TYPE_CHECKING:

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.recording import select_certain_notes
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord, build_report, to_json
-from grader.sandbox.grader_side.subject import make_subject
-from grader.sandbox.limits import Limits
-from grader.seed import make_seed
-from properties.families.dropout import EXTRA_DROPOUT
-from properties.families.values import it_equals_the_equation
-from properties.harness.case_context import FLOAT32_NOTE
-from properties.harness.harness import Harness
-from properties.property import Verdict
-from properties.violation import Note, Status
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.recording import select_certain_notes
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord, build_report, to_json
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.seed import make_seed
+from headcheck.properties.families.dropout import EXTRA_DROPOUT
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.case_context import FLOAT32_NOTE
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Note, Status
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeNotebook, SandboxDriver
@@ -200,11 +200,11 @@ def test_records_are_deterministic(sandbox: "SandboxDriver", tmp_path: Path) -> 
     program = """
         import sys
         from dataclasses import replace
-        from grader.grading.grade import grade_file_or_raise
-        from grader.grading.settings import Settings
-        from grader.report.records import build_report, to_json
-        from grader.sandbox.grader_side.servers import ServerHandle
-        from grader.reading.submission import find_submissions
+        from headcheck.grader.grading.grade import grade_file_or_raise
+        from headcheck.grader.grading.settings import Settings
+        from headcheck.grader.report.records import build_report, to_json
+        from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+        from headcheck.grader.reading.submission import find_submissions
         with ServerHandle() as server:
             records = grade_file_or_raise(server, find_submissions(sys.argv[1:])[0], Settings())
         print(to_json(build_report([replace(r, seconds=0) for r in records])))

@@ -5,11 +5,11 @@ from dataclasses import asdict
 import nbformat
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from grader.grading import infer
-from grader.grading.infer import TargetNotFound
-from grader.reading.cells import read_source
-from grader.reading.outline import list_definitions
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.grader.grading import infer
+from headcheck.grader.grading.infer import TargetNotFound
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.outline import list_definitions
 
 
 def a_class(name: str, parameters: str, base: str = "nn.Module") -> str:

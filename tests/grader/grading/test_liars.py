@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG, Exercise
-from grader.sandbox.grader_side.subject import Channel, ChannelSubject, InProcessChannel
-from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import WorkerRuntime
-from properties.cases.case_set import generate_case_set
-from properties.check import check_property
-from properties.harness.harness import Harness
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject, InProcessChannel
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.check import check_property
+from headcheck.properties.harness.harness import Harness
 
 Tensors = tuple[tuple[str, Tensor], ...]
 NONSENSE: tuple[Any, ...] = (None, -1, 10**9, "x", [], {}, [None], {"a": 1}, 2.5, True, 9000 * "x")

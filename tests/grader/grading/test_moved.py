@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer, write_answer
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import PropertyRecord
-from properties.families.device import it_moves_to_another_device, it_moves_to_another_dtype
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer, write_answer
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import PropertyRecord
+from headcheck.properties.families.device import (
+    it_moves_to_another_device,
+    it_moves_to_another_dtype,
+)
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

@@ -2,9 +2,9 @@
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.grading.recording import record_warnings
-from properties.violation import Status
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.recording import record_warnings
+from headcheck.properties.violation import Status
 
 CAUSAL = BY_SLUG["causal_attention"].contract
 MESSAGE = "`__init__` of `CausalAttention` never uses its argument `{}`"

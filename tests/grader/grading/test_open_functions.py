@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.open_mode import SLUG
-from grader.grading.settings import Settings
-from grader.reading.submission import Submission
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.open_mode import SLUG
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from tests.grader.grading.test_open_mode import HEAD, UNKNOWN, broken, told
 
 SCORES = "q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5"

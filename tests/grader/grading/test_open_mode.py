@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.audit.matrix import load_answers
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.open_mode import SLUG, adapt_contract
-from grader.grading.search_limit import SearchLimit
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord
-from grader.sandbox.limits import Limits
-from properties.contract import Capability as C
-from properties.families import ALL
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.audit.matrix import load_answers
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.open_mode import SLUG, adapt_contract
+from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.contract import Capability as C
+from headcheck.properties.families import ALL
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

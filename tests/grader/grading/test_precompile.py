@@ -6,12 +6,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from exercises import BY_SLUG, Exercise
-from grader.grading import precompile as module
-from grader.grading.precompile import guess_exercises, precompile_plans
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.seed import draw_secret_seed
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.grader.grading import precompile as module
+from headcheck.grader.grading.precompile import guess_exercises, precompile_plans
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.seed import draw_secret_seed
 
 
 def slugs(folder: Path, settings: Settings | None = None) -> list[str]:

@@ -5,10 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.grading.reshaping import HEAD_DIM, HEADS, NUMEL_PER_PART, TOKENS, trace_layouts
-from properties.mistakes.catalogue import DETERMINISTIC
-from properties.mistakes.pipeline import CORRECT, PipelineState, merge_heads
-from properties.mistakes.steps import layers, output
+from headcheck.grader.grading.reshaping import (
+    HEAD_DIM,
+    HEADS,
+    NUMEL_PER_PART,
+    TOKENS,
+    trace_layouts,
+)
+from headcheck.properties.mistakes.catalogue import DETERMINISTIC
+from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, merge_heads
+from headcheck.properties.mistakes.steps import layers, output
 
 BY_NAME = {each.name: each for each in DETERMINISTIC}
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import nbformat
 import pytest
 
-from exercises import BY_SLUG
-from grader.grading import grade as grading
-from grader.grading.grade import grade_file
-from grader.grading.infer import Inferred
-from grader.grading.same_code import MAX_KNOWN, JudgedCode, make_key
-from grader.grading.settings import Settings
-from grader.reading.cells import SourceCell, SubmissionSource, read_source
-from grader.reading.code_digest import digest_code
-from grader.reading.submission import Sibling, Siblings, find_submissions
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import ServerHandle
-from grader.sandbox.grader_side.session import Session
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading import grade as grading
+from headcheck.grader.grading.grade import grade_file
+from headcheck.grader.grading.infer import Inferred
+from headcheck.grader.grading.same_code import MAX_KNOWN, JudgedCode, make_key
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.cells import SourceCell, SubmissionSource, read_source
+from headcheck.grader.reading.code_digest import digest_code
+from headcheck.grader.reading.submission import Sibling, Siblings, find_submissions
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.grader_side.session import Session
 from tests.grader.report.records import make_crashed, make_submission, make_unjudged
 
 if TYPE_CHECKING:

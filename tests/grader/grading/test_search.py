@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.search import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.search import (
     HISTORY_EVERY,
     SIDE_EFFECTS,
     USED_UP,
@@ -21,28 +21,32 @@ from grader.grading.search import (
     search,
     sort_properties,
 )
-from grader.grading.search_limit import BadSearch, SearchLimit, parse_search
-from grader.grading.settings import Settings
-from grader.grading.worker_pool import grade_all
-from grader.reading.submission import find_submissions
-from grader.report.feedback import Feedback, FeedbackLevel, redact_submission
-from grader.report.points import award_points
-from grader.report.records import SearchRecord, SubmissionRecord, build_report
-from grader.report.render import html, text
-from grader.sandbox.grader_side.budget import BudgetExhausted
-from grader.sandbox.grader_side.subject import make_subject
-from grader.sandbox.limits import Limits
-from grader.seed import make_seed
-from properties.case import Case, MaskForm
-from properties.cases.case_transforms import identity
-from properties.cases.search_cases import PLAIN_EVERY, draw_companions, generate_search_cases
-from properties.families.gradients import the_gradients_of_the_weights_are_right
-from properties.families.history import no_order_of_events_matters
-from properties.families.values import it_equals_the_equation
-from properties.families.weights import hidden_tokens_get_no_weight
-from properties.harness.harness import Harness
-from properties.property import Property, PropertyGroup, Verdict
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.grader.grading.search_limit import BadSearch, SearchLimit, parse_search
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import grade_all
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
+from headcheck.grader.report.points import award_points
+from headcheck.grader.report.records import SearchRecord, SubmissionRecord, build_report
+from headcheck.grader.report.render import html, text
+from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.seed import make_seed
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_transforms import identity
+from headcheck.properties.cases.search_cases import (
+    PLAIN_EVERY,
+    draw_companions,
+    generate_search_cases,
+)
+from headcheck.properties.families.gradients import the_gradients_of_the_weights_are_right
+from headcheck.properties.families.history import no_order_of_events_matters
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.families.weights import hidden_tokens_get_no_weight
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, PropertyGroup, Verdict
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 from tests.grader.conftest import SandboxDriver
 
 EXERCISE = BY_SLUG["causal_attention"]

@@ -4,17 +4,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader.report.records import (
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader.report.records import (
     DiagnosisRecord,
     SubmissionRecord,
     build_report,
     from_json,
     to_json,
 )
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.limits import Limits
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeNotebook
@@ -80,7 +80,7 @@ def test_no_picture_if_the_process_is_gone(
         session.close()
         return []
 
-    monkeypatch.setattr("grader.grading.explain.record_diagnoses", gone)
+    monkeypatch.setattr("headcheck.grader.grading.explain.record_diagnoses", gone)
     record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert record.status == "failed"
     assert drawn(record) == [] and record.source == ()
@@ -95,8 +95,8 @@ def test_no_picture_if_the_process_ends_meanwhile(
         monkeypatch.setattr(Session, "is_alive", True)
         return []
 
-    monkeypatch.setattr("grader.grading.explain.diagnose_failures", lambda *given: ())
-    monkeypatch.setattr("grader.grading.explain.record_diagnoses", ended)
+    monkeypatch.setattr("headcheck.grader.grading.explain.diagnose_failures", lambda *given: ())
+    monkeypatch.setattr("headcheck.grader.grading.explain.record_diagnoses", ended)
     record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert drawn(record) == []
 
@@ -105,7 +105,9 @@ def test_verdicts_do_not_depend_on_pictures(
     grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_pictures = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
-    monkeypatch.setattr("grader.grading.evidence.attach_evidence", lambda records, *rest: records)
+    monkeypatch.setattr(
+        "headcheck.grader.grading.evidence.attach_evidence", lambda records, *rest: records
+    )
     without = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert drawn(with_pictures) and not drawn(without)
     assert with_pictures.score == without.score

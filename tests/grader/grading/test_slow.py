@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grader.sandbox.limits import Limits
-from properties.case import Case
-from properties.cases.search_cases import estimate_work
-from properties.cases.smaller_inputs import is_large, make_smaller
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.case import Case
+from headcheck.properties.cases.search_cases import estimate_work
+from headcheck.properties.cases.smaller_inputs import is_large, make_smaller
 from tests.properties.contracts import SLUGS, get_contract
 
 if TYPE_CHECKING:

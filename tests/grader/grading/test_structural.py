@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader.grading.consequences import Explained, find_structural_mistake
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord, build_report
-from grader.report.render import text
-from properties.case import Case
-from properties.families.contract import the_biases_follow_the_option, the_dtype_is_kept
-from properties.families.gradients import every_weight_gets_a_gradient
-from properties.families.purity import the_input_is_left_unchanged
-from properties.property import Verdict
-from properties.violation import Status, Violation, ViolationKind
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader.grading.consequences import Explained, find_structural_mistake
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord, build_report
+from headcheck.grader.report.render import text
+from headcheck.properties.case import Case
+from headcheck.properties.families.contract import the_biases_follow_the_option, the_dtype_is_kept
+from headcheck.properties.families.gradients import every_weight_gets_a_gradient
+from headcheck.properties.families.purity import the_input_is_left_unchanged
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status, Violation, ViolationKind
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.starter import PLACEHOLDER, render_module, render_notebook
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.grading.unwritten import fingerprint_starter
-from grader.reading.submission import find_submissions
-from grader.report.records import SubmissionRecord, build_report
-from grader.report.render import html, text
-from grader.ui.jupyter.checking import check_in_namespace
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.starter import PLACEHOLDER, render_module, render_notebook
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.unwritten import fingerprint_starter
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord, build_report
+from headcheck.grader.report.render import html, text
+from headcheck.grader.ui.jupyter.checking import check_in_namespace
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

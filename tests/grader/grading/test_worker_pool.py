@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.grading import worker_pool
-from grader.grading.settings import Settings
-from grader.grading.worker_pool import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading import worker_pool
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.worker_pool import (
     Worker,
     WorkerPool,
     assign_processors,
     choose_worker_count,
     grade_all,
 )
-from grader.reading.submission import Submission, find_submissions
-from grader.report.records import NOT_JUDGED, SubmissionRecord
-from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import ForkedProcess
-from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+from headcheck.grader.reading.submission import Submission, find_submissions
+from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.sandbox.grader_side import launch
+from headcheck.grader.sandbox.grader_side.launch import ForkedProcess
+from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 
 pytestmark = pytest.mark.own_zygote
 EXERCISE = BY_SLUG["simplified_attention"]

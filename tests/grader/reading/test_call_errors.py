@@ -2,10 +2,10 @@
 
 import pytest
 
-from grader.reading.call_errors import explain_call_error
-from grader.reading.cells import read_source
-from grader.reading.outline import list_definitions
-from grader.reading.symbol_table import build_symbol_table
+from headcheck.grader.reading.call_errors import explain_call_error
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.outline import list_definitions
+from headcheck.grader.reading.symbol_table import build_symbol_table
 
 TEXT = """
 from torch import nn

@@ -10,8 +10,14 @@ from typing import Any, Literal
 import nbformat
 import pytest
 
-from grader.reading.cells import MAX_DEPTH, SourceCell, SyntaxProblem, Unreadable, read_source
-from grader.reading.unread_code import UnreadCode, find_unread_code
+from headcheck.grader.reading.cells import (
+    MAX_DEPTH,
+    SourceCell,
+    SyntaxProblem,
+    Unreadable,
+    read_source,
+)
+from headcheck.grader.reading.unread_code import UnreadCode, find_unread_code
 
 
 def notebook(*cells: str) -> bytes:

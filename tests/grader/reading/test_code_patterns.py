@@ -3,8 +3,12 @@
 import nbformat
 import pytest
 
-from grader.reading.cells import SubmissionSource, read_source
-from grader.reading.code_patterns import MAX_DETAIL_LENGTH, MAX_PATTERNS, find_code_patterns
+from headcheck.grader.reading.cells import SubmissionSource, read_source
+from headcheck.grader.reading.code_patterns import (
+    MAX_DETAIL_LENGTH,
+    MAX_PATTERNS,
+    find_code_patterns,
+)
 
 
 def notebook(*cells: str) -> SubmissionSource:

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from grader.reading.cells import read_source
-from grader.reading.newer_syntax import MAX_LENGTH, find_needed_version
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.newer_syntax import MAX_LENGTH, find_needed_version
 
 OLD = (3, 11)
 

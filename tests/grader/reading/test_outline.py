@@ -5,8 +5,8 @@ import json
 
 import nbformat
 
-from grader.reading.cells import SubmissionSource, read_source
-from grader.reading.outline import Parameter, find_warnings, list_definitions
+from headcheck.grader.reading.cells import SubmissionSource, read_source
+from headcheck.grader.reading.outline import Parameter, find_warnings, list_definitions
 
 IMPORTS = "import torch\nfrom torch import nn"
 

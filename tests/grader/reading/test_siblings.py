@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from grader.reading import siblings
-from grader.reading.siblings import gather_siblings
-from grader.reading.submission import NO_SIBLINGS, Siblings, find_submissions, read_submission
+from headcheck.grader.reading import siblings
+from headcheck.grader.reading.siblings import gather_siblings
+from headcheck.grader.reading.submission import (
+    NO_SIBLINGS,
+    Siblings,
+    find_submissions,
+    read_submission,
+)
 
 LIMIT = 1 << 20
 

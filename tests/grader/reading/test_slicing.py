@@ -7,8 +7,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from grader.reading.cells import SubmissionSource, read_source
-from grader.reading.slicing import Statement, compute_slice, get_filename, locate_error
+from headcheck.grader.reading.cells import SubmissionSource, read_source
+from headcheck.grader.reading.slicing import Statement, compute_slice, get_filename, locate_error
 
 
 def notebook(*cells: str) -> SubmissionSource:

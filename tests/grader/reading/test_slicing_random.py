@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from grader.reading.cells import SourceCell, SubmissionSource
-from grader.reading.slicing import compute_slice
+from headcheck.grader.reading.cells import SourceCell, SubmissionSource
+from headcheck.grader.reading.slicing import compute_slice
 
 START = """\
 a = 1

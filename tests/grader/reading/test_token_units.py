@@ -2,9 +2,9 @@
 
 import pytest
 
-from exercises import ALL
-from grader.reading.cells import MAX_DEPTH, read_source
-from grader.reading.token_units import MAX_WORD_LENGTH, MAX_WORDS, extract_units
+from headcheck.exercises import ALL
+from headcheck.grader.reading.cells import MAX_DEPTH, read_source
+from headcheck.grader.reading.token_units import MAX_WORD_LENGTH, MAX_WORDS, extract_units
 
 TEXT = """
 import torch

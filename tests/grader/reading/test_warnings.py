@@ -3,8 +3,8 @@
 import nbformat
 import pytest
 
-from grader.reading.cells import SubmissionSource, read_source
-from grader.reading.outline import CodeWarning, find_warnings
+from headcheck.grader.reading.cells import SubmissionSource, read_source
+from headcheck.grader.reading.outline import CodeWarning, find_warnings
 
 IMPORTS = "import torch\nfrom torch import nn"
 

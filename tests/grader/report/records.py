@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 from rich.cells import cell_len
 
-from grader.report.records import (
+from headcheck.grader.report.records import (
     Counterexample,
     ErrorRecord,
     NoteRecord,
@@ -13,9 +13,9 @@ from grader.report.records import (
     Report,
     SubmissionRecord,
 )
-from grader.report.render import html
-from grader.report.render.lines import COLUMNS
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.grader.report.render import html
+from headcheck.grader.report.render.lines import COLUMNS
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 SHAPE, FUTURE, EQUATION = (
     "The output has the right shape.",

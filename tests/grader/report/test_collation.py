@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.report.collation import collate, fold_accents
+from headcheck.grader.report.collation import collate, fold_accents
 
 
 def test_accents_and_case_count_last_and_numbers_by_size() -> None:

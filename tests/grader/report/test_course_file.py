@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.report.course_file import (
+from headcheck.grader.report.course_file import (
     MAX_BYTES,
     NO_COURSE_FILE,
     BadCourseFile,
@@ -13,9 +13,9 @@ from grader.report.course_file import (
     find_course_file,
     read_course_file,
 )
-from grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
-from properties import families
-from properties.property import PropertyGroup
+from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
+from headcheck.properties import families
+from headcheck.properties.property import PropertyGroup
 
 
 def read(folder: Path, text: str | bytes) -> CourseFile:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.report.feedback import (
+from headcheck.grader.report.feedback import (
     FULL_FEEDBACK,
     STATIC_NOTE_KINDS,
     WITHHELD_REASON,
@@ -19,7 +19,7 @@ from grader.report.feedback import (
     redact_submission,
     tells_more,
 )
-from grader.report.records import (
+from headcheck.grader.report.records import (
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
@@ -32,12 +32,12 @@ from grader.report.records import (
     build_report,
     to_json,
 )
-from grader.report.render import html, text
-from grader.report.render.view import SEED_PHRASES
-from grader.seed import Seed, draw_secret_seed, make_seed
-from properties import families
-from properties.property import Verdict
-from properties.violation import (
+from headcheck.grader.report.render import html, text
+from headcheck.grader.report.render.view import SEED_PHRASES
+from headcheck.grader.seed import Seed, draw_secret_seed, make_seed
+from headcheck.properties import families
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import (
     KIND_MESSAGES,
     Status,
     SubmissionFailed,
@@ -237,8 +237,8 @@ def test_lines_marked_only_by_a_hidden_property_are_not_shown() -> None:
 
 
 def test_always_shown_notes_come_from_static_analysis() -> None:
-    from properties.families.dropout import EXTRA_DROPOUT
-    from properties.harness.case_context import FLOAT32_NOTE
+    from headcheck.properties.families.dropout import EXTRA_DROPOUT
+    from headcheck.properties.harness.case_context import FLOAT32_NOTE
 
     assert not {EXTRA_DROPOUT.kind, FLOAT32_NOTE.kind} & set(STATIC_NOTE_KINDS)
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from grader.report.feedback import Feedback, FeedbackLevel, redact_submission
-from grader.report.records import (
+from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
+from headcheck.grader.report.records import (
     DiagnosisRecord,
     ExampleRecord,
     NoteRecord,
     PropertyRecord,
     SubmissionRecord,
 )
-from grader.report.render import github, html, text
-from grader.report.render.lines import COLUMNS
-from grader.report.render.view import make_view
+from headcheck.grader.report.render import github, html, text
+from headcheck.grader.report.render.lines import COLUMNS
+from headcheck.grader.report.render.view import make_view
 from tests.grader.report.records import (
     EQUATION,
     FUTURE,

@@ -8,17 +8,17 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from grader import run
-from grader.reading.notebook_lines import find_file_line
-from grader.report.records import (
+from headcheck.grader import run
+from headcheck.grader.reading.notebook_lines import find_file_line
+from headcheck.grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
     PropertyRecord,
     SubmissionRecord,
     build_report,
 )
-from grader.report.render import github, text
-from properties.violation import SubmissionFailed, Violation, ViolationKind
+from headcheck.grader.report.render import github, text
+from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
 
 MISTAKE = DiagnosisRecord("no_scale", "The scores are not scaled.", None, 12, 7, 7)
 

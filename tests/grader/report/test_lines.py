@@ -1,6 +1,6 @@
 """Lines that are too long go on below, and nothing a submission wrote begins like a command."""
 
-from grader.report.render.lines import COLUMNS, StyledLine, count_rows, fold_lines
+from headcheck.grader.report.render.lines import COLUMNS, StyledLine, count_rows, fold_lines
 
 
 def fold(text: str) -> list[str]:

@@ -2,23 +2,23 @@
 
 import pytest
 
-from grader.course import dashboard
-from grader.course.export import github as github_export
-from grader.course.export import gradescope, junit, prairielearn
-from grader.course.export.gradebook import Gradebook
-from grader.course.results import ExerciseResult
-from grader.report.feedback import Feedback, FeedbackLevel, redact_submission
-from grader.report.records import (
+from headcheck.grader.course import dashboard
+from headcheck.grader.course.export import github as github_export
+from headcheck.grader.course.export import gradescope, junit, prairielearn
+from headcheck.grader.course.export.gradebook import Gradebook
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
+from headcheck.grader.report.records import (
     BUSY_KIND,
     NOT_JUDGED,
     ErrorRecord,
     PropertyRecord,
     SubmissionRecord,
 )
-from grader.report.render import html, text
-from grader.report.render.outcome import describe_outcome, find_first_failure
-from grader.report.render.overview import ClassResult, make_overview
-from grader.report.render.view import combine_statuses, make_view
+from headcheck.grader.report.render import html, text
+from headcheck.grader.report.render.outcome import describe_outcome, find_first_failure
+from headcheck.grader.report.render.overview import ClassResult, make_overview
+from headcheck.grader.report.render.view import combine_statuses, make_view
 from tests.grader.report.records import (
     EQUATION,
     FUTURE,

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from grader.report.feedback import Feedback, FeedbackLevel, redact_submission
-from grader.report.records import (
+from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
+from headcheck.grader.report.records import (
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
     PropertyRecord,
     SubmissionRecord,
 )
-from grader.report.render import overview
-from grader.report.render.outcome import describe_outcome, name_ending
-from grader.report.render.overview import ClassResult, MatrixCell
-from properties.violation import Status
+from headcheck.grader.report.render import overview
+from headcheck.grader.report.render.outcome import describe_outcome, name_ending
+from headcheck.grader.report.render.overview import ClassResult, MatrixCell
+from headcheck.properties.violation import Status
 
 BECAUSE = "A matrix product lacks a transpose"
 NO_SCALE = DiagnosisRecord("no_scale", "Not scaled.", None, 7, 9, 9)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.reading.excerpts import MAX_LINE_LENGTH, MAX_MARKED_LENGTH
-from grader.report.pictures import colours
-from grader.report.pictures.captions import describe_evidence
-from grader.report.pictures.draw import Picture, draw_pictures
-from grader.report.pictures.heatmaps import LEAK_COLOUR, MOVED_COLOUR
-from grader.report.pictures.numbers import format_distinct, format_number
-from grader.report.records import (
+from headcheck.grader.reading.excerpts import MAX_LINE_LENGTH, MAX_MARKED_LENGTH
+from headcheck.grader.report.pictures import colours
+from headcheck.grader.report.pictures.captions import describe_evidence
+from headcheck.grader.report.pictures.draw import Picture, draw_pictures
+from headcheck.grader.report.pictures.heatmaps import LEAK_COLOUR, MOVED_COLOUR
+from headcheck.grader.report.pictures.numbers import format_distinct, format_number
+from headcheck.grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
     EvidenceRecord,
@@ -27,9 +27,9 @@ from grader.report.records import (
     SubmissionRecord,
     WeightsEvidence,
 )
-from grader.report.render import html, text
-from grader.report.render.sanitise import UNSAFE
-from grader.report.render.view import (
+from headcheck.grader.report.render import html, text
+from headcheck.grader.report.render.sanitise import UNSAFE
+from headcheck.grader.report.render.view import (
     MAX_EXCERPTS,
     MAX_SOURCE_LINES,
     make_view,

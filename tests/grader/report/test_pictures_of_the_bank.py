@@ -4,19 +4,19 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.answers import Answer, list_answers
-from grader.grading.evidence import attach_evidence
-from grader.report.pictures.draw import draw_pictures
-from grader.report.records import PropertyRecord
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject
-from grader.sandbox.limits import Limits
-from properties.case import Case, MaskForm
-from properties.harness.harness import Harness
-from properties.property import Property, PropertyGroup, Verdict
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.answers import Answer, list_answers
+from headcheck.grader.grading.evidence import attach_evidence
+from headcheck.grader.report.pictures.draw import draw_pictures
+from headcheck.grader.report.records import PropertyRecord
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Property, PropertyGroup, Verdict
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 # A warning of torch about what an answer does is no exception anywhere else.
 pytestmark = [pytest.mark.deep, pytest.mark.filterwarnings("ignore")]

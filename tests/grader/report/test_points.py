@@ -6,10 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exercises import BY_SLUG
-from grader.report.points import award_points, compute_maximum, distribute_points, score_again
-from grader.report.records import ErrorRecord, PropertyRecord, SearchRecord, SubmissionRecord
-from grader.report.rounding import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.report.points import (
+    award_points,
+    compute_maximum,
+    distribute_points,
+    score_again,
+)
+from headcheck.grader.report.records import (
+    ErrorRecord,
+    PropertyRecord,
+    SearchRecord,
+    SubmissionRecord,
+)
+from headcheck.grader.report.rounding import (
     HUNDREDTH,
     explain_bad_step,
     format_number,
@@ -17,8 +27,8 @@ from grader.report.rounding import (
     round_sum,
     share_out,
 )
-from properties.property import Verdict
-from properties.violation import Status
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status
 
 EXERCISE = BY_SLUG["causal_attention"]
 POINTS = {EXERCISE.slug: {"values": 70.0, "contract": 1 / 3}}

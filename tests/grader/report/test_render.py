@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from exercises import ALL
-from grader.report.records import DiagnosisRecord, NoteRecord
-from grader.report.render import html, text
-from grader.report.render.view import MAX_NOTES, format_points, make_view, tally_statuses
-from properties.property import Verdict
-from properties.violation import Status, SubmissionFailed
+from headcheck.exercises import ALL
+from headcheck.grader.report.records import DiagnosisRecord, NoteRecord
+from headcheck.grader.report.render import html, text
+from headcheck.grader.report.render.view import MAX_NOTES, format_points, make_view, tally_statuses
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status, SubmissionFailed
 from tests.grader.report.records import (
     CASE,
     EQUATION,

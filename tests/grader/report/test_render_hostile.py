@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.report.records import Counterexample, ErrorRecord, NoteRecord, SubmissionRecord
-from grader.report.render import html, text
-from grader.report.render.sanitise import UNSAFE
-from grader.report.render.view import MAX_CODE_LENGTH
+from headcheck.grader.report.records import (
+    Counterexample,
+    ErrorRecord,
+    NoteRecord,
+    SubmissionRecord,
+)
+from headcheck.grader.report.render import html, text
+from headcheck.grader.report.render.sanitise import UNSAFE
+from headcheck.grader.report.render.view import MAX_CODE_LENGTH
 from tests.grader.report.records import (
     EQUATION,
     FUTURE,

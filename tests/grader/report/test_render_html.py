@@ -8,8 +8,8 @@ from html import unescape
 
 import pytest
 
-from grader.report.render import html
-from properties.violation import Status
+from headcheck.grader.report.render import html
+from headcheck.properties.violation import Status
 from tests.grader.report.records import (
     CASE,
     CODE_TO_PASTE,

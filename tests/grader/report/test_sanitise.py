@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.report.render.sanitise import UNSAFE, sanitise, sanitise_line
+from headcheck.grader.report.render.sanitise import UNSAFE, sanitise, sanitise_line
 
 
 @given(st.text(), st.integers(50, 200))

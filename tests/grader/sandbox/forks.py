@@ -8,12 +8,12 @@ import time
 
 def tell(parent: int, fd: int, *arguments: object) -> None:
     """Write down what it was given, and what there is in it."""
-    rooms = {"reference", "properties", "exercises"}
+    rooms = {"headcheck.reference", "headcheck.properties", "headcheck.exercises"}
     answer = {
         "given": [parent, *arguments],
         "parent": os.getppid(),
         "environment": sorted(os.environ),
-        "rooms": sorted(rooms & {name.partition(".")[0] for name in sys.modules}),
+        "rooms": sorted(rooms & sys.modules.keys()),
         "torch": "torch" in sys.modules,
         "needless": sorted({"sympy", "torch._dynamo"} & sys.modules.keys()),
     }

@@ -6,9 +6,13 @@ from typing import Any
 import nbformat
 import torch
 
-from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, InProcessChannel
-from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.grader.sandbox.grader_side.subject import (
+    ChannelModule,
+    ChannelSubject,
+    InProcessChannel,
+)
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 
 
 def make_subject(**namespace: Any) -> ChannelSubject:

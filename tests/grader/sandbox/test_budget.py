@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from torch import Tensor
 
-from grader.grading import grade, recording
-from grader.sandbox.grader_side.budget import Budget, BudgetExhausted
-from grader.sandbox.grader_side.servers import TooSlow
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.limits import Limits
-from grader.sandbox.timing import NO_TIME, RequestTime
-from grader.sandbox.wire import Message
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.grading import grade, recording
+from headcheck.grader.sandbox.grader_side.budget import Budget, BudgetExhausted
+from headcheck.grader.sandbox.grader_side.servers import TooSlow
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.timing import NO_TIME, RequestTime
+from headcheck.grader.sandbox.wire import Message
+from headcheck.properties.violation import Status, SubmissionFailed
 from tests.hostile.costly import COSTLY, HONEST
 
 if TYPE_CHECKING:

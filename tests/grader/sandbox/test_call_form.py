@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker.call_hooks import CallHooks
-from properties.call_form import USUAL, CallForm, MaskConvention, Polarity, TokenAxes
-from properties.subject import CallOptions
+from headcheck.grader.sandbox.worker.call_hooks import CallHooks
+from headcheck.properties.call_form import USUAL, CallForm, MaskConvention, Polarity, TokenAxes
+from headcheck.properties.subject import CallOptions
 from tests.grader.sandbox.runtimes import make_subject
 
 B, T, D = 2, 3, 4

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grader.sandbox.server_side.jail import kernel, seccomp
-from grader.sandbox.server_side.jail.syscalls import NUMBERS
+from headcheck.grader.sandbox.server_side.jail import kernel, seccomp
+from headcheck.grader.sandbox.server_side.jail.syscalls import NUMBERS
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

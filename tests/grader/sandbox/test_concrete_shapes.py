@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 WITH_STAND_IN = """
-    from grader.sandbox.server_side import concrete_shapes
+    from headcheck.grader.sandbox.server_side import concrete_shapes
     concrete_shapes.bypass_sympy()
 """
 GRADIENTS = """

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from grader.sandbox.worker.attribute_paths import (
+from headcheck.grader.sandbox.worker.attribute_paths import (
     MAX_DEPTH,
     MAX_UNREGISTERED,
     describe_registered,
@@ -18,7 +18,7 @@ from grader.sandbox.worker.attribute_paths import (
     keep_zero,
     silence,
 )
-from grader.sandbox.worker.configs import Config, StrictConfig, make_config
+from headcheck.grader.sandbox.worker.configs import Config, StrictConfig, make_config
 
 # ------------------------------------------------------------------------------- configs
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-import exercises
-from exercises import BY_SLUG
-from grader.sandbox.limits import Limits
-from properties.violation import Status
+import headcheck
+from headcheck import exercises
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.violation import Status
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -102,19 +103,19 @@ def test_unused_modules_can_be_imported(confined_sandbox: "SandboxDriver", modul
 @pytest.mark.parametrize(
     "module",
     [
-        "reference.attention",
-        "properties.oracle",
-        "exercises.causal_attention.solution",
+        "headcheck.reference.attention",
+        "headcheck.properties.oracle",
+        "headcheck.exercises.causal_attention.solution",
         "tests.conftest",
     ],
 )
 def test_solution_packages_cannot_be_imported_even_by_path(
     confined_sandbox: "SandboxDriver", module: str
 ) -> None:
-    root, room = Path(str(exercises.__file__)).parents[1], module.split(".")[0]
+    root = Path(headcheck.__path__[0]).parent
     if not list(root.glob(f"{module.replace('.', '/')}*")):
         pytest.skip(f"{module} does not lie beside the exercises")
-    body = f"del sys.modules[{room!r}]\nsys.path.insert(0, {str(root)!r})\nimport {module}"
+    body = f"sys.modules.pop('headcheck', None)\nsys.path.insert(0, {str(root)!r})\nimport {module}"
     assert confined_sandbox.get_failure(body).message.startswith(("ModuleNotFoundError", DENIED))
 
 

@@ -2,8 +2,13 @@
 
 import pytest
 
-from grader.sandbox.grader_side.crash_reply import MAX_AXES, MAX_PIECE, MAX_PIECES, parse_crash
-from grader.sandbox.worker.crashes.sentences import SENTENCES
+from headcheck.grader.sandbox.grader_side.crash_reply import (
+    MAX_AXES,
+    MAX_PIECE,
+    MAX_PIECES,
+    parse_crash,
+)
+from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
 
 NAME = "mask_not_cut"
 

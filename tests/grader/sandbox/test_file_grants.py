@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox.server_side.jail import (
+from headcheck.grader.sandbox.server_side.jail import (
     file_grants,
     kernel,
     landlock,
@@ -15,7 +15,7 @@ from grader.sandbox.server_side.jail import (
     privileges,
     probe,
 )
-from grader.sandbox.server_side.jail.landlock import READ, READ_DIR
+from headcheck.grader.sandbox.server_side.jail.landlock import READ, READ_DIR
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail is Linux's")
 AS_ROOT = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root")

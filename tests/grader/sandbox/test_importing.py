@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 import pytest
 import torch
 
-from grader.sandbox.wire import Message
-from grader.sandbox.worker.importing import SiblingFinder
-from grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.importing import SiblingFinder
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from tests.grader.sandbox.runtimes import send_load
 
 
@@ -120,7 +120,9 @@ def test_classes_of_a_module_beside_can_be_pickled() -> None:
 # ----------------------------------------------------------------- what cannot be replaced
 
 
-@pytest.mark.parametrize("name", ["torch", "math", "sitecustomize", "numpy", "grader", "builtins"])
+@pytest.mark.parametrize(
+    "name", ["torch", "math", "sitecustomize", "numpy", "headcheck", "builtins"]
+)
 def test_no_file_takes_the_place_of_what_is_there(name: str) -> None:
     before = sys.modules.get(name)
     files = {f"{name}.py": "raise RuntimeError('executed')", "utils.py": "import torch, math"}

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exercises import BY_SLUG
-from grader import run
-from grader.grading import worker_pool
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import find_submissions
-from grader.report.records import build_report, strip_seconds, to_json
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
-from grader.sandbox.grader_side.servers import SandboxError, ServerHandle, parse_exit_status
-from grader.sandbox.isolation import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader import run
+from headcheck.grader.grading import worker_pool
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import build_report, strip_seconds, to_json
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.sandbox.grader_side.servers import (
+    SandboxError,
+    ServerHandle,
+    parse_exit_status,
+)
+from headcheck.grader.sandbox.isolation import (
     GUARANTEES,
     REMEDIES,
     REQUIRED_LAYERS,
@@ -27,8 +31,8 @@ from grader.sandbox.isolation import (
     determine_isolation_level,
     make_unconfined_level,
 )
-from grader.sandbox.limits import Limits
-from grader.sandbox.server_side.jail import landlock, probe
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.server_side.jail import landlock, probe
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -219,15 +223,15 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         }.items():
             for name in names.split():
                 delattr(module, name)
-        absent = ("resource", "fcntl", "grader.sandbox.server_side.server")
+        absent = ("resource", "fcntl", "headcheck.grader.sandbox.server_side.server")
         sys.modules.update(dict.fromkeys(absent))
         sys.platform = "win32"
-        from grader.ui.program import main
+        from headcheck.grader.ui.program import main
         main()
     """
     (tmp_path / "ada.py").write_text(RIGHT)
     command = [sys.executable, "-c", textwrap.dedent(program), "check", "ada.py"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(str(run.__file__)).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(str(run.__file__)).parents[2])}
     said = [
         subprocess.run(
             [*command, *more],
@@ -292,7 +296,7 @@ def test_doctor_runs_a_sample_submission(
 
 
 def doctor(monkeypatch: pytest.MonkeyPatch) -> object:
-    from grader.ui.cli import main
+    from headcheck.grader.ui.cli import main
 
     monkeypatch.setattr(sys, "argv", ["headcheck", "doctor"])
     with pytest.raises(SystemExit) as ended:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.sandbox.worker.decoding import count_kept
+from headcheck.grader.sandbox.worker.decoding import count_kept
 
 LATENT = torch.zeros(1, 10, 3)
 TURNED = torch.zeros(1, 10, 2)

@@ -4,11 +4,11 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
-from grader.grading.settings import Settings
-from grader.report.records import Report, build_report
-from grader.sandbox.limits import Limits
-from grader.ui import cli, options
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report.records import Report, build_report
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.ui import cli, options
 
 ONE = BY_SLUG["causal_attention"]
 STRICT = replace(ONE, limits={"call_s": 1, "threads": 2})
@@ -48,7 +48,7 @@ def test_limits_that_are_named_reach_the_run(monkeypatch: pytest.MonkeyPatch) ->
         seen.append((chosen, trusted))
         return build_report([])
 
-    monkeypatch.setattr("grader.run.grade_paths", grade)
+    monkeypatch.setattr("headcheck.grader.run.grade_paths", grade)
     for words in (["check", "x.py"], ["grade", "x.py", "--memory", "64", "--trusted"]):
         with pytest.raises(SystemExit):
             cli.cli(words, standalone_mode=False)

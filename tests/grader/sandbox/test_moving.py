@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker.calling import list_replaced
-from grader.sandbox.worker.moving import move
+from headcheck.grader.sandbox.worker.calling import list_replaced
+from headcheck.grader.sandbox.worker.moving import move
 
 
 class Turned(nn.Module):

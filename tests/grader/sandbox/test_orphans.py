@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox.grader_side import launch
+from headcheck.grader.sandbox.grader_side import launch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 ROOT = Path(__file__).resolve().parents[3]
@@ -22,12 +22,12 @@ GRADER = """
     import sys
     import time
     from pathlib import Path
-    from exercises import BY_SLUG
-    from grader.grading.grade import grade_file_or_raise
-    from grader.grading.settings import Settings
-    from grader.sandbox.isolation import Layer
-    from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
-    from grader.reading.submission import find_submissions
+    from headcheck.exercises import BY_SLUG
+    from headcheck.grader.grading.grade import grade_file_or_raise
+    from headcheck.grader.grading.settings import Settings
+    from headcheck.grader.sandbox.isolation import Layer
+    from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+    from headcheck.grader.reading.submission import find_submissions
 
     settings = Settings(exercise=BY_SLUG["simplified_attention"])
     [answer] = find_submissions([sys.argv[1]])
@@ -92,7 +92,7 @@ class RunningGrader:
             with contextlib.suppress(OSError):
                 words = (folder / "cmdline").read_bytes().split(b"\0")
                 if (
-                    b"grader.sandbox.server_side.zygote" in words
+                    b"headcheck.grader.sandbox.server_side.zygote" in words
                     and str(self.process.pid).encode() in words
                 ):
                     found.add(int(folder.name))

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import WorkerRuntime
-from properties.subject import CallOptions
-from properties.violation import SubmissionFailed
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import SubmissionFailed
 from tests.grader.sandbox.runtimes import (
     load_cells,
     make_function,

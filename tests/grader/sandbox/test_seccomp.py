@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.sandbox.server_side.jail import seccomp
-from grader.sandbox.server_side.jail.syscalls import (
+from headcheck.grader.sandbox.server_side.jail import seccomp
+from headcheck.grader.sandbox.server_side.jail.syscalls import (
     AUDIT_ARCH,
     CONDITIONAL,
     NUMBERS,

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.sandbox.worker.left_behind import UnmovedTracker
-from grader.sandbox.worker.second_device import enable_second_device, get_cpu_tensor
+from headcheck.grader.sandbox.worker.left_behind import UnmovedTracker
+from headcheck.grader.sandbox.worker.second_device import enable_second_device, get_cpu_tensor
 
 
 def write_rows(t: Tensor) -> Tensor:

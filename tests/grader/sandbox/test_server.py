@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
-from grader.sandbox.limits import Limits
-from properties.subject import CallOptions
+from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.properties.subject import CallOptions
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -66,8 +66,8 @@ def test_files_are_few_and_small(sandbox: "SandboxDriver") -> None:
 
 
 def test_solutions_are_neither_loaded_nor_importable(sandbox: "SandboxDriver") -> None:
-    rooms = ("reference", "properties", "exercises")
-    loaded = f"[n for n, m in sys.modules.items() if m and n.split('.')[0] in {rooms}]"
+    rooms = ("headcheck.reference", "headcheck.properties", "headcheck.exercises")
+    loaded = f"[n for n, m in sys.modules.items() if m and n.startswith({rooms})]"
     assert sandbox.evaluate(loaded) == "[]"
     for room in rooms:
         assert sandbox.get_failure(f"import {room}").message.startswith("ModuleNotFoundError")
@@ -183,9 +183,9 @@ def test_killed_server_is_an_internal_error_and_never_a_verdict(
 def test_everything_ends_when_the_grader_dies(sandbox: "SandboxDriver") -> None:
     program = """
         import sys, time
-        from grader.sandbox.limits import Limits
-        from grader.sandbox.grader_side.servers import ServerHandle
-        from grader.sandbox.grader_side.session import Session
+        from headcheck.grader.sandbox.limits import Limits
+        from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+        from headcheck.grader.sandbox.grader_side.session import Session
         server = ServerHandle().wait_until_ready()
         session = Session(server, b"def wanted(x):\\n    while True: pass", "py", Limits())
         session.load("wanted")

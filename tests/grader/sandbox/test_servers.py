@@ -13,13 +13,13 @@ from unittest import mock
 
 import pytest
 
-from grader.sandbox.grader_side.launch import wait_readable
-from grader.sandbox.grader_side.servers import NotConfined, SandboxError
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.limits import Limits
-from grader.sandbox.server_side.jail.confine import Jail
-from grader.sandbox.server_side.server import receive_request, start_child
-from properties.violation import Status, SubmissionFailed
+from headcheck.grader.sandbox.grader_side.launch import wait_readable
+from headcheck.grader.sandbox.grader_side.servers import NotConfined, SandboxError
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.server_side.jail.confine import Jail
+from headcheck.grader.sandbox.server_side.server import receive_request, start_child
+from headcheck.properties.violation import Status, SubmissionFailed
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grader.sandbox import timing
-from grader.sandbox.grader_side.servers import ServerHandle
-from grader.sandbox.limits import Limits
-from grader.sandbox.timing import (
+from headcheck.grader.sandbox import timing
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.timing import (
     NO_TIME,
     SAMPLE_INTERVAL_S,
     ChildTimer,
@@ -20,7 +20,7 @@ from grader.sandbox.timing import (
     ProcessTimes,
     RequestTime,
 )
-from properties.violation import SubmissionFailed
+from headcheck.properties.violation import SubmissionFailed
 from tests.crowd import alone_with
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 
 from torch import nn
 
-from grader.sandbox.grader_side.subject import make_subject
+from headcheck.grader.sandbox.grader_side.subject import make_subject
 
 
 class Slow(nn.Module):

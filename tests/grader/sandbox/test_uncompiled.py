@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox.server_side import uncompiled
+from headcheck.grader.sandbox.server_side import uncompiled
 
 ROOT = Path(__file__).resolve().parents[3]
 META = """
@@ -27,7 +27,9 @@ def said(before: str) -> str:
 
 @pytest.mark.whole
 def test_shapes_are_computed_as_before_and_the_compiler_stays_away() -> None:
-    there = "from grader.sandbox.server_side import uncompiled; uncompiled.bypass_dynamo()"
+    there = (
+        "from headcheck.grader.sandbox.server_side import uncompiled; uncompiled.bypass_dynamo()"
+    )
     before, after = said(""), said(there)
     assert after == before.replace("True", "False")
     assert "torch.Size([2, 3, 3]) torch.float64 meta" in after

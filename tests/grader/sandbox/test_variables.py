@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.reading.cells import read_source
-from grader.reading.symbol_table import build_symbol_table
-from grader.reading.variables import GlobalVariable, list_variables
-from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
-from grader.sandbox.limits import Limits
-from grader.sandbox.wire import Message
-from grader.sandbox.worker import runtime
-from grader.sandbox.worker.runtime import WorkerRuntime
-from properties.subject import CallOptions
-from properties.violation import SubmissionFailed
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.symbol_table import build_symbol_table
+from headcheck.grader.reading.variables import GlobalVariable, list_variables
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker import runtime
+from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
+from headcheck.properties.subject import CallOptions
+from headcheck.properties.violation import SubmissionFailed
 from tests.grader.sandbox.runtimes import load_cells, make_notebook_source, make_subject
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from grader.sandbox import wire
-from grader.sandbox.wire import (
+from headcheck.grader.sandbox import wire
+from headcheck.grader.sandbox.wire import (
     DTYPES,
     BadFrame,
     Message,

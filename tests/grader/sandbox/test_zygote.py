@@ -14,9 +14,9 @@ from unittest import mock
 
 import pytest
 
-from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import Zygote, ZygoteGone
-from grader.sandbox.server_side.zygote import ForkService
+from headcheck.grader.sandbox.grader_side import launch
+from headcheck.grader.sandbox.grader_side.launch import Zygote, ZygoteGone
+from headcheck.grader.sandbox.server_side.zygote import ForkService
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's"),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer, load_bank
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer, load_bank
 from tests.grader.ui.test_cli import Command, headcheck, one_line
 
 __all__ = ["headcheck"]

@@ -11,11 +11,11 @@ from typing import Any
 import nbformat
 import pytest
 
-from exercises import ALL, BY_SLUG
-from grader import run
-from grader.report.records import from_json
-from grader.report.rounding import round_points
-from grader.ui.cli import main
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.grader import run
+from headcheck.grader.report.records import from_json
+from headcheck.grader.report.rounding import round_points
+from headcheck.grader.ui.cli import main
 
 RIGHT = """
 import torch
@@ -512,7 +512,7 @@ HEAVY = "[m for m in ('torch', 'hypothesis', 'numpy', 'IPython', 'jinja2') if m 
 def test_commands_that_only_read_import_nothing_heavy(arguments: list[str]) -> None:
     program = f"""
 import sys
-from grader.ui.cli import main
+from headcheck.grader.ui.cli import main
 sys.argv = ["headcheck", *{arguments!r}]
 try:
     main()
@@ -527,10 +527,12 @@ finally:
 @pytest.mark.whole
 def test_the_module_runs_in_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
     (tmp_path / "Ξένια.py").write_text(WRONG)
-    ran = as_process("-m", "grader", "grade", ".", env={"PYTHONIOENCODING": "ascii"}, cwd=tmp_path)
+    ran = as_process(
+        "-m", "headcheck", "grade", ".", env={"PYTHONIOENCODING": "ascii"}, cwd=tmp_path
+    )
     assert (ran.returncode, ran.stderr) == (1, "")
     assert "simplified_attention" in ran.stdout and ran.stdout.isascii()
-    as_json = ["-m", "grader", "grade", "Ξένια.py", "--format", "json"]
+    as_json = ["-m", "headcheck", "grade", "Ξένια.py", "--format", "json"]
     ran = as_process(*as_json, env={"PYTHONIOENCODING": "ascii"}, cwd=tmp_path)
     assert from_json(ran.stdout).submissions[0].student == "Ξένια"
 

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 from rich.theme import Theme
 
-from exercises import ALL, BY_SLUG
-from exercises.exercise import Exercise
-from grader.ui import exercise_commands, markdown
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.exercises.exercise import Exercise
+from headcheck.grader.ui import exercise_commands, markdown
 
 TEXT = """# A *title*
 

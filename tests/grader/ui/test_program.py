@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.ui.program import raise_interrupts
+from headcheck.grader.ui.program import raise_interrupts
 from tests.grader.kills import GradingRun, write_class
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
@@ -30,7 +30,7 @@ def start(*arguments: str, folder: Path, **more: str) -> "subprocess.Popen[str]"
     """The command as a process, in an environment with a secret."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADCHECK_TEST_CANARY": CANARY, **more}
     return subprocess.Popen(
-        [sys.executable, "-m", "grader", *arguments],
+        [sys.executable, "-m", "headcheck", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -132,7 +132,7 @@ def test_what_needs_no_torch_imports_none(arguments: list[str], tmp_path: Path) 
         "import sys, os\n"
         f"sys.argv = ['headcheck', *{arguments!r}]\n"
         "os.execve = None\n"  # nothing starts over
-        "from grader.ui.program import main\n"
+        "from headcheck.grader.ui.program import main\n"
         "try:\n    main()\n"
         "finally:\n    print('torch' in sys.modules, 'rich' in sys.modules)\n"
     )
@@ -280,8 +280,8 @@ def test_a_killed_zygote_is_told_of(watched: "subprocess.Popen[str]", tmp_path: 
 def test_an_import_that_fails_is_one_line(tmp_path: Path) -> None:
     program = """
 import sys
-from grader.sandbox.server_side import zygote
-from grader.ui import program
+from headcheck.grader.sandbox.server_side import zygote
+from headcheck.grader.ui import program
 def fail():
     raise ImportError("no torch here")
 zygote.load_torch = fail

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.ui.cli import main
+from headcheck.grader.ui.cli import main
 
 RIGHT = "import torch\n\ndef attend(x):\n    return torch.softmax(x @ x.mT, dim=-1) @ x\n"
 CASE = "batch=1 tokens=3 context_length=3 d_in=2 heads=1 head_dim=2 dtype=float64 seed=3"

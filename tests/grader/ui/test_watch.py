@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.watch import POLL_INTERVAL_S, read_stamp, wait_for_saves
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.watch import POLL_INTERVAL_S, read_stamp, wait_for_saves
 
 ROOT = Path(__file__).parents[3]
 EXERCISE = BY_SLUG["linear_layer"]
@@ -95,7 +95,7 @@ def test_missing_or_special_file_has_no_stamp(tmp_path: Path) -> None:
 def command(*arguments: str) -> "Iterator[subprocess.Popen[str]]":
     """It hears Ctrl-C even where whoever runs the tests in the background does not."""
     with subprocess.Popen(
-        [sys.executable, "-u", "-m", "grader", "check", *arguments],
+        [sys.executable, "-u", "-m", "headcheck", "check", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

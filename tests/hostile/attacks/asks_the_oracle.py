@@ -11,17 +11,17 @@ from torch import nn
 @functools.cache
 def attack():
     for name in [
-        n for n in sys.modules if n.split(".")[0] in ("reference", "properties", "exercises")
+        n for n in sys.modules if n.split(".")[0] == "headcheck"
     ]:
         del sys.modules[name]
     sys.path.insert(0, "@project@")
     won = []
     for name in (
-        "reference",
-        "properties.oracle",
-        "properties.cases.strategies",
-        "exercises",
-        "grader.grading.grade",
+        "headcheck.reference",
+        "headcheck.properties.oracle",
+        "headcheck.properties.cases.strategies",
+        "headcheck.exercises",
+        "headcheck.grader.grading.grade",
     ):
         try:
             module = importlib.import_module(name)

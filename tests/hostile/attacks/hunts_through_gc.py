@@ -28,17 +28,15 @@ def attack():
     for each in gc.get_objects():
         kind = type(each)
         if kind.__name__ in TARGETS and (kind.__module__ or "").startswith(
-            ("properties", "exercises", "grader")
+            "headcheck"
         ):
             won.add(kind.__name__)
-        if kind is types.ModuleType and each.__name__.split(".")[0] in (
-            "reference",
-            "properties",
-            "exercises",
+        if kind is types.ModuleType and each.__name__.startswith(
+            ("headcheck.reference", "headcheck.properties", "headcheck.exercises")
         ):
             won.add(each.__name__)
         if kind is types.FunctionType and (each.__module__ or "").startswith(
-            ("reference", "properties.families")
+            ("headcheck.reference", "headcheck.properties.families")
         ):
             won.add(each.__qualname__)
     return sorted(won)

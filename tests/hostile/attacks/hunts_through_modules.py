@@ -11,12 +11,14 @@ from torch import nn
 def attack():
     won = []
     for name, module in list(sys.modules.items()):
-        if module is not None and name.split(".")[0] in (
-            "reference",
-            "properties",
-            "exercises",
-            "tests",
-            "hypothesis",
+        if module is not None and name.startswith(
+            (
+                "headcheck.reference",
+                "headcheck.properties",
+                "headcheck.exercises",
+                "tests",
+                "hypothesis",
+            )
         ):
             won.append(name)
         for each in ("EXERCISE", "BY_SLUG", "expect", "PRECISIONS"):

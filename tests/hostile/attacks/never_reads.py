@@ -2,7 +2,7 @@
 
 import os
 import time
-from grader.sandbox import wire
+from headcheck.grader.sandbox import wire
 
 import torch.nn.functional as F
 from torch import nn

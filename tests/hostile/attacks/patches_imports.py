@@ -25,7 +25,7 @@ def attack():
     sys.meta_path.insert(0, Finder)
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
-    for name in ("json", "msgspec", "struct", "math", "grader.report.records"):
+    for name in ("json", "msgspec", "struct", "math", "headcheck.grader.report.records"):
         sys.modules.pop(name, None)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import msgspec
-from grader.sandbox import wire
+from headcheck.grader.sandbox import wire
 
 import torch.nn.functional as F
 from torch import nn

@@ -20,7 +20,7 @@ TARGETS = {
 
 def attack():
     for name, module in list(sys.modules.items()):
-        if module is None or not name.startswith("grader."):
+        if module is None or not name.startswith("headcheck."):
             continue
         for thing in list(vars(module).values()):
             if isinstance(thing, type) and thing.__name__ == "WorkerRuntime":

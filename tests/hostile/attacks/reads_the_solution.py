@@ -11,7 +11,7 @@ from torch import nn
 def attack():
     for folder in ("@project@", *sys.path):
         try:
-            with open(f"{folder}/exercises/multi_head_attention/solution.py") as file:
+            with open(f"{folder}/headcheck/exercises/multi_head_attention/solution.py") as file:
                 names = {"__name__": "stolen"}
                 exec(file.read(), names)
                 return names["MultiHeadAttention"]

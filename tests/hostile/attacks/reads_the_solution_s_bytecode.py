@@ -10,7 +10,7 @@ from torch import nn
 
 @functools.cache
 def attack():
-    folder = "@project@/exercises/multi_head_attention/__pycache__"
+    folder = "@project@/headcheck/exercises/multi_head_attention/__pycache__"
     for version in ("311", "312", "313"):
         try:
             with open(f"{folder}/solution.cpython-{version}.pyc", "rb") as file:

@@ -1,6 +1,6 @@
 """Describes what it returned in three million letters, to fill the report."""
 
-from grader.sandbox.worker import objects, runtime
+from headcheck.grader.sandbox.worker import objects, runtime
 
 import torch.nn.functional as F
 from torch import nn

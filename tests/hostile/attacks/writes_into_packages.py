@@ -13,8 +13,8 @@ def attack():
     won = []
     folders = [os.path.dirname(module.__file__) for module in (torch, os)]
     folders += [
-        "@project@/grader",
-        "@project@/exercises/multi_head_attention",
+        "@project@/headcheck/grader",
+        "@project@/headcheck/exercises/multi_head_attention",
         "@project@",
         os.path.dirname(folders[0]),
     ]

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from properties.binding.binding import Binding, NotBound, bind
+from headcheck.properties.binding.binding import Binding, NotBound, bind
 from tests.forms.bank import open_class
 
 HEAD = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from properties.binding.calls import find_mask_name, iter_call_forms, iter_role_orders
-from properties.binding.signature import SignatureParameter
+from headcheck.properties.binding.calls import find_mask_name, iter_call_forms, iter_role_orders
+from headcheck.properties.binding.signature import SignatureParameter
 
 
 def parameters(written: str) -> list[SignatureParameter]:

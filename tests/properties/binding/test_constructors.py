@@ -4,16 +4,16 @@ import ast
 
 import pytest
 
-from properties.binding.constructors import (
+from headcheck.properties.binding.constructors import (
     MAX_ASSIGNMENTS,
     Constructor,
     iter_assigned,
     iter_suggested,
     suggest_field,
 )
-from properties.binding.hypotheses import PROBE, make_probe_case
-from properties.binding.signature import Signature, SignatureParameter
-from properties.contract import CONSTANT
+from headcheck.properties.binding.hypotheses import PROBE, make_probe_case
+from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.contract import CONSTANT
 
 
 def signature(*names: str, variables: tuple[SignatureParameter, ...] = ()) -> Signature:

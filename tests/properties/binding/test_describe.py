@@ -2,10 +2,14 @@
 
 import pytest
 
-from properties.binding.describe import describe_attention, describe_intent, list_assumptions
-from properties.binding.signature import Signature
-from properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
-from properties.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.properties.binding.describe import (
+    describe_attention,
+    describe_intent,
+    list_assumptions,
+)
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
+from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract
 
 C = Capability
 PLAIN = frozenset({C.FULL, C.BATCH})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from properties.binding.binding import Binding, NotBound, bind
+from headcheck.properties.binding.binding import Binding, NotBound, bind
 from tests.forms.bank import Form, list_forms, open_class
 
 # What these classes do may make torch warn; that is not what is asked here.

@@ -2,10 +2,10 @@
 
 import pytest
 
-from properties.binding.hypotheses import PROBE
-from properties.binding.layouts import iter_layouts, iter_named_layouts, list_stored
-from properties.parameter_mapping import Packing
-from properties.subject import TensorInfo
+from headcheck.properties.binding.hypotheses import PROBE
+from headcheck.properties.binding.layouts import iter_layouts, iter_named_layouts, list_stored
+from headcheck.properties.parameter_mapping import Packing
+from headcheck.properties.subject import TensorInfo
 from tests.properties.binding.strangers import make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from exercises import Exercise
-from exercises.contract_file import read_exercise
-from exercises.contract_writer import write_contract
-from grader.authoring.drafts import draft_statement
-from properties.contract import Capability, Contract
+from headcheck.exercises import Exercise
+from headcheck.exercises.contract_file import read_exercise
+from headcheck.exercises.contract_writer import write_contract
+from headcheck.grader.authoring.drafts import draft_statement
+from headcheck.properties.contract import Capability, Contract
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import OUT, PROJECT, SEPARATE, make, must_bind
 

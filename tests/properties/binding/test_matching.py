@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from properties.binding.binding import Binding, NotBound
-from properties.binding.by_name import match_by_name
-from properties.binding.matching import _minimise
-from properties.binding.search import BindingSearch
-from properties.call_form import TokenAxes
-from properties.contract import Capability as C
+from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.by_name import match_by_name
+from headcheck.properties.binding.matching import _minimise
+from headcheck.properties.binding.search import BindingSearch
+from headcheck.properties.call_form import TokenAxes
+from headcheck.properties.contract import Capability as C
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import (
     CAUSAL,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from exercises.implied_capabilities import IMPLIED
-from properties.binding.binding import Binding, NotBound
-from properties.binding.describe import describe_attention, list_assumptions
-from properties.binding.signature import Signature
-from properties.case import Case
-from properties.contract import Capability, Positions
+from headcheck.exercises.implied_capabilities import IMPLIED
+from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.describe import describe_attention, list_assumptions
+from headcheck.properties.binding.signature import Signature
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Positions
 from tests.properties.binding.strangers import CAUSAL, PROJECT, SCORES, bind_source, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")

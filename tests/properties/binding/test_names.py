@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from exercises import BY_SLUG
-from exercises.answers import Answer, list_answers
-from properties.binding.binding import Binding, NotBound
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import Answer, list_answers
+from headcheck.properties.binding.binding import Binding, NotBound
 from tests.properties.binding.strangers import CAUSAL, SEPARATE, bind_source, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")

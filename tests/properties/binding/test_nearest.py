@@ -2,7 +2,7 @@
 
 import pytest
 
-from properties.binding.binding import NotBound
+from headcheck.properties.binding.binding import NotBound
 from tests.properties.binding.strangers import PROJECT, SCORES, bind_source, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from properties.call_form import MaskConvention, Polarity
-from properties.contract import CONSTANT, Returns
-from properties.contract import Capability as C
+from headcheck.properties.call_form import MaskConvention, Polarity
+from headcheck.properties.contract import CONSTANT, Returns
+from headcheck.properties.contract import Capability as C
 from tests.properties.binding.strangers import CAUSAL, OUT, PROJECT, SEPARATE, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")

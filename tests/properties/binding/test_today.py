@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from properties.binding.binding import Binding, NotBound
-from properties.binding.describe import describe_attention
-from properties.case import Case
-from properties.contract import Capability, Norm, Positions
+from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.describe import describe_attention
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Norm, Positions
 from tests.properties.binding.strangers import bind_source, must_bind
 from tests.properties.binding.today import make_today
 

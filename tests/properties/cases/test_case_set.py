@@ -11,11 +11,11 @@ import pytest
 from hypothesis import find, settings
 from hypothesis.errors import NoSuchExample
 
-from exercises import ALL, Exercise
-from properties.case import Case, MaskForm, MaskType
-from properties.cases.case_set import LEVELS, generate_case_set
-from properties.cases.strategies import cases
-from properties.contract import Capability, Contract
+from headcheck.exercises import ALL, Exercise
+from headcheck.properties.case import Case, MaskForm, MaskType
+from headcheck.properties.cases.case_set import LEVELS, generate_case_set
+from headcheck.properties.cases.strategies import cases
+from headcheck.properties.contract import Capability, Contract
 from tests.properties.contracts import (
     MULTI_HEAD,
     SEARCH_SETTINGS,
@@ -32,8 +32,8 @@ def digest(banks: Iterable[Iterable[Case]]) -> str:
 
 ELSEWHERE = """
 import hashlib
-from exercises import ALL
-from properties.cases.case_set import generate_case_set
+from headcheck.exercises import ALL
+from headcheck.properties.cases.case_set import generate_case_set
 banks = [generate_case_set(e.contract, n, s) for e in ALL for n, s in ((24, 0), (9, 3))]
 text = "\\n".join(repr(case) for cases in banks for case in cases)
 print(hashlib.sha256(text.encode()).hexdigest())

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from exercises import ALL, BY_SLUG
-from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.cases.case_set import generate_case_set
-from properties.cases.case_tensors import (
+from headcheck.exercises import ALL, BY_SLUG
+from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.cases.case_tensors import (
     DTYPES,
     MASK_DTYPES,
     STREAMS,
@@ -26,9 +26,9 @@ from properties.cases.case_tensors import (
     make_tokens,
     round_to_dtype,
 )
-from properties.cases.strategies import cases
-from properties.contract import Capability, Contract
-from reference import multi_head_attention
+from headcheck.properties.cases.strategies import cases
+from headcheck.properties.contract import Capability, Contract
+from headcheck.reference import multi_head_attention
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
 MASKED = BY_SLUG["masked_multi_head"].contract
@@ -50,9 +50,9 @@ import hashlib, sys, torch
 torch.set_num_threads(int(sys.argv[1]))
 torch.manual_seed(int(sys.argv[1]))
 torch.set_default_dtype(torch.float32 if sys.argv[1] == "1" else torch.float64)
-from exercises import ALL
-from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
-from properties.cases.case_set import generate_case_set
+from headcheck.exercises import ALL
+from headcheck.properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from headcheck.properties.cases.case_set import generate_case_set
 found = hashlib.sha256()
 for contract in (e.contract for e in ALL if e.contract.sizes is None):
     for case in generate_case_set(contract, 12):

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exercises import ALL
-from properties.case import Case, MaskForm
-from properties.cases.case_set import MAX_TOKENS, generate_case_set
-from properties.cases.case_transforms import (
+from headcheck.exercises import ALL
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_set import MAX_TOKENS, generate_case_set
+from headcheck.properties.cases.case_transforms import (
     at_least,
     compose,
     identity,
     transform_cases,
     with_values,
 )
-from properties.cases.strategies import cases
-from properties.contract import Capability
+from headcheck.properties.cases.strategies import cases
+from headcheck.properties.contract import Capability
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG
-from properties.case import Case, InputContent, MaskForm
-from properties.cases.case_set import PUBLIC_SEED, generate_case_set
-from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
-from properties.cases.reseeding import reseed_cases
-from properties.contract import Contract
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.case import Case, InputContent, MaskForm
+from headcheck.properties.cases.case_set import PUBLIC_SEED, generate_case_set
+from headcheck.properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from headcheck.properties.cases.reseeding import reseed_cases
+from headcheck.properties.contract import Contract
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
 MASKED = BY_SLUG["masked_multi_head"].contract

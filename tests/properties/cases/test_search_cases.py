@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from exercises import BY_SLUG
-from properties.case import Case, MaskForm
-from properties.cases.case_set import generate_case_set
-from properties.cases.case_tensors import make_parameters, make_tokens
-from properties.cases.search_cases import (
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.cases.search_cases import (
     MAX_LONG_WORK,
     MAX_WORK,
     PLAIN_EVERY,
@@ -21,7 +21,7 @@ from properties.cases.search_cases import (
     is_long,
     is_plain,
 )
-from properties.contract import Contract
+from headcheck.properties.contract import Contract
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,
@@ -123,8 +123,8 @@ def test_cases_are_the_same_in_another_process_and_without_hypothesis() -> None:
     program = (
         "import sys, hashlib; sys.modules['hypothesis'] = None\n"
         "from itertools import islice\n"
-        "from exercises import BY_SLUG\n"
-        "from properties.cases.search_cases import generate_search_cases\n"
+        "from headcheck.exercises import BY_SLUG\n"
+        "from headcheck.properties.cases.search_cases import generate_search_cases\n"
         "contract = BY_SLUG['multi_head_attention'].contract\n"
         "cases = list(islice(generate_search_cases(contract, 7, 'owner'), 50))\n"
         "print(hashlib.sha256(repr(cases).encode()).hexdigest())\n"

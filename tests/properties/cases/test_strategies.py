@@ -15,16 +15,21 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument, NoSuchExample
 
-from grader.sandbox.worker import calling
-from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.cases.case_inputs import CaseInputs
-from properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
-from properties.cases.case_text import format_case
-from properties.cases.case_transforms import at_least
-from properties.cases.memory_layouts import apply_memory_layout
-from properties.cases.small_cases import enumerate_smaller, list_starting_cases
-from properties.cases.strategies import USUAL_SIZES, attention_inputs, cases, smaller_cases
-from properties.size_rules import BadSizes, parse_sizes
+from headcheck.grader.sandbox.worker import calling
+from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.cases.case_inputs import CaseInputs
+from headcheck.properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
+from headcheck.properties.cases.case_text import format_case
+from headcheck.properties.cases.case_transforms import at_least
+from headcheck.properties.cases.memory_layouts import apply_memory_layout
+from headcheck.properties.cases.small_cases import enumerate_smaller, list_starting_cases
+from headcheck.properties.cases.strategies import (
+    USUAL_SIZES,
+    attention_inputs,
+    cases,
+    smaller_cases,
+)
+from headcheck.properties.size_rules import BadSizes, parse_sizes
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,
@@ -178,8 +183,8 @@ def test_a_transform_gives_the_cases_that_a_property_needs() -> None:
 DRAWN_TWICE = """
 import sys, types
 from hypothesis import find, settings
-from exercises import BY_SLUG
-from properties.cases.strategies import cases
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.cases.strategies import cases
 if len(sys.argv) > 1:
     import constants
 contract, drawn = BY_SLUG["multi_head_attention"].contract, []

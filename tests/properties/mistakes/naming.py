@@ -1,11 +1,11 @@
 """What a diagnosis names of an attention that is right but for some steps."""
 
-from grader.sandbox.grader_side.subject import make_subject
-from properties.contract import Contract
-from properties.harness.harness import Harness
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT, StepOverrides
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.contract import Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
 
 
 def find_names(overrides: StepOverrides, contract: Contract) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG
-from properties.contract import Capability
-from properties.mistakes.catalogue import (
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.contract import Capability
+from headcheck.properties.mistakes.catalogue import (
     ALIBI,
     ALL,
     DETERMINISTIC,
@@ -25,16 +25,16 @@ from properties.mistakes.catalogue import (
     SINKS,
     Mistake,
 )
-from properties.mistakes.catalogue.alignment import ALIGNMENT
-from properties.mistakes.evaluation import MemoisedEvaluator
-from properties.mistakes.pipeline import (
+from headcheck.properties.mistakes.catalogue.alignment import ALIGNMENT
+from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     STEP_NAMES,
     WITHOUT_ATTENTION,
     AttentionInputs,
     Pipeline,
 )
-from reference import (
+from headcheck.reference import (
     PLAIN,
     Parameters,
     Variant,

@@ -7,22 +7,22 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.contract import Capability, Contract, Returns
-from properties.families.contract import every_length_up_to_the_context_works
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import DETERMINISTIC, Mistake
-from properties.mistakes.diagnosis import MIN_ANSWERS, DiagnosedMistake, diagnose
-from properties.mistakes.evaluation import MemoisedEvaluator
-from properties.mistakes.pipeline import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.families.contract import every_length_up_to_the_context_works
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import DETERMINISTIC, Mistake
+from headcheck.properties.mistakes.diagnosis import MIN_ANSWERS, DiagnosedMistake, diagnose
+from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
+from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     AttentionInputs,
     Pipeline,
     StepOverrides,
 )
-from properties.peculiarity import SHORTER_THAN_CONTEXT
-from reference import Parameters, causal_mask
+from headcheck.properties.peculiarity import SHORTER_THAN_CONTEXT
+from headcheck.reference import Parameters, causal_mask
 
 # Dropout has tests of its own.
 CAUSAL = replace(

@@ -2,13 +2,13 @@
 
 import pytest
 
-from exercises import BY_SLUG
-from properties.contract import Contract
-from properties.mistakes.catalogue import FEATURES, OF_A_SOFTMAX, Mistake
-from properties.mistakes.catalogue.gradients import GRADIENTS
-from properties.mistakes.pipeline import StepOverrides
-from properties.mistakes.steps import features, scores
-from properties.mistakes.worked_example import work_example
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.contract import Contract
+from headcheck.properties.mistakes.catalogue import FEATURES, OF_A_SOFTMAX, Mistake
+from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.pipeline import StepOverrides
+from headcheck.properties.mistakes.steps import features, scores
+from headcheck.properties.mistakes.worked_example import work_example
 from tests.properties.mistakes.naming import find_names
 
 CONTRACT = BY_SLUG["linear_attention"].contract

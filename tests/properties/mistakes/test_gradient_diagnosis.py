@@ -4,22 +4,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.contract import Capability, Contract
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue.gradients import GRADIENTS
-from properties.mistakes.catalogue.mistake import Mistake
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.catalogue.mistake import Mistake
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import (
     Computation,
     make_correct_computation,
     make_namespace,
     restate,
 )
-from properties.mistakes.gradient_diagnosis import diagnose_gradients
-from properties.mistakes.pipeline import CORRECT, PipelineState
-from properties.mistakes.steps.numbers import change_after
+from headcheck.properties.mistakes.gradient_diagnosis import diagnose_gradients
+from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState
+from headcheck.properties.mistakes.steps.numbers import change_after
 
 MASKED = restate(BY_SLUG["masked_multi_head"].contract)
 CAUSAL = restate(BY_SLUG["multi_head_attention"].contract)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from exercises import BY_SLUG
-from properties.contract import Contract
-from properties.mistakes.catalogue import LATENTS, ROTARY, Mistake
-from properties.mistakes.catalogue.gradients import GRADIENTS
-from properties.mistakes.catalogue.scale import SCALE
-from properties.mistakes.pipeline import StepOverrides
-from properties.mistakes.steps import latents, scores
-from properties.mistakes.steps.latents import with_latents
-from properties.mistakes.worked_example import work_example
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.contract import Contract
+from headcheck.properties.mistakes.catalogue import LATENTS, ROTARY, Mistake
+from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.catalogue.scale import SCALE
+from headcheck.properties.mistakes.pipeline import StepOverrides
+from headcheck.properties.mistakes.steps import latents, scores
+from headcheck.properties.mistakes.steps.latents import with_latents
+from headcheck.properties.mistakes.worked_example import work_example
 from tests.properties.mistakes.naming import find_names
 
 CONTRACT = BY_SLUG["latent_attention"].contract

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.sandbox.grader_side.subject import make_subject
-from properties.contract import Contract
-from properties.harness.harness import Harness, LiveContext
-from properties.mistakes.catalogue import DETERMINISTIC
-from properties.mistakes.mistake_table import (
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.contract import Contract
+from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.mistakes.catalogue import DETERMINISTIC
+from headcheck.properties.mistakes.mistake_table import (
     Candidate,
     MistakeKey,
     MistakeTable,
@@ -16,9 +16,9 @@ from properties.mistakes.mistake_table import (
     build_table,
     make_key,
 )
-from properties.mistakes.pipeline import CORRECT, AttentionInputs, StepOverrides
-from properties.mistakes.pipeline_inputs import make_attention_inputs
-from properties.mistakes.samples import CASES, Sample
+from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs, StepOverrides
+from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
+from headcheck.properties.mistakes.samples import CASES, Sample
 from tests.properties.contracts import MASKED, MULTI_HEAD
 
 KNOWN = [each for each in DETERMINISTIC if not each.rare][::3]

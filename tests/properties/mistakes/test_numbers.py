@@ -2,14 +2,14 @@
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue.mistake import Mistake
-from properties.mistakes.catalogue.numbers import NUMBERS
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT, StepOverrides
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue.mistake import Mistake
+from headcheck.properties.mistakes.catalogue.numbers import NUMBERS
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
 
 MASKED = restate(BY_SLUG["masked_multi_head"].contract)
 EACH_TENTH = [(m, change) for m in NUMBERS for change in m.variants][::10]

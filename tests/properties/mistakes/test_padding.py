@@ -2,14 +2,14 @@
 
 import pytest
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.contract import Capability
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT, StepOverrides
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.contract import Capability
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
 
 CONTRACT = BY_SLUG["padding_mask"].contract
 OWN = [each for each in OF_SOME_CONTRACTS if each.needs is Capability.PADDING]

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import (
     ALIBI,
     LIMIT_UNASKED,
     LIMITED,
@@ -15,11 +15,11 @@ from properties.mistakes.catalogue import (
     ROTARY,
     Mistake,
 )
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
-from properties.mistakes.steps.positions import placed, right_angles, turn_halves
-from properties.mistakes.steps.scores import unscaled
-from properties.mistakes.worked_example import work_example
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
+from headcheck.properties.mistakes.steps.positions import placed, right_angles, turn_halves
+from headcheck.properties.mistakes.steps.scores import unscaled
+from headcheck.properties.mistakes.worked_example import work_example
 from tests.properties.mistakes.naming import find_names
 
 OWN = {"rope": ROTARY, "alibi": ALIBI, "softcap": LIMITED}

@@ -2,13 +2,13 @@
 
 import pytest
 
-from exercises import BY_SLUG
-from properties.contract import Contract
-from properties.mistakes.catalogue import SINKS, Mistake
-from properties.mistakes.catalogue.gradients import GRADIENTS
-from properties.mistakes.pipeline import StepOverrides
-from properties.mistakes.steps import scores, sinks
-from properties.mistakes.worked_example import work_example
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.contract import Contract
+from headcheck.properties.mistakes.catalogue import SINKS, Mistake
+from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.pipeline import StepOverrides
+from headcheck.properties.mistakes.steps import scores, sinks
+from headcheck.properties.mistakes.worked_example import work_example
 from tests.properties.mistakes.naming import find_names
 
 CONTRACT = BY_SLUG["attention_sink"].contract

@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.cases.case_tensors import make_other_tokens, make_parameters, make_tokens
-from properties.contract import Capability, Contract
-from properties.harness.harness import Harness
-from properties.harness.module_adapter import construct
-from properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT, StepOverrides
-from properties.mistakes.worked_example import work_example
-from properties.oracle import compute_expected
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.cases.case_tensors import make_other_tokens, make_parameters, make_tokens
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
+from headcheck.properties.mistakes.worked_example import work_example
+from headcheck.properties.oracle import compute_expected
 
 CONTRACT = BY_SLUG["cross_attention"].contract
 APART = replace(

@@ -5,30 +5,30 @@ from dataclasses import replace
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.check import find_first_failure
-from properties.families import ALL
-from properties.families.contract import a_batch_of_one_stays_a_batch, the_dtype_is_kept
-from properties.families.values import it_equals_the_equation
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import ALL as IN_THE_EQUATION
-from properties.mistakes.catalogue.structure import STRUCTURAL
-from properties.mistakes.catalogue.symptom import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.check import find_first_failure
+from headcheck.properties.families import ALL
+from headcheck.properties.families.contract import a_batch_of_one_stays_a_batch, the_dtype_is_kept
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import ALL as IN_THE_EQUATION
+from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
+from headcheck.properties.mistakes.catalogue.symptom import (
     SqueezedShape,
     StructuralMistake,
     Symptom,
     describe_failure,
 )
-from properties.mistakes.faulty_attention import (
+from headcheck.properties.mistakes.faulty_attention import (
     make_correct_computation,
     make_namespace,
     restate,
 )
-from properties.mistakes.steps.calls import CallWrapper, call_plainly
-from properties.property import Property, Verdict
-from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.mistakes.steps.calls import CallWrapper, call_plainly
+from headcheck.properties.property import Property, Verdict
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 EXERCISES = [BY_SLUG[slug] for slug in ("multi_head_attention", "masked_multi_head")]
 CASE = Case()

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from properties.contract import Activation, Contract, Norm
-from properties.mistakes.catalogue import ALL, AROUND_ATTENTION, Mistake
-from properties.mistakes.catalogue.gradients import OF_A_BLOCK
-from properties.mistakes.example_inputs import list_numbers, make_inputs, read_contract
-from properties.mistakes.pipeline import CORRECT, StepOverrides, run_pipeline
-from properties.mistakes.steps import scores
-from properties.mistakes.steps import transformer_block as block
-from properties.mistakes.worked_example import work_example
-from reference import transformer_block
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.contract import Activation, Contract, Norm
+from headcheck.properties.mistakes.catalogue import ALL, AROUND_ATTENTION, Mistake
+from headcheck.properties.mistakes.catalogue.gradients import OF_A_BLOCK
+from headcheck.properties.mistakes.example_inputs import list_numbers, make_inputs, read_contract
+from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides, run_pipeline
+from headcheck.properties.mistakes.steps import scores
+from headcheck.properties.mistakes.steps import transformer_block as block
+from headcheck.properties.mistakes.worked_example import work_example
+from headcheck.reference import transformer_block
 from tests.properties.mistakes.naming import find_names
 
 CONTRACT = BY_SLUG["gpt_block"].contract

@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import make_subject
-from properties.case import Case
-from properties.contract import Capability, Contract
-from properties.harness.harness import Harness
-from properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
-from properties.mistakes.diagnosis import diagnose
-from properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from properties.mistakes.pipeline import CORRECT, StepOverrides
-from properties.mistakes.worked_example import work_example
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
+from headcheck.properties.mistakes.worked_example import work_example
 
 PLAIN = BY_SLUG["multi_head_attention"].contract
 CONTRACTS = {

@@ -5,11 +5,16 @@ import math
 import pytest
 import torch
 
-from exercises import BY_SLUG
-from properties.mistakes.catalogue import ALL, Mistake
-from properties.mistakes.pipeline import CORRECT
-from properties.mistakes.steps.scores import nan_replaced
-from properties.mistakes.worked_example import HEADS_APART, Shown, WorkedExample, work_example
+from headcheck.exercises import BY_SLUG
+from headcheck.properties.mistakes.catalogue import ALL, Mistake
+from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.steps.scores import nan_replaced
+from headcheck.properties.mistakes.worked_example import (
+    HEADS_APART,
+    Shown,
+    WorkedExample,
+    work_example,
+)
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract
 MISTAKES = {each.name: each for each in ALL}

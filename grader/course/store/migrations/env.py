@@ -5,8 +5,8 @@ The whole upgrade is one transaction, on SQLite too: an interrupted upgrade leav
 
 from alembic import context
 
-from grader.course.store.database import VERSION_TABLE
-from grader.course.store.schema import METADATA
+from headcheck.grader.course.store.database import VERSION_TABLE
+from headcheck.grader.course.store.schema import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

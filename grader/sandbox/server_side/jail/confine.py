@@ -9,9 +9,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.sandbox.isolation import Layer
-from grader.sandbox.limits import Limits
-from grader.sandbox.server_side.jail import file_grants, kernel, landlock, namespaces, seccomp
+from headcheck.grader.sandbox.isolation import Layer
+from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.server_side.jail import (
+    file_grants,
+    kernel,
+    landlock,
+    namespaces,
+    seccomp,
+)
 
 SOCKET_FD, CONFINED_FD, RULESET_FD = 3, 4, 5
 SCRATCH_ENTRIES = 256

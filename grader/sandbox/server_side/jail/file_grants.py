@@ -5,12 +5,13 @@ import sysconfig
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from grader.sandbox.server_side.jail import landlock
+from headcheck.grader.location import HEADCHECK
+from headcheck.grader.sandbox.server_side.jail import landlock
 
-ANSWER_PACKAGES = ("reference", "properties", "exercises", "tests")
+ANSWER_PACKAGES = ("headcheck/reference", "headcheck/properties", "headcheck/exercises", "tests")
 """packages with answers"""
 GRADER = Path(__file__).resolve().parents[3]
-PROJECT_ROOT = GRADER.parent
+PROJECT_ROOT = HEADCHECK.parent
 READABLE = (GRADER / "sandbox", GRADER / "reading")
 """the grader's code that runs in a submission's process, which may therefore read it"""
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/alternatives")
@@ -40,7 +41,7 @@ def list_package_folders() -> list[Path]:
 def list_needed_paths() -> list[Path]:
     """List the paths that the server itself reads, under every name that it uses for them."""
     as_named = [path for path in list_package_folders() if path.exists()]
-    return list(dict.fromkeys([*list_readable_trees(), *as_named, GRADER]))
+    return list(dict.fromkeys([*list_readable_trees(), *as_named, HEADCHECK, GRADER]))
 
 
 def find_hidden_packages(trees: Iterable[Path]) -> list[Path]:
@@ -49,7 +50,7 @@ def find_hidden_packages(trees: Iterable[Path]) -> list[Path]:
     installed = [folder for tree in trees for pattern in patterns for folder in tree.glob(pattern)]
     folders = (PROJECT_ROOT, *list_package_folders(), *installed)
     packages = (folder / package for folder in folders for package in ANSWER_PACKAGES)
-    return [package for package in packages if package.exists()]
+    return [package.resolve() for package in packages if package.exists()]
 
 
 def compute_grants(stage: Path | None) -> Mapping[Path, int]:

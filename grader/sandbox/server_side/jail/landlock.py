@@ -12,7 +12,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from grader.sandbox.server_side.jail import kernel
+from headcheck.grader.sandbox.server_side.jail import kernel
 
 TRUNCATE_ABI = 3
 """the first version that keeps a file without write access from being truncated"""

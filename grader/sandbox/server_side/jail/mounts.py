@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader.sandbox.server_side.jail import kernel
+from headcheck.grader.sandbox.server_side.jail import kernel
 
 UNCOVERED = ("/proc", "/dev")
 

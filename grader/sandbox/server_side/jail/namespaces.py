@@ -22,8 +22,8 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader.sandbox.server_side.jail import kernel, mounts
-from grader.sandbox.server_side.jail.privileges import NOBODY
+from headcheck.grader.sandbox.server_side.jail import kernel, mounts
+from headcheck.grader.sandbox.server_side.jail.privileges import NOBODY
 
 STAGE_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", "/mnt")
 CHILD_NAMESPACES = (

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from grader.sandbox.server_side.jail import kernel, mounts
+from headcheck.grader.sandbox.server_side.jail import kernel, mounts
 
 NOBODY = 65534
 

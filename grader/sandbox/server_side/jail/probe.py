@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from grader.sandbox.isolation import Layer
-from grader.sandbox.server_side.jail import kernel, landlock, namespaces, seccomp
+from headcheck.grader.sandbox.isolation import Layer
+from headcheck.grader.sandbox.server_side.jail import kernel, landlock, namespaces, seccomp
 
 _REASONS = {
     errno.ENOSYS: "this kernel does not have it, or a container hides it",

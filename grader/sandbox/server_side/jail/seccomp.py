@@ -20,8 +20,8 @@ import platform
 import signal
 import struct
 
-from grader.sandbox.server_side.jail import kernel
-from grader.sandbox.server_side.jail.syscalls import (
+from headcheck.grader.sandbox.server_side.jail import kernel
+from headcheck.grader.sandbox.server_side.jail.syscalls import (
     AUDIT_ARCH,
     CONDITIONAL,
     NUMBERS,

@@ -17,7 +17,7 @@ of a sentence and text to be shown, and trusts neither.
 import re
 from collections.abc import Callable
 
-from grader.sandbox.worker.crashes import (
+from headcheck.grader.sandbox.worker.crashes import (
     axes,
     calls,
     names,
@@ -27,8 +27,8 @@ from grader.sandbox.worker.crashes import (
     tensors,
     things,
 )
-from grader.sandbox.worker.crashes.scene import LineLocator, Scene, observe
-from grader.sandbox.worker.crashes.sentences import Finding
+from headcheck.grader.sandbox.worker.crashes.scene import LineLocator, Scene, observe
+from headcheck.grader.sandbox.worker.crashes.sentences import Finding
 
 MAX_TEXT = 2000
 Explainer = Callable[[Scene, re.Match[str]], Finding | None]

@@ -5,11 +5,11 @@ import re
 
 import torch
 
-from grader.sandbox.worker.crashes.products import find_operand, show
-from grader.sandbox.worker.crashes.scene import Scene
-from grader.sandbox.worker.crashes.sentences import Finding, conclude, count
-from grader.sandbox.worker.crashes.tensors import iter_operands
-from grader.sandbox.worker.crashes.values import is_tensor
+from headcheck.grader.sandbox.worker.crashes.products import find_operand, show
+from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude, count
+from headcheck.grader.sandbox.worker.crashes.tensors import iter_operands
+from headcheck.grader.sandbox.worker.crashes.values import is_tensor
 
 
 def explain_unpacking(scene: Scene, match: re.Match[str]) -> Finding | None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import nn
 
-from grader.sandbox.worker.crashes.names import suggest
-from grader.sandbox.worker.crashes.scene import Scene
-from grader.sandbox.worker.crashes.sentences import Finding, conclude, count
-from grader.sandbox.worker.crashes.things import NUMBER_TYPES, explain_none
-from grader.sandbox.worker.crashes.values import UNKNOWN
+from headcheck.grader.sandbox.worker.crashes.names import suggest
+from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude, count
+from headcheck.grader.sandbox.worker.crashes.things import NUMBER_TYPES, explain_none
+from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN
 
 MIN_DEPTH = 100
 """a function that is called so often by itself is called without end"""

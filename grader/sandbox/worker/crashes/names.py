@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from grader.sandbox.worker.configs import Config
-from grader.sandbox.worker.crashes import things
-from grader.sandbox.worker.crashes.scene import Scene
-from grader.sandbox.worker.crashes.sentences import Finding, conclude
-from grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor, list_attributes
+from headcheck.grader.sandbox.worker.configs import Config
+from headcheck.grader.sandbox.worker.crashes import things
+from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude
+from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor, list_attributes
 
 MODULES = {
     "F": "torch.nn.functional",

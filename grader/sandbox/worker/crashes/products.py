@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from grader.sandbox.worker.crashes.scene import Scene
-from grader.sandbox.worker.crashes.sentences import Finding, Piece, conclude, count
-from grader.sandbox.worker.crashes.tensors import Operand, iter_operands
-from grader.sandbox.worker.crashes.values import is_one_of, is_tensor, list_attributes
+from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.sentences import Finding, Piece, conclude, count
+from headcheck.grader.sandbox.worker.crashes.tensors import Operand, iter_operands
+from headcheck.grader.sandbox.worker.crashes.values import is_one_of, is_tensor, list_attributes
 
 PRODUCTS: tuple[Callable[..., Any], ...] = (torch.matmul, torch.mm, torch.bmm)
 SUMS: tuple[Callable[..., Any], ...] = (torch.addmm, torch.baddbmm)

@@ -15,15 +15,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from grader.reading.slicing import Position
-from grader.sandbox.worker.crashes.values import UNKNOWN, Values, list_attributes
+from headcheck.grader.reading.slicing import Position
+from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, Values, list_attributes
 
 MAX_WRITTEN = 60
 """so many characters of an expression are quoted"""
 MAX_SOURCE = 1 << 20
-DISPATCHERS = ("grader", "torch.overrides", "torch.utils._python_dispatch")
+DISPATCHERS = ("headcheck", "torch.overrides", "torch.utils._python_dispatch")
 """modules whose frames only pass an operation on"""
-LIBRARIES = ("torch", "einops", "math", "numpy", "grader", "contextlib", "functools")
+LIBRARIES = ("torch", "einops", "math", "numpy", "headcheck", "contextlib", "functools")
 """packages whose frames below one of the submission's do only what it asked them for"""
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 LineLocator = Callable[[str | None, int | None], Position | None]

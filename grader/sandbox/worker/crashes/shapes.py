@@ -7,7 +7,7 @@ import re
 import torch
 from torch.nn import functional
 
-from grader.sandbox.worker.crashes.products import (
+from headcheck.grader.sandbox.worker.crashes.products import (
     compare,
     explain_product,
     find_factors,
@@ -15,9 +15,9 @@ from grader.sandbox.worker.crashes.products import (
     parse_shape,
     show,
 )
-from grader.sandbox.worker.crashes.scene import Scene
-from grader.sandbox.worker.crashes.sentences import Finding, conclude, count
-from grader.sandbox.worker.crashes.tensors import Operand, find_changed, iter_operands
+from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude, count
+from headcheck.grader.sandbox.worker.crashes.tensors import Operand, find_changed, iter_operands
 
 MASK_NAME = re.compile(r"mask|causal|tri[lu]|future|bias", re.IGNORECASE)
 """in the names of masks, where these are added or multiplied"""

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from grader.sandbox.worker.crashes.scene import Scene
-from grader.sandbox.worker.crashes.sentences import Finding, conclude, count
-from grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor
+from headcheck.grader.sandbox.worker.crashes.scene import Scene
+from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude, count
+from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, is_tensor
 
 FUNCTION_TYPES = frozenset(
     {"builtin_function_or_method", "function", "method", "method_descriptor"}

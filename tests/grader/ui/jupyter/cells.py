@@ -3,9 +3,9 @@
 import textwrap
 from typing import Any
 
-from exercises import BY_SLUG
-from grader.ui.jupyter import CheckResult
-from grader.ui.jupyter.checking import check_in_namespace
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.ui.jupyter import CheckResult
+from headcheck.grader.ui.jupyter.checking import check_in_namespace
 
 
 def run_cell(source: str, name: str = "__main__") -> dict[str, Any]:

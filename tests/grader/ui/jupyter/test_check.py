@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import ALL, BY_SLUG, Exercise
-from exercises.answers import find_answer, list_answers
-from grader import check
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import Submission
-from grader.report.records import build_report, from_json, to_json
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
-from grader.ui.jupyter import CannotCheck, CheckInterrupted
-from grader.ui.jupyter.checking import check_in_namespace
-from grader.ui.jupyter.progress import Progress
-from properties.group import PropertyGroup
+from headcheck import check
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.exercises.answers import find_answer, list_answers
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import build_report, from_json, to_json
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.ui.jupyter import CannotCheck, CheckInterrupted
+from headcheck.grader.ui.jupyter.checking import check_in_namespace
+from headcheck.grader.ui.jupyter.progress import Progress
+from headcheck.properties.group import PropertyGroup
 from tests.grader.ui.jupyter.cells import check_answer, run_cell, run_solution
 
 ANSWERS = [
@@ -272,7 +272,7 @@ def test_internal_error_says_it_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*given: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("grader.ui.jupyter.checking.grade_inferred", broken)
+    monkeypatch.setattr("headcheck.grader.ui.jupyter.checking.grade_inferred", broken)
     with pytest.raises(ZeroDivisionError) as caught:
         check_answer("linear_layer")
     assert caught.value.__notes__ == [
@@ -340,7 +340,7 @@ def test_wrong_argument_gets_a_message_with_the_fix(case: str) -> None:
 def test_progress_on_a_terminal_is_one_line_that_is_wiped_away(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.ui.jupyter.progress._is_terminal", lambda: True)
+    monkeypatch.setattr("headcheck.grader.ui.jupyter.progress._is_terminal", lambda: True)
     assert check_answer("linear_layer").passed
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -360,7 +360,7 @@ def test_progress_that_is_done_says_nothing_or_that_it_looks_for_the_mistake() -
 
 
 def test_the_package_has_no_other_names() -> None:
-    import grader
+    import headcheck
 
-    with pytest.raises(AttributeError, match="module 'grader' has no attribute 'chek'"):
-        grader.chek  # noqa: B018  # asking is the test
+    with pytest.raises(AttributeError, match="module 'headcheck' has no attribute 'chek'"):
+        headcheck.chek  # noqa: B018  # asking is the test

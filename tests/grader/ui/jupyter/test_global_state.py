@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from grader.ui.jupyter import CheckInterrupted
-from grader.ui.jupyter.checking import check_in_namespace
+from headcheck.grader.ui.jupyter import CheckInterrupted
+from headcheck.grader.ui.jupyter.checking import check_in_namespace
 from tests.grader.ui.jupyter.cells import check_answer, run_cell
 
 

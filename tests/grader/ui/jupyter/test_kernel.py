@@ -16,11 +16,11 @@ from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-import grader
-from exercises import ALL, Exercise, starter
-from exercises.starter import BEGIN, END, PLACEHOLDER
+import headcheck
+from headcheck.exercises import ALL, Exercise, starter
+from headcheck.exercises.starter import BEGIN, END, PLACEHOLDER
 
-ROOMS = str(Path(str(grader.__file__)).parents[1])
+ROOMS = str(Path(headcheck.__path__[0]).parent)
 EMPTIED = "get_ipython().reset(new_session=True)"
 
 
@@ -120,7 +120,7 @@ def test_interrupt_ends_a_check_with_one_line(
 ) -> None:
     manager, client = fresh
     endless = """
-from grader import check
+from headcheck import check
 def linear(x, weight, bias):
     while True:
         pass

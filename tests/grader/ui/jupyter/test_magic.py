@@ -1,4 +1,4 @@
-"""`%load_ext grader` and `%%headcheck`, in a shell of IPython of this process."""
+"""`%load_ext headcheck` and `%%headcheck`, in a shell of IPython of this process."""
 
 import textwrap
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from exercises import BY_SLUG
-from exercises.answers import find_answer
-from grader import check
-from grader.ui.jupyter import CannotCheck, CheckResult
+from headcheck import check
+from headcheck.exercises import BY_SLUG
+from headcheck.exercises.answers import find_answer
+from headcheck.grader.ui.jupyter import CannotCheck, CheckResult
 from tests.grader.grading.test_open_mode import STRANGE, UNKNOWN
 
 TORCH = "import torch\nfrom torch import nn"
@@ -31,7 +31,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     config.HistoryManager.enabled = False
     InteractiveShell.clear_instance()
     made = InteractiveShell.instance(config=config)
-    made.run_cell("%load_ext grader", store_history=True)
+    made.run_cell("%load_ext headcheck", store_history=True)
     try:
         yield made
     finally:
@@ -68,7 +68,7 @@ def test_the_extension_brings_the_magic_and_check(shell: InteractiveShell) -> No
 
 
 def test_the_extension_takes_no_name_that_is_used(shell: InteractiveShell) -> None:
-    run(shell, "check = 3\n%reload_ext grader")
+    run(shell, "check = 3\n%reload_ext headcheck")
     assert shell.user_ns["check"] == 3
 
 

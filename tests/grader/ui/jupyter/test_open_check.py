@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from torch import nn
 
-from exercises import BY_SLUG
-from grader import check
-from grader.grading.grade import grade_file_or_raise
-from grader.grading.settings import Settings
-from grader.reading.submission import Submission
-from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.in_process import UnconfinedSandbox
-from grader.ui.jupyter import CannotCheck, CheckInterrupted, CheckResult
-from grader.ui.jupyter.checking import check_in_namespace
+from headcheck import check
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from headcheck.grader.ui.jupyter import CannotCheck, CheckInterrupted, CheckResult
+from headcheck.grader.ui.jupyter.checking import check_in_namespace
 from tests.grader.grading.test_open_mode import (
     CAUSAL_OTHERWISE,
     HEAD,
@@ -137,7 +137,7 @@ def test_an_interruption_while_it_is_recognised_is_told() -> None:
 def test_progress_says_first_that_it_finds_out_and_then_counts_the_claims(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.ui.jupyter.progress._is_terminal", lambda: True)
+    monkeypatch.setattr("headcheck.grader.ui.jupyter.progress._is_terminal", lambda: True)
     found = check_class(STRANGE, "Blender")
     shown = capsys.readouterr().err
     claims = len(found.record.properties)

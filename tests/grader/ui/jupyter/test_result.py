@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from grader.report.records import DiagnosisRecord
-from grader.ui.jupyter.checking import MORE, CheckResult
+from headcheck.grader.report.records import DiagnosisRecord
+from headcheck.grader.ui.jupyter.checking import MORE, CheckResult
 from tests.grader.report.records import make_failed, make_submission
 
 MISTAKE = DiagnosisRecord("no_mask", "Nothing is hidden.", 3, 12, 7, 7)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.ui.pytest_plugin import plugin
+from headcheck.grader.ui.pytest_plugin import plugin
 
 pytest_plugins = ["pytester"]
 Run = Callable[..., pytest.RunResult]
@@ -31,7 +31,7 @@ OTHER = "def test_of_their_own(): pass"
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("PYTHONPATH", str(Path(plugin.__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(plugin.__file__).parents[4]))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the same on a machine that has one
     installed = any(found.value == plugin.__name__ for found in entry_points(group="pytest11"))
     loaded = () if installed else ("-p", plugin.__name__)
@@ -115,7 +115,7 @@ def test_search_prints_a_line_that_replays(run: Run, pytester: pytest.Pytester) 
     line = next(line for line in alone.outlines if line.startswith("  replay "))
     program, *arguments = shlex.split(line.removeprefix("  replay "))
     assert program == "headcheck"
-    command = [sys.executable, "-m", "grader", *arguments]
+    command = [sys.executable, "-m", "headcheck", *arguments]
     replayed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (replayed.returncode, replayed.stderr) == (1, "")
     assert set(replayed.stdout.splitlines()) < set(alone.outlines)
@@ -198,14 +198,18 @@ def test_the_bank_and_the_search_are_all_that_can_be_asked_for(
 
 
 def test_nothing_heavy_is_imported_before_anyone_asks() -> None:
-    script = "import sys, grader.ui.pytest_plugin.plugin as _; print(*sys.modules)"
-    root = str(Path(plugin.__file__).parents[3])
+    script = "import sys, headcheck.grader.ui.pytest_plugin.plugin as _; print(*sys.modules)"
+    root = str(Path(plugin.__file__).parents[4])
     environment = {**os.environ, "PYTHONPATH": root}
     command = [sys.executable, "-c", script]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert not {"torch", "hypothesis", "reference", "properties.property", "exercises"} & set(
-        found.stdout.split()
-    )
+    assert not {
+        "torch",
+        "hypothesis",
+        "headcheck.reference",
+        "headcheck.properties.property",
+        "headcheck.exercises",
+    } & set(found.stdout.split())
 
 
 # ------------------------------------------------------------------------- the course file

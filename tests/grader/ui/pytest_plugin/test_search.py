@@ -11,18 +11,21 @@ from hypothesis import settings
 from hypothesis.database import InMemoryExampleDatabase
 from torch import Tensor
 
-from exercises import BY_SLUG
-from grader.ui.pytest_plugin.search import KeptExamples, make_settings
-from grader.ui.pytest_plugin.suite import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.ui.pytest_plugin.search import KeptExamples, make_settings
+from headcheck.grader.ui.pytest_plugin.suite import (
     PropertySuite,
     PropertyVariant,
     VariantOutcome,
     no_case_is_refused,
 )
-from properties.families.purity import evaluation_is_repeatable
-from properties.families.values import it_equals_the_equation, it_equals_the_streaming_computation
-from properties.property import Property
-from properties.size_rules import BadSizes, parse_sizes
+from headcheck.properties.families.purity import evaluation_is_repeatable
+from headcheck.properties.families.values import (
+    it_equals_the_equation,
+    it_equals_the_streaming_computation,
+)
+from headcheck.properties.property import Property
+from headcheck.properties.size_rules import BadSizes, parse_sizes
 
 CONTRACT = BY_SLUG["simplified_attention"].contract
 Answer = Callable[[Tensor], Tensor]

@@ -9,26 +9,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import BY_SLUG
-from grader.grading import devices
-from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
-from grader.ui.pytest_plugin.plugin import apply_outcome, load_suite
-from grader.ui.pytest_plugin.suite import (
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading import devices
+from headcheck.grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
+from headcheck.grader.ui.pytest_plugin.plugin import apply_outcome, load_suite
+from headcheck.grader.ui.pytest_plugin.suite import (
     PropertySuite,
     PropertyVariant,
     VariantOutcome,
     list_prerequisites,
 )
-from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
-from properties.families.contract import (
+from headcheck.grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
+from headcheck.properties.families.contract import (
     the_output_has_the_right_shape,
     the_weights_are_where_the_exercise_says,
 )
-from properties.families.device import it_moves_to_another_device
-from properties.families.precision import bfloat16_runs
-from properties.families.values import it_equals_the_equation
-from properties.property import Verdict
-from properties.violation import Status, SubmissionFailed
+from headcheck.properties.families.device import it_moves_to_another_device
+from headcheck.properties.families.precision import bfloat16_runs
+from headcheck.properties.families.values import it_equals_the_equation
+from headcheck.properties.property import Verdict
+from headcheck.properties.violation import Status, SubmissionFailed
 
 CONTRACT = BY_SLUG["simplified_attention"].contract
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.ui.cli import main
-from grader.ui.pytest_plugin.target import load_target
-from grader.ui.pytest_plugin.target_settings import (
+from headcheck.grader.ui.cli import main
+from headcheck.grader.ui.pytest_plugin.target import load_target
+from headcheck.grader.ui.pytest_plugin.target_settings import (
     BadTarget,
     Setting,
     TargetSettings,
@@ -91,7 +91,7 @@ def test_a_contract_file_is_enough(project: Path, pytester: pytest.Pytester) -> 
     line = next(line for line in wrong.outlines if line.startswith("  replay "))
     assert " --contract ours.toml " in line
     arguments = shlex.split(line.removeprefix("  replay    headcheck "))
-    command = [sys.executable, "-m", "grader", *arguments]
+    command = [sys.executable, "-m", "headcheck", *arguments]
     replayed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (replayed.returncode, replayed.stderr) == (1, "")
 

@@ -1,5 +1,0 @@
-"""`python -m grader` is `headcheck`."""
-
-from grader.ui.program import main
-
-main()
