@@ -1,0 +1,81 @@
+"""Files and folders of the working directory do not take the place of this package.
+
+Courses have a `grader.py`, a folder `exercises`, a `conftest.py`: none of them may break the
+command, the plugin or a notebook.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from headcheck.grader.location import HEADCHECK
+
+PLUGIN = "headcheck.grader.ui.pytest_plugin.plugin"
+NAMES = ("grader", "properties", "reference", "exercises", "headcheck_plugin")
+STRANGER = "raise RuntimeError('a file of the course was imported')\n"
+ANSWER = """
+import torch
+
+def simplified_attention(x):
+    return torch.softmax(x @ x.T, dim=-1) @ x
+"""
+PASSING = "def test_passes():\n    assert 1 + 1 == 2\n"
+TARGET = "answer.py:simplified_attention"
+NOTEBOOK = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell({answer!r}, store_history=True).raise_error()
+shell.run_cell("%load_ext headcheck", store_history=True).raise_error()
+checked = "from headcheck import check\\ncheck(simplified_attention)"
+shell.run_cell(checked, store_history=True).raise_error()
+"""
+COMMANDS = {
+    "command": ("-m", "headcheck", "check", "answer.py", "--exercise", "simplified_attention"),
+    "pytest": ("-m", "pytest", "-q", "test_passes.py"),
+    "plugin": (
+        *("-m", "pytest", "-q", "--headcheck", TARGET, "--exercise", "simplified_attention"),
+        *("-k", "equals_the_equation"),
+    ),
+    "notebook": ("notebook.py",),
+    "import": ("-c", "import headcheck; headcheck.check"),
+}
+
+
+def write_files(folder: Path) -> None:
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(STRANGER)
+
+
+def write_folders(folder: Path) -> None:
+    for name in NAMES:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(STRANGER)
+
+
+@pytest.mark.parametrize("write", [write_files, write_folders])
+@pytest.mark.parametrize("way", COMMANDS)
+def test_names_of_a_course_shadow_nothing(
+    tmp_path: Path, way: str, write: Callable[[Path], None]
+) -> None:
+    write(tmp_path)
+    (tmp_path / "conftest.py").write_text("")
+    (tmp_path / "answer.py").write_text(ANSWER)
+    (tmp_path / "test_passes.py").write_text(PASSING)
+    (tmp_path / "notebook.py").write_text(NOTEBOOK.format(answer=ANSWER))
+    known = {each.value for each in entry_points(group="pytest11")}
+    plugin = {} if PLUGIN in known else {"PYTEST_PLUGINS": PLUGIN}  # where it is not installed
+    ran = subprocess.run(
+        [sys.executable, *COMMANDS[way]],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HEADCHECK.parent), **plugin},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "a file of the course was imported" not in ran.stdout + ran.stderr
