@@ -25,6 +25,13 @@ BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 CODE, MARKDOWN = "# %%", "# %% [markdown]"
 PLACEHOLDER = "...  # your code here"
 
+INSTALL = """\
+# Installs headcheck where it is missing, as on Colab or Kaggle. The torch that is there stays.
+import importlib.util, subprocess, sys
+
+if importlib.util.find_spec("headcheck") is None:
+    command = [sys.executable, "-m", "pip", "install", "-q", "headcheck[student]"]
+    subprocess.run(command, check=True)"""
 CHECK_TEMPLATE = """\
 ## Check
 
@@ -105,13 +112,15 @@ def list_unwritten(module: str) -> tuple[str, ...]:
 def render_notebook(exercise: Exercise) -> str:
     """Return the starter as the text of a notebook, nbformat 4.5.
 
-    It has the statement, the cells, the hints, each folded up, and a cell that checks the answer.
+    It has a cell that installs headcheck where it is missing, as on Colab and Kaggle, the
+    statement, the cells, the hints, each folded up, and a cell that checks the answer.
     Raises ValueError if the markers in `solution.py` do not match.
     """
     from nbformat import v4
 
     return _build_notebook(
         [
+            v4.new_code_cell(INSTALL),
             v4.new_markdown_cell(exercise.statement.strip()),
             *(cell.to_notebook_cell() for cell in _split_cells(exercise)),
             v4.new_markdown_cell(_fold_hints(exercise.hints)),
@@ -140,6 +149,13 @@ def _build_notebook(cells: "list[NotebookNode]") -> str:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return f"{v4.writes(v4.new_notebook(cells=cells, metadata=metadata))}\n"
+
+
+def _build_page(text: str) -> str:
+    """Return a notebook of one Markdown cell."""
+    from nbformat import v4
+
+    return _build_notebook([v4.new_markdown_cell(text)])
 
 
 def _fold_hints(hints: Sequence[str]) -> str:
@@ -182,13 +198,11 @@ def write_starters(
 
     Raises FileExistsError, and writes nothing, if one of the files exists.
     """
-    from nbformat import v4
-
     contents = render_contents(exercises, form=form)
     if form == "py":
         files = {directory / "contents.md": contents}
     else:
-        files = {directory / "contents.ipynb": _build_notebook([v4.new_markdown_cell(contents)])}
+        files = {directory / "contents.ipynb": _build_page(contents)}
     for exercise in exercises:
         files |= _render_starters(exercise, directory, form)
     return _write_files(files, directory)

@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not HAS_BEARTYPE and any(f in item.path.parents for item in items for f in folders):
         raise pytest.UsageError(
             "these tests check shapes, and beartype is not installed; "
-            "as CONTRIBUTING.md says: pip install -c constraints.txt -e '.[dev,cohort]'"
+            "as CONTRIBUTING.md says: pip install -c constraints.txt -e '.[dev,course]'"
         )
     reason = explain_unavailable("cuda")
     if reason is None:

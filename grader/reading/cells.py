@@ -39,6 +39,10 @@ class Unreadable(Exception):
     """The submission holds no code that can be read; the message says why and what to do."""
 
 
+NEEDS_IPYTHON = (
+    "A cell holds notebook commands (% or !). Reading these needs IPython: "
+    "pip install 'headcheck[student]'."
+)
 CONFLICT = re.compile(r"(?ms)^<{7}(?: [^\n]*)?$.*^={7}$.*^>{7}(?: [^\n]*)?$")
 """what git leaves in a file that it could not merge"""
 
@@ -197,7 +201,10 @@ def _read_cell(number: int, source: object) -> SourceCell:
     problem = _find_problem(text)
     if problem is not None:  # magics are never valid Python, so only such a cell can have any
         # Imported late: IPython is slow to import, and most cells do without it.
-        from headcheck.grader.reading import magics
+        try:
+            from headcheck.grader.reading import magics
+        except ModuleNotFoundError:
+            raise Unreadable(NEEDS_IPYTHON) from None
 
         conflict = problem if CONFLICT.search(text) else None  # IPython changes such lines, too
         try:

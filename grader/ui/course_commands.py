@@ -15,9 +15,9 @@ from headcheck.grader import files
 from headcheck.grader.course import CourseError
 from headcheck.grader.course.formats import FORMATS, LAYOUT_NAMES
 from headcheck.grader.ui.course_options import (
-    explain_missing_package,
     get_slug,
     load_roster,
+    naming_extras,
     open_store,
     roster_option,
     store_option,
@@ -115,7 +115,7 @@ def grade_into_store(
             warn_about("not on the roster", intake.not_on_roster)
             warn_about("nobody's, by their names", intake.unattributed)
             warn_about("in doubt", intake.conflicts)
-            try:
+            with naming_extras():
                 report = grading.grade(
                     store,
                     intake,
@@ -127,8 +127,6 @@ def grade_into_store(
                     cluster=course_settings["cluster"],
                     ahead=ahead,
                 )
-            except ImportError as error:
-                raise explain_missing_package(error) from None
             return redact_report(report, store.load_newest_run(name).manifest.feedback)
 
 
@@ -262,10 +260,8 @@ def export(
         book = replace(book, database=into.read_bytes())
     elif into is not None:
         book = replace(book, sheet=sheet.read_sheet(into))
-    try:
+    with naming_extras():
         exported = export(book, form)
-    except ImportError as error:
-        raise explain_missing_package(error) from None
     _write(exported.files, out)
     for remark in exported.remarks:
         click.echo(f"headcheck: {remark}", err=True)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from headcheck.grader.course.store.store import Store
 
 EXTRAS = {
-    "sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet",
-    "nbgrader": "nbgrader", "distributed": "cluster",
+    "sqlalchemy": "course", "alembic": "course", "psycopg": "course", "pyarrow": "parquet",
+    "nbgrader": "nbgrader", "distributed": "cluster", "nbformat": "student", "IPython": "student",
 }  # fmt: skip
 """packages missing from a plain installation, and the extras that install them"""
 MAX_LISTED = 50
@@ -41,21 +41,24 @@ def store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., An
 def open_store(location: str, *, create: bool = False) -> Iterator["Store"]:
     """Open a store for the context. Raises CourseError if packages are missing."""
     with ExitStack() as stack:
-        try:
+        with naming_extras():
             from headcheck.grader.course.store import store
 
             opened = stack.enter_context(store.open_store(location, create=create))
-        except ImportError as error:
-            raise explain_missing_package(error) from None
         yield opened
 
 
-def explain_missing_package(error: ImportError) -> Exception:
-    """Return an error that names the extra to install, or the same error for other packages."""
-    package = (error.name or "").partition(".")[0]
-    if package not in EXTRAS:
-        return error
-    return CourseError(f"needs {package}: pip install 'headcheck[{EXTRAS[package]}]'")
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """Raise a CourseError that names the extra to install where its package is missing."""
+    try:
+        yield
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        extra = EXTRAS[package]
+        raise CourseError(f"needs {package}: pip install 'headcheck[{extra}]'") from None
 
 
 def load_roster(path: Path | None) -> Any:

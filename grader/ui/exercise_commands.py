@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from headcheck.grader.ui.course_options import naming_extras
 from headcheck.grader.ui.options import load_course_file, make_course_option
 
 if TYPE_CHECKING:
@@ -72,11 +73,12 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
     folder = Path(folders[0] if folders else ".")
     if folder.is_file():
         raise click.UsageError(f"{folder} is a file; name a folder")
-    if series:
-        written = starter.write_starters(ALL, folder, form=form)
-    else:
-        exercise = infer.find_exercise(slugs[0])
-        written = starter.write_starter(exercise, folder, form=form)
+    with naming_extras():
+        if series:
+            written = starter.write_starters(ALL, folder, form=form)
+        else:
+            exercise = infer.find_exercise(slugs[0])
+            written = starter.write_starter(exercise, folder, form=form)
     for path in written:
         click.echo(f"wrote {path}")
     if not (series or exercise.is_ours or (folder / exercise.slug).exists()):

@@ -17,10 +17,10 @@ LINEAR = BY_SLUG["linear_layer"]
 
 
 def cells(exercise: Exercise) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = nbformat.reads(
-        starter.render_notebook(exercise), as_version=4
-    ).cells
-    return found
+    """The cells after the one that installs."""
+    install, *others = nbformat.reads(starter.render_notebook(exercise), as_version=4).cells
+    assert (install["cell_type"], install["source"]) == ("code", starter.INSTALL)
+    return others
 
 
 def code(exercise: Exercise) -> list[str]:
@@ -115,6 +115,19 @@ def test_the_module_says_what_it_is_and_where_the_statement_is(slug: str) -> Non
     assert f"headcheck show {slug}\n" in head
     assert f"headcheck check {slug}.py\n" in head
     assert f"headcheck hint {slug}\n" in head
+
+
+def test_nothing_is_installed_where_headcheck_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+    monkeypatch.setattr("subprocess.run", lambda command, check: calls.append(command))
+    exec(starter.INSTALL, {})
+    assert calls == []
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    exec(starter.INSTALL, {})
+    [command] = calls
+    assert command[1:] == ["-m", "pip", "install", "-q", "headcheck[student]"]
+        ["-m", "pip", "install", "-q", "headcheck[student]"]
+    ]
 
 
 # -------------------------------------------------------------------------- cells and regions

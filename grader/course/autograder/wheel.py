@@ -23,6 +23,8 @@ from headcheck.grader.location import HEADCHECK
 
 LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 """files that an installer adds to those of a wheel"""
+STUDENT = re.compile(r"extra == ['\"]student['\"]")
+"""what submissions need besides"""
 
 
 class WheelError(CourseError):
@@ -38,7 +40,7 @@ class Wheel:
 
     @property
     def requirements(self) -> Iterator[str]:
-        """The names of required packages, without those of extras. Raises WheelError."""
+        """The names of the packages that grading needs, magics included. Raises WheelError."""
         try:
             with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
                 at = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
@@ -143,5 +145,5 @@ def pin_versions(names: Iterator[str]) -> list[str]:
 
 
 def _parse_names(requirements: list[str] | tuple[()]) -> list[str]:
-    wanted = (text for text in requirements if "extra ==" not in text)
+    wanted = (text for text in requirements if STUDENT.search(text) or "extra ==" not in text)
     return [found[0] for text in wanted if (found := re.match(r"[\w.-]+", text))]

@@ -46,7 +46,7 @@ Name: headcheck
 Version: 0.1.0
 Requires-Dist: click
 Requires-Dist: not-there-at-all>=2
-Requires-Dist: sqlalchemy>=2; extra == 'cohort'
+Requires-Dist: sqlalchemy>=2; extra == 'course'
 """
 
 

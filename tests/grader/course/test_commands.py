@@ -328,8 +328,22 @@ from headcheck.grader.ui.cli import main
 main()
 """
     done = python(program)
-    assert done.stderr == f"headcheck: needs {package}: pip install 'headcheck[cohort]'\n"
+    assert done.stderr == f"headcheck: needs {package}: pip install 'headcheck[course]'\n"
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_notebook_to_start_with_needs_nbformat(tmp_path: Path) -> None:
+    for form, code in (("ipynb", 2), ("py", 0)):
+        program = f"""
+import sys
+sys.modules["nbformat"] = None
+sys.argv = ["headcheck", "start", "linear_layer", {str(tmp_path)!r}, "--form", {form!r}]
+from headcheck.grader.ui.cli import main
+main()
+"""
+        done = python(program)
+        assert done.returncode == code, done.stderr
+        assert ("pip install 'headcheck[student]'" in done.stderr) == (code == 2)
 
 
 def test_help_needs_neither_torch_nor_a_database() -> None:

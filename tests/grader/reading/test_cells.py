@@ -3,6 +3,8 @@
 import ast
 import json
 import logging
+import subprocess
+import sys
 import textwrap
 import warnings
 from typing import Any, Literal
@@ -361,3 +363,29 @@ def test_definitions_in_cells_that_are_not_run_are_found(kind: str, first: str, 
     assert find_unread_code(data) == [UnreadCode(2, why, ("Attention", "mask"))]
     quiet = json.dumps({"cells": [{"cell_type": kind, "source": "a class of its own"}]}).encode()
     assert find_unread_code(quiet) == []
+
+
+def test_notebook_commands_need_ipython() -> None:
+    program = """
+import json, sys
+from headcheck.grader.reading.cells import Unreadable, read_source
+
+def read(text):
+    notebook = {"cells": [{"cell_type": "code", "source": text}]}
+    return read_source(json.dumps(notebook).encode(), "ipynb").cells[0].text
+
+assert "IPython" not in sys.modules
+sys.modules["IPython"] = None
+assert read("x = 1") == "x = 1"
+try:
+    read("%matplotlib inline")
+except Unreadable as error:
+    print(error)
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == (
+        "A cell holds notebook commands (% or !). Reading these needs IPython: "
+        "pip install 'headcheck[student]'.\n"
+    )
