@@ -126,8 +126,6 @@ def test_nothing_is_installed_where_headcheck_is_there(monkeypatch: pytest.Monke
     exec(starter.INSTALL, {})
     [command] = calls
     assert command[1:] == ["-m", "pip", "install", "-q", "headcheck[student]"]
-        ["-m", "pip", "install", "-q", "headcheck[student]"]
-    ]
 
 
 # -------------------------------------------------------------------------- cells and regions
