@@ -48,7 +48,7 @@ def author(
     trusted: bool,
     **options: Any,
 ) -> None:
-    """Make an exercise of a solution: contract, statement, hints, starter, and known answers.
+    """Make an exercise from a solution: contract, statement, hints, starter and known answers.
 
     What the class computes is found out by calling it. What cannot be found out is asked, on a
     terminal; elsewhere, and with --yes, what the solution suggests is meant. The solution is

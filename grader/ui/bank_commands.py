@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def bank() -> None:
-    """Show and write the answers, right and wrong, that the judge is judged by."""
+    """Show or write the known right and wrong answers to an exercise."""
 
 
 @bank.command()

@@ -12,6 +12,7 @@ from headcheck.grader import fault, files, terminal
 from headcheck.grader.ui import course_commands, exercise_commands
 from headcheck.grader.ui.author_command import author
 from headcheck.grader.ui.bank_commands import bank
+from headcheck.grader.ui.help import HelpGroup, add_examples
 from headcheck.grader.ui.options import (
     SEED_RANGE,
     bind_option,
@@ -66,7 +67,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=HelpGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,
@@ -76,7 +77,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     help="Show the version and exit.",
 )
 def cli() -> None:
-    """Judge implementations of attention by properties that hold of every correct one."""
+    """Check and grade attention in PyTorch by properties that every correct one has."""
 
 
 @cli.command()
@@ -230,7 +231,7 @@ def check(
 def audit(
     slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool, search: str | None
 ) -> None:
-    """Judge the judge: every known answer to these exercises (or all) against every check.
+    """Test the grader itself on the known right and wrong answers to exercises, or to all.
 
     With --search it also says which checks fail on generated cases alone, and how often.
 
@@ -257,7 +258,7 @@ def audit(
 
 @cli.command()
 def doctor() -> None:
-    """Say how well this machine can confine submissions, and what would make it better.
+    """Report which isolation level this machine supports, and how to raise it.
 
     Exit code: 0 well enough for code of strangers, 1 not.
     """
@@ -298,7 +299,7 @@ def gradescope(
     trusted: bool,
     **options: Any,
 ) -> None:
-    """Write an autograder for an exercise, to be uploaded to Gradescope.
+    """Write an autograder for an exercise, ready to upload to Gradescope.
 
     The archive holds headcheck with all its solutions: give it to nobody else.
     """
@@ -328,6 +329,7 @@ def gradescope(
 OWN = (author, bank, replay_case, verify)
 for command in (*OWN, *exercise_commands.COMMANDS, *course_commands.COMMANDS):
     cli.add_command(command)
+add_examples(cli)
 
 
 def main(get_zygote: GetZygote | None = None, name: str | None = None) -> None:

@@ -161,7 +161,7 @@ def runs(location: str) -> None:
 def override(
     who: str, score: float | None, location: str, exercise: str | None, reason: str, clear: bool
 ) -> None:
-    """Decide what somebody's answer is worth, whatever is judged now or later."""
+    """Set the score of one answer by hand. It outlasts every regrading."""
     if clear == (score is not None):
         raise click.UsageError("give a score, or --clear to take an earlier one back")
     run, student = _parse_student(who)
@@ -186,7 +186,7 @@ def override(
 @store_option(required=True)
 @click.option("--exercise", metavar="SLUG|FOLDER", help="About this exercise only.")
 def comment(who: str, text: str, location: str, exercise: str | None) -> None:
-    """Write a comment that gradebooks take along as feedback."""
+    """Attach a comment to one answer; exports carry it as feedback."""
     run, student = _parse_student(who)
     with open_store(location) as store:
         from headcheck.grader.course.result_lookup import find_result
@@ -204,7 +204,7 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
 @store_option(required=True)
 @trusted_option
 def replay(run: str, student: str, location: str, trusted: bool) -> None:
-    """Judge a student's files again with the settings of then, and compare. Writes nothing.
+    """Grade one student's files again with the stored settings, and compare. Writes nothing.
 
     Exit code: 0 the same verdicts, 1 others.
     """
@@ -244,7 +244,7 @@ def export(
     out: Path | None,
     feedback: str | None,
 ) -> None:
-    """Write the results of a run for a gradebook, or for whoever reads them.
+    """Write the results of a run in the format of a gradebook, or as CSV or JSON.
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
@@ -282,7 +282,7 @@ def export(
 def dashboard(
     run: str, location: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
 ) -> None:
-    """Write a page on a whole run: scores, the same mistakes, the checks failed most, everybody.
+    """Write a page about a run: scores, shared mistakes, the checks failed most, every student.
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     """
@@ -324,7 +324,7 @@ def dashboard(
 def similar(
     run: str, location: str, known: tuple[Path, ...], out: Path | None, trusted: bool
 ) -> None:
-    """Find submissions of different students that are alike, whatever their names and layout.
+    """Find similar submissions of different students; names and layout do not matter.
 
     Likeness is no proof of anything: read both. Nothing of a submission is run.
     Exit code: 0 no two are alike, 1 some are.

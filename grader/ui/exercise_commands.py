@@ -28,7 +28,7 @@ def list_() -> None:
 @click.argument("slug", metavar="SLUG|FOLDER")
 @make_course_option("headcheck.toml here, or of the exercise")
 def show(slug: str, course_file: Path | None) -> None:
-    """Show what an exercise asks, and what its checks are worth, in a course if there is one."""
+    """Show the statement of an exercise, its checks and their points."""
     from headcheck.grader.grading.infer import find_exercise
     from headcheck.grader.ui.markdown import print_markdown
 
@@ -41,7 +41,7 @@ def show(slug: str, course_file: Path | None) -> None:
 @click.argument("slug", metavar="SLUG|FOLDER")
 @click.argument("number", type=click.IntRange(min=1), default=1)
 def hint(slug: str, number: int) -> None:
-    """Show a hint on an exercise: the first, or number NUMBER. Each leads further."""
+    """Show hint NUMBER on an exercise, the first by default. Later hints tell more."""
     from headcheck.grader.grading.infer import TargetNotFound, find_exercise
     from headcheck.grader.ui.markdown import print_markdown
 
@@ -60,7 +60,7 @@ def hint(slug: str, number: int) -> None:
     "--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True
 )
 def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "both"]) -> None:
-    """Write the starter of an exercise, or of all, as a notebook or a module, into a folder.
+    """Write the starter of an exercise, or of all, as a notebook or a module.
 
     Nothing that is there already is overwritten.
     """

@@ -33,7 +33,7 @@ def regrade(
     seed: int | None,
     trusted: bool,
 ) -> None:
-    """Grade again what a run holds, with this version: what did not change is not judged.
+    """Grade a run again with this version; answers that nothing changed for keep their verdict.
 
     Where only points or their rounding are new, nothing is. Shows who gains or loses. With --diff
     that is all: nobody's grade changes. What people decided by `headcheck override` stays in any

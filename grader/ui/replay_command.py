@@ -15,7 +15,7 @@ import click
 @click.option("--property", "prop", required=True, metavar="NAME", help="What is tried.")
 @click.option("--sizes", metavar="RULES", help="The sizes that it has, if not all.")
 def replay_case(case: str, name: str, prop: str, **options: str | None) -> None:
-    """Try one property on one CASE, the line that a failing test of `pytest --headcheck` prints.
+    """Try one property on one CASE, as a failing test of `pytest --headcheck` prints it.
 
     The code is trusted: it runs in this process.
 

@@ -33,7 +33,7 @@ def verify(
     devices: tuple[str, ...],
     cases: str,
 ) -> None:
-    """Try implementations of attention as `pytest --headcheck` does, for CI.
+    """Verify implementations of attention, as `pytest --headcheck` does.
 
     Without a name: those of [tool.headcheck.targets] in pyproject.toml. Without a contract or an
     exercise a class is judged as what it computes, and what was assumed is printed.

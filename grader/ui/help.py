@@ -1,0 +1,65 @@
+"""What `headcheck --help` shows: the commands by reader, in whole sentences, an example of each."""
+
+from collections.abc import Mapping
+
+import click
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "For students": ("start", "check", "show", "hint", "list"),
+    "For instructors": (
+        *("grade", "author", "regrade", "runs", "export", "dashboard", "override", "comment"),
+        *("replay", "similar", "gradescope"),
+    ),
+    "For libraries and CI": ("verify", "replay-case"),
+    "For sceptics": ("audit", "bank", "doctor"),
+}
+EXAMPLES: Mapping[str, str] = {
+    "start": "headcheck start causal_attention",
+    "check": "headcheck check causal_attention.ipynb --watch",
+    "show": "headcheck show causal_attention",
+    "hint": "headcheck hint causal_attention 2",
+    "list": "headcheck list",
+    "grade": "headcheck grade submissions --exercise causal_attention --out report",
+    "author": "headcheck author solution.py --out my_exercise",
+    "regrade": "headcheck regrade week-1 --store course.db --diff",
+    "runs": "headcheck runs --store course.db",
+    "export": "headcheck export week-1 --store course.db --format canvas",
+    "dashboard": "headcheck dashboard week-1 --store course.db --out dashboard.html",
+    "override": "headcheck override week-1/ada 95 --store course.db",
+    "comment": "headcheck comment week-1/ada 'Well done!' --store course.db",
+    "replay": "headcheck replay week-1 --student ada --store course.db",
+    "similar": "headcheck similar week-1 --store course.db",
+    "gradescope": "headcheck gradescope causal_attention autograder.zip",
+    "verify": "headcheck verify mypackage.attention:Attention",
+    "replay-case": "headcheck replay-case 'tokens=2 seed=3' attn.py:Attention --property is_causal",
+    "audit": "headcheck audit scaled_dot_product",
+    "bank": "headcheck bank show causal_attention",
+    "doctor": "headcheck doctor",
+}
+COMPLETION = 'For completion in bash: eval "$(_HEADCHECK_COMPLETE=bash_source headcheck)"'
+
+
+class HelpGroup(click.Group):
+    """A group of commands whose help lists them by reader."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands of each reader, with the first sentence of each."""
+        for reader, names in GROUPS.items():
+            with formatter.section(reader):
+                formatter.write_dl([(name, self._summarise(ctx, name)) for name in names])
+
+    def _summarise(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        return "" if command is None else command.get_short_help_str(limit=1000)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write where to go on."""
+        formatter.write_paragraph()
+        formatter.write_text("headcheck COMMAND --help shows the options and an example.")
+        formatter.write_text(COMPLETION)
+
+
+def add_examples(group: click.Group) -> None:
+    """Add its example to the help of each command."""
+    for name, example in EXAMPLES.items():
+        group.commands[name].epilog = f"\b\nExample:\n  {example}"
