@@ -617,7 +617,7 @@ def test_one_of_ours_that_is_wrong_is_told_by_the_command(
 ) -> None:
     """Whoever adds an exercise reads one line, whatever is imported first."""
     program = (
-        "import sys, pathlib, exercises\n"
+        "import sys\nfrom headcheck import exercises\n"
         "exercises.__file__ = sys.argv.pop()\n"
         "from headcheck.grader.ui.cli import main\n"
         "main()\n"

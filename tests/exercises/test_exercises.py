@@ -18,7 +18,7 @@ from headcheck.properties.contract import Entry
 from headcheck.properties.property import PropertyGroup
 
 SLUGS = sorted(BY_SLUG)
-FOLDER = Path(inspect.getfile(Exercise)).parent
+FOLDER = Path(inspect.getfile(Exercise)).resolve().parent
 
 FEWEST_RIGHT = 10
 FEWEST_WRONG, CLAIMS_PER_WRONG = 8, 4

@@ -58,4 +58,4 @@ def test_unreadable_bank_is_reported_in_one_line(
     (tmp_path / "answers").mkdir()
     (tmp_path / "answers" / "faults.toml").write_text("[unfinished")
     monkeypatch.setitem(BY_SLUG, SLUG, replace(BY_SLUG[SLUG], folder=tmp_path))
-    assert "faults.toml: " in one_line(headcheck("bank", "show", SLUG))
+    assert "faults.toml, line 1: " in one_line(headcheck("bank", "show", SLUG))

@@ -64,9 +64,13 @@ def refuses_odd_widths(x: Tensor) -> Tensor:
     return right(x)
 
 
+OF_THE_BANK = (128, 130, 160)
+"""the bank has these, so that they find nothing new"""
+
+
 def refuses_lengths_between(x: Tensor) -> Tensor:
-    if 80 < x.shape[0] < 128:
-        raise ValueError("not for 81 to 127 tokens")
+    if 80 < x.shape[0] < 250 and x.shape[0] not in OF_THE_BANK:
+        raise ValueError("not for so many tokens")
     return right(x)
 
 
@@ -171,7 +175,7 @@ def test_a_refusal_that_only_the_search_finds_is_reported_by_itself() -> None:
     tried = suite(refuses_lengths_between)
     assert tried.get_outcome(variant(no_case_is_refused)) == VariantOutcome()
     message = tried.search(variant(no_case_is_refused)).failure
-    assert "ValueError: not for 81 to 127 tokens" in message and "tokens=81 " in message
+    assert "ValueError: not for so many tokens" in message and "tokens=81 " in message
     assert tried.search(variant(it_equals_the_equation)) == VariantOutcome()
 
 
