@@ -15,7 +15,8 @@ from tests.servers import connect_zygote, server, shared_zygote
 # What has its annotated shapes checked on every call while tests run: of `reference` all but
 # the recipe and the mistakes in it, which are followed by the thousand and may have any shape.
 SHAPE_CHECKED = [
-    f"headcheck.reference.{name}" for name in ("attention", "linear", "masks", "multi_head", "streaming")
+    f"headcheck.reference.{name}"
+    for name in ("attention", "linear", "masks", "multi_head", "streaming")
 ]
 # The tests in these folders, which call all of it in every way, check shapes in every run; the
 # others with `--whole` or `-m deep`: to check takes a fifth of the time that judging takes.
