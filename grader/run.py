@@ -46,7 +46,8 @@ from headcheck.grader.report.records import (
     to_json,
 )
 from headcheck.grader.report.render import github, html, text
-from headcheck.grader.report.render.sanitise import escape_json
+from headcheck.grader.report.render.sanitise import escape_json, sanitise_line
+from headcheck.grader.report.render.view import format_status
 from headcheck.grader.sandbox.grader_side.launch import Zygote
 from headcheck.grader.sandbox.isolation import IsolationLevel
 from headcheck.grader.sandbox.limits import Limits
@@ -148,9 +149,10 @@ def grade_paths(
 def grade_with_progress(
     server: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
 ) -> Iterator[GradedSubmission]:
-    """Yield every file with its records, and show on a bar how many there are.
+    """Yield every file with its records, and show on standard error how many there are.
 
-    A second bar shows how far a search is, where files are graded one by one in this process.
+    On a terminal that is a bar; a second one shows how far a search is, where files are graded one
+    by one in this process. Elsewhere, as in a log of CI, it is a line for each of several files.
     """
     with _make_progress() as progress:
         task = progress.add_task("grading", total=len(found))
@@ -159,10 +161,19 @@ def grade_with_progress(
         def show_search(done: float, limit: float) -> None:
             progress.update(search, completed=int(done), total=ceil(limit), visible=True)
 
-        for file, records in worker_pool.grade_all(server, found, settings, show_search):
+        graded = worker_pool.grade_all(server, found, settings, show_search)
+        for number, (file, records) in enumerate(graded, start=1):
             progress.update(task, description=file.display_path[-40:], advance=1)
             progress.update(search, visible=False)
+            if progress.disable and len(found) > 1:
+                _print_line(f"{number}/{len(found)} {file.display_path}", records)
             yield file, records
+
+
+def _print_line(what: str, records: Sequence[SubmissionRecord]) -> None:
+    """Print to standard error what became of a file."""
+    verdicts = ", ".join(dict.fromkeys(format_status(record.status) for record in records))
+    click.echo(sanitise_line(f"{what}: {verdicts}"), err=True)
 
 
 def watch_file(

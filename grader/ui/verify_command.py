@@ -54,7 +54,8 @@ def verify(
     options += [(option, text) for option, text in said.items() if text is not None]
     words = [word for option in options for word in option]
     # In a process of its own, which has imported nothing that pytest would rewrite.
-    command = [sys.executable, "-m", "pytest", *_load_plugins(), "-q", "--headcheck-cases", cases]
+    detail = "-q" if sys.stdout.isatty() else "-v"  # a log gets a line for each property
+    command = [sys.executable, "-m", "pytest", *_load_plugins(), detail, "--headcheck-cases", cases]
     done = subprocess.run([*command, *words], check=False)
     sys.exit(EXIT_CODES.get(done.returncode, 2))
 

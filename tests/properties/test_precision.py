@@ -32,3 +32,18 @@ def test_errors_are_compared_where_there_are_many_roundings(prop: Property) -> N
 def test_every_fixed_case_is_one_where_they_are_compared(exercise: Any, prop: Property) -> None:
     for case in exercise.plan_cases().get(prop, ()):
         assert precision.has_compared_sizes(exercise.contract, case)
+
+
+OVERFLOWING = (
+    "batch=1 tokens=2 context_length=2 d_in=97 heads=1 head_dim=97 "
+    "sharpness=8 content=outlier dtype=float16 seed=0"
+)
+
+
+def test_scores_beyond_float16_are_nobody_s_mistake() -> None:
+    exercise = BY_SLUG["simplified_attention"]
+    namespace: dict[str, Any] = {"__name__": "solution"}
+    exec(compile(exercise.solution, "solution.py", "exec"), namespace)
+    harness = Harness(make_subject(namespace), exercise.contract)
+    prop = precision.float16_is_as_exact_as_plain_torch
+    assert check_property(prop, harness, [parse_case(OVERFLOWING)]).status is Status.PASSED
