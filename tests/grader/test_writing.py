@@ -147,9 +147,10 @@ def test_report_that_cannot_be_written_is_printed(
     assert ran.code == 2
     assert [s.status for s in from_json(ran.out.encode()).submissions] == ["passed", "failed"]
     assert ran.err.splitlines() == [
+        *("1/2 ada.py: passed", "2/2 alan.py: failed"),
         "headcheck: report/report.json: cannot be written: No space left on device; free some "
         "space, or choose another place. The report is what is printed"
-        + (", and the store keeps it." if store else ".")
+        + (", and the store keeps it." if store else "."),
     ]
     assert list(Path("report").iterdir()) == []
     if store:

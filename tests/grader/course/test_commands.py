@@ -103,6 +103,8 @@ def test_download_is_graded_once_and_unattributed_files_are_reported(course: Com
     assert ran.err.splitlines() == [
         "headcheck: not on the roster: 18, 19",
         "headcheck: nobody's, by their names: README.py",
+        "1/2 turingalan_LATE_18_2_hw.py: failed",
+        "2/2 lovelaceada_17_1_hw.py: passed",
     ]
     told = {s["student"]: s for s in json.loads(ran.out)["submissions"]}
     assert {student: s["status"] for student, s in told.items()} == {
@@ -122,7 +124,11 @@ def test_files_naming_another_student_are_reported_and_ignored(headcheck: Comman
         archive.writestr("passwdeve_20_2_lovelaceada_17_1_hw-1.py", WRONG)
     ran = headcheck(*GRADE[:-2], "--format", "json")
     told = "passwdeve_20_2_lovelaceada_17_1_hw-1.py is 20's, whatever it says"
-    assert ran.err.splitlines() == [f"headcheck: in doubt: {told}"]
+    assert ran.err.splitlines() == [
+        f"headcheck: in doubt: {told}",
+        "1/2 lovelaceada_17_1_hw.py: passed",
+        "2/2 passwdeve_20_2_lovelaceada_17_1_hw-1.py: failed",
+    ]
     status = {s["student"]: s["status"] for s in json.loads(ran.out)["submissions"]}
     assert status == {"17": "passed", "20": "failed"}
 

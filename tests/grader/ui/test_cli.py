@@ -101,10 +101,14 @@ def test_right_answers_end_with_0(headcheck: Command) -> None:
     assert "ada.py" in ran.out and "82 / 82" in ran.out and "passed" in ran.out
 
 
+GRADED = "1/2 ada.py: passed\n2/2 bob.py: failed\n"
+"""what a log shows while a run goes on"""
+
+
 def test_wrong_answers_end_with_1_and_the_reasons(headcheck: Command) -> None:
     written(ada=RIGHT, bob=WRONG)
     ran = headcheck("grade", "ada.py", "bob.py", "nobody.py")
-    assert (ran.code, ran.err) == (1, "")
+    assert (ran.code, ran.err) == (1, GRADED)
     assert "bob.py" in ran.out and "expected" in ran.out
     assert "nobody.py: no such file or folder" in ran.out
 
@@ -112,7 +116,10 @@ def test_wrong_answers_end_with_1_and_the_reasons(headcheck: Command) -> None:
 def test_a_report_in_json_is_all_there_is_on_standard_output(headcheck: Command) -> None:
     written(ada="print('hello')\n" + RIGHT, bob=WRONG, eve="def f(:")
     ran = headcheck("grade", ".", "--format", "json")
-    assert (ran.code, ran.err) == (1, "")
+    assert (ran.code, ran.err) == (
+        1,
+        "1/3 ada.py: passed\n2/3 bob.py: failed\n3/3 eve.py: not tried\n",
+    )
     assert [s["student"] for s in json.loads(ran.out)["submissions"]] == ["ada", "bob", "eve"]
     report = from_json(ran.out)
     assert [s.status for s in report.submissions] == ["passed", "failed", "not_tried"]
@@ -165,7 +172,7 @@ def test_out_is_a_folder_with_the_report_and_its_pages(headcheck: Command) -> No
     ran = headcheck("grade", "ada.py", "bob.py", "--out", "reports/week 1", "--format", "json")
     folder = Path("reports/week 1")
     assert ran.code == 1
-    assert ran.err == f"report: {folder / 'index.html'}\n"
+    assert ran.err == f"{GRADED}report: {folder / 'index.html'}\n"
     assert (folder / "report.json").read_text() == ran.out
     pages = sorted(p.name for p in folder.glob("*.html"))
     assert len(pages) == 3 and "index.html" in pages
@@ -375,7 +382,7 @@ def test_list_names_every_exercise_in_order(headcheck: Command) -> None:
 def test_what_is_written_is_not_printed_but_for_the_table(headcheck: Command) -> None:
     written(ada=RIGHT, bob=WRONG)
     ran = headcheck("grade", "ada.py", "bob.py", "--seed", "0", "--out", "week1")
-    assert (ran.code, ran.err) == (1, f"report: {Path('week1/index.html')}\n")
+    assert (ran.code, ran.err) == (1, f"{GRADED}report: {Path('week1/index.html')}\n")
     head, ada, bob, *rest = ran.out.splitlines()
     assert head.split() == ["file", "exercise", "score", "status"]
     assert ada.startswith("ada.py") and ada.endswith("passed") and bob.startswith("bob.py")
