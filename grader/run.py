@@ -335,12 +335,16 @@ def save_report(report: Report, out: Path) -> str:
 
 
 def examine_machine() -> tuple[str, bool]:
-    """Start a sandbox; return how it confines submissions here, and whether that suffices."""
+    """Start a sandbox; return how it confines submissions here, and whether that suffices.
+
+    The text also names a build of torch that this machine has no card for.
+    """
     with create_sandbox(trusted=True) as sandbox:
         child = sandbox.start_child(Limits())
         child.request("drop", {"handles": []})
         child.close()
-        return describe_isolation(sandbox.isolation_level), sandbox.isolation_level.is_confining
+    level, unused = sandbox.isolation_level, devices.describe_unused_build()
+    return describe_isolation(level) + (f"\n{unused}" if unused else ""), level.is_confining
 
 
 def describe_isolation(level: IsolationLevel) -> str:

@@ -50,6 +50,19 @@ def explain_missing_dtype(device: str, dtype: str) -> str | None:
     return f"{name} has no {dtype}" if dtype in KINDS[name].missing_dtypes else None
 
 
+def describe_unused_build() -> str:
+    """Return what a build of torch for a card costs where there is none; "" elsewhere."""
+    import torch
+
+    if torch.version.cuda is None or torch.cuda.is_available():
+        return ""
+    return (
+        f"torch {torch.__version__} is built for CUDA, and this machine has no card for it. "
+        "The CPU build is some gigabytes smaller:\n"
+        "  pip install torch --index-url https://download.pytorch.org/whl/cpu\n"
+    )
+
+
 @cache
 def make_deterministic(device: str) -> None:
     """Make this process compute on a device repeatably, in the full precision of each dtype."""

@@ -333,3 +333,20 @@ def test_unconfinable_child_is_an_internal_error(sandbox: "SandboxDriver") -> No
     with pytest.raises(SandboxError, match=r"could not be confined: \w+"):
         child.request("drop", {"handles": []})
     assert sandbox.is_good()
+
+
+@pytest.mark.parametrize(
+    ("cuda", "available", "told"),
+    [("13.0", False, True), ("13.0", True, False), (None, False, False)],
+)
+def test_doctor_names_a_build_of_torch_for_a_card_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    cuda: str | None,
+    available: bool,
+    told: bool,
+) -> None:
+    monkeypatch.setattr("torch.version.cuda", cuda)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: available)
+    assert doctor(monkeypatch) in (0, 1)
+    assert ("is built for CUDA, and this machine has no card" in capsys.readouterr().out) == told
