@@ -18,7 +18,10 @@ LINEAR = BY_SLUG["linear_layer"]
 
 def cells(exercise: Exercise) -> list[dict[str, Any]]:
     """The cells after the one that installs."""
-    install, *others = nbformat.reads(starter.render_notebook(exercise), as_version=4).cells
+    found: list[dict[str, Any]] = nbformat.reads(
+        starter.render_notebook(exercise), as_version=4
+    ).cells
+    install, *others = found
     assert (install["cell_type"], install["source"]) == ("code", starter.INSTALL)
     return others
 
