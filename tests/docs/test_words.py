@@ -14,7 +14,6 @@ RETIRED = (
     r"|traits?|trials?|shelf"
 )
 KEPT = {
-    "CHANGELOG.md",  # what was called so then
     "tests/docs/test_words.py",
     "tests/grader/report/test_render_html.py",  # the landmarks of a page
 }
