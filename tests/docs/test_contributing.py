@@ -79,9 +79,9 @@ def checkout(tmp_path: Path) -> Checkout:
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("this is no checkout of git")
     for name in done.stdout.split("\0"):
-        if name and (ROOT / name).is_file():
+        if name and ((ROOT / name).is_file() or (ROOT / name).is_symlink()):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tmp_path / name)
+            shutil.copy(ROOT / name, tmp_path / name, follow_symlinks=False)
     made = Checkout(tmp_path)
     made.run("git", "init", "--quiet")
     made.run("git", "add", "--all")
