@@ -1,4 +1,4 @@
-"""Whether what a contract says fits together."""
+"""Check whether the parts of a contract fit together."""
 
 import difflib
 import keyword
@@ -44,24 +44,24 @@ QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
     "kv_heads", "window", "softcap", "block", "causal", "d_latent", "rope_dim", CONSTANT,
 )  # fmt: skip
-"""what an argument of a constructor may take"""
+"""the quantities that an argument of a constructor may have"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
-"""what may be fixed; d_out is heads times head_dim"""
+"""the sizes that a contract may fix; d_out is heads times head_dim"""
 PARAMETERS = (
     "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate", "b_gate", "lambdas",
     *sorted(VECTORS), *LATENTS, *AROUND,
 )  # fmt: skip
 """the fields of `reference.Parameters`, which imports torch"""
 PASSED = frozenset({"block", "causal", CONSTANT})
-"""quantities that such a function may take in a call besides"""
+"""further quantities that a function of query, key and value may take in a call"""
 INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.CLASS: (*TOKENS, "mask"),
     Entry.BUILDER: (*TOKENS, "mask"),
     Entry.FUNCTION: ("x", "queries", "keys", *ROLES),
 }
-"""what a call may pass; a function also takes its parameters"""
+"""the inputs of a call, by entry; a function also takes its parameters"""
 PREREQUISITES = ("it_attends", "it_equals_the_equation")
-"""the properties without which nothing earns points: of an exercise the first that it has"""
+"""prerequisites of all points; an exercise uses the first of these that it has"""
 MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 TOGETHER = (
     ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
@@ -74,7 +74,8 @@ TOGETHER = (
     ({"shift_in"}, ("gain_in",)),
     ({"shift_ff"}, ("gain_ff",)),
 )
-"""where one of some parameters is stored, these are, too"""
+"""parameters that are stored together: if a module has one of the first, it has all of the
+second"""
 SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
 
@@ -104,11 +105,11 @@ NEEDED: Mapping[Capability, str] = {
     C.CENTRED_NORMS: 'write token_norm = "layer"',
     C.TRANSFER: 'write entry = "transfer"',
 }
-"""What must be there for a capability that is never true without."""
+"""What to write in a contract that lists a capability without the key it depends on."""
 
 
 def find_problems(contract: Contract) -> Iterator[Problem]:
-    """Yield what does not fit together in a contract as it was written."""
+    """Yield the contradictions in a contract as it was written."""
     if not _is_name(contract.name):
         yield ("name",), None, f"{contract.name!r} can be no name of a class or a function"
     for check in (_check_capabilities, _check_arguments, _check_parameters, _check_holders):
@@ -119,7 +120,7 @@ def find_problems(contract: Contract) -> Iterator[Problem]:
 
 
 def find_wrongly_waived(contract: Contract) -> Iterator[Problem]:
-    """Yield the claims that are waived and do not exist, or that points depend on."""
+    """Yield waived properties that do not exist, or on which points depend."""
     applying = {each.name for each in select_summaries(contract)} if contract.waived else set()
     for name in contract.waived:
         if name in PREREQUISITES:
@@ -252,7 +253,7 @@ def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
 
 
 def _check_holders(contract: Contract) -> Iterator[Problem]:
-    """Every parameter is stored in one place, and with those that belong to it."""
+    """Check that every parameter is stored in one place, together with those that belong to it."""
     places: dict[str, str] = {}
     for mapping in contract.mappings:
         for name in mapping.holds:

@@ -1,4 +1,4 @@
-"""Read an exercise from its folder. What it asks for is in `contract.toml`, and nothing is run.
+"""Read an exercise from its folder: its contract is in `contract.toml`, and no code is run.
 
     title = "Causal attention"
     name = "CausalAttention"           # what a submission defines
@@ -49,7 +49,7 @@ TEXT_FILES: Mapping[str, str] = {
     "statement.md": "what students read",
     "hints.md": "a numbered list of hints",
 }
-"""what else must be in the folder, and what it holds; a solution is needed by few commands"""
+"""the other files of the folder, and what each holds; few commands need the solution"""
 NO_CONTRACT = "there is no such file: an exercise is a folder with a contract"
 SECONDS = ("call_s", "idle_s", "read_s", "import_s", "total_s")
 COUNTS = (
@@ -59,7 +59,7 @@ COUNTS = (
 LIMITS: Mapping[str, type] = dict.fromkeys(SECONDS, float) | dict.fromkeys(COUNTS, int)
 """the fields of the grader's `Limits`, which no exercise may import, with their types"""
 FIELD_NAMES: Mapping[str, str] = {"parameters": "mappings"}
-"""keys that differ from the names of their fields"""
+"""keys whose names differ from those of their fields"""
 NOT_WRITTEN = {"slug", "contract", "folder", "source", "inputs"}
 """fields without a key; the inputs of a call form are the contract's `call`"""
 SLUG = re.compile(r"[A-Za-z0-9_-]+")
@@ -69,11 +69,11 @@ WRITTEN: Mapping[object, str] = {
     int: "a whole number",
     float: "a number",
 }
-"""how values of a type are written"""
+"""how to write a value of each type, for messages"""
 USUAL_CALLS = (("x",), ("x", "mask"))
-"""what is passed in the usual form of a call"""
+"""the inputs of calls in the usual form"""
 OTHER_NAMES = {"Value": int | float | bool | str}
-"""what `properties.contract` imports for the type checker alone, as far as it can be written"""
+"""names that `properties.contract` imports only for the type checker, with types that TOML has"""
 
 
 def refuse(problems: Iterable[Problem], place: Place) -> None:
@@ -125,7 +125,7 @@ def _convert_table(value: object, key_kind: Any, kind: Any, place: Place) -> Map
 
 
 def _choose(value: object, known: Mapping[str, Any], place: Place) -> Any:
-    """Return what a name stands for. Raises BadContract with the nearest one."""
+    """Return the value of a name. Raises BadContract with the nearest name."""
     if not isinstance(value, str):
         raise place.fail_type(value, WRITTEN[str])
     if value not in known:
@@ -261,7 +261,7 @@ READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
     (Contract, "size_rules"): _read_sizes,
     (ParameterMapping, "holds"): _read_holds,
 }
-"""the keys whose values are not written as the types of their fields say"""
+"""readers for keys whose values in the file differ from the types of their fields"""
 
 
 def _read_contract(value: object, place: Place, others: Collection[str] = ()) -> Contract:
@@ -283,14 +283,14 @@ def _read_contract(value: object, place: Place, others: Collection[str] = ()) ->
 
 
 def expect_call_form(contract: Contract) -> CallForm:
-    """Return the form of a call where none is written: only the order of inputs is its own."""
+    """Return the form of a call if the file has none: only the order of inputs is its own."""
     usual = contract.entry is Entry.TRANSFER or contract.call in USUAL_CALLS
     usual |= contract.entry is Entry.FUNCTION and not set(ROLES) & set(contract.call)
     return USUAL if usual else CallForm(inputs=contract.call)
 
 
 def _complete_call_form(contract: Contract, table: Table) -> CallForm:
-    """Return the form of a call, whose inputs are those that the contract calls with."""
+    """Return the form of a call, with the inputs of the contract's `call`."""
     if "call_form" not in table:
         return expect_call_form(contract)
     return replace(contract.call_form, inputs=contract.call)
@@ -300,7 +300,7 @@ def _complete_call_form(contract: Contract, table: Table) -> CallForm:
 
 
 def names_folder(name: str) -> bool:
-    """Return whether a name is that of an exercise's folder, or of its contract, not a slug."""
+    """Return whether a name is an exercise's folder, or its contract file, rather than a slug."""
     return Path(name).name != name or (Path(name) / CONTRACT_FILE).is_file()
 
 
@@ -319,10 +319,10 @@ def load_exercise(folder: Path) -> Exercise:
 
 
 def load_contract(path: Path) -> Contract:
-    """Return the contract in a file, or in the folder that has it, without an exercise around it.
+    """Return the contract in a file, or in a folder with one, without its exercise.
 
-    There is no statement then, which would say what else it takes and refuses: claims about that
-    are made where `stated` is listed, and those about 16 bits where `half` is. Raises BadContract.
+    No statement then says what else the class takes and refuses. Properties about that apply only
+    if `stated` is listed, and those about 16 bits only if `half` is. Raises BadContract.
     """
     path = path.expanduser()
     path = path / CONTRACT_FILE if path.is_dir() else path
@@ -358,7 +358,7 @@ def read_exercise(folder: Path, text: str) -> Exercise:
 
 
 def omit_points(text: str) -> str:
-    """Return what a contract file says besides points, in one form for any layout; "" for none."""
+    """Return a contract file without its points, in the same form for any layout; "" for none."""
     if not text:
         return ""
     table = {key: value for key, value in tomllib.loads(text).items() if key != "points"}

@@ -1,8 +1,9 @@
 """What an exercise asks for, as data.
 
-All exercises are one computation (project, split, score, mask, normalise, mix, merge, project).
-A contract says what differs: the entry point and its arguments, where the canonical parameters of
-`reference.Parameters` live in the student's module, whether there is a mask, what comes back.
+All exercises are one computation (project, split, score, mask, normalise, mix, merge, project). A
+contract states the differences: the entry point and its arguments, the places of the canonical
+parameters of `reference.Parameters` in the student's module, whether there is a mask, and the
+results.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Returns(StrEnum):
 
 
 class Positions(StrEnum):
-    """How the answer depends on where tokens stand, besides who is seen."""
+    """How the answer depends on the positions of tokens, besides the mask."""
 
     NONE = "not at all"
     ROTARY = "queries and keys are turned, in halves"
@@ -55,14 +56,14 @@ class Positions(StrEnum):
 
 
 class FeatureMap(StrEnum):
-    """What queries and keys are compared by."""
+    """The features by which queries and keys are compared."""
 
     NONE = "queries and keys themselves, and a softmax"
     ELU = "elu(x) + 1 of each number, without a softmax"
 
 
 class Norm(StrEnum):
-    """What brings the queries and the keys of each head to one size."""
+    """The norm of the queries and keys of each head."""
 
     NONE = ""
     RMS = "rms"
@@ -70,7 +71,7 @@ class Norm(StrEnum):
 
 
 class Activation(StrEnum):
-    """What the numbers between the two layers of a feed-forward go through."""
+    """The activation between the two layers of a feed-forward."""
 
     NONE = ""
     GELU = "gelu"
@@ -95,7 +96,7 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.CAUSAL_OPTION, "causal", False),
     (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
 )
-"""The value that a field of a case is fixed to where a contract lacks a capability."""
+"""The value of a case's field if the contract lacks a capability."""
 
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """Under these the exponentials of some scores overflow."""
@@ -119,10 +120,10 @@ class Argument:
     optional: bool = False
 
     fields: tuple[Argument, ...] = ()
-    """of a config: what it holds; empty for what exercises ask for"""
+    """the fields of a config; empty for the usual fields"""
 
     def get_value(self, case: Case) -> Value:
-        """Return what is passed for this argument in this case."""
+        """Return the value of this argument in this case."""
         if self.quantity == CONSTANT:
             return self.default
         if self.quantity == "config" and self.fields:
@@ -134,7 +135,7 @@ class Argument:
 
 
 def list_numbers(variables: Iterable[Argument], case: Case) -> dict[str, int | float | bool]:
-    """Return the numbers that variables take in a case, by name."""
+    """Return the values of variables in a case, by name."""
     values = ((variable.name, variable.get_value(case)) for variable in variables)
     return {name: value for name, value in values if isinstance(value, int | float)}
 
@@ -143,7 +144,7 @@ DISPENSABLE: Mapping[str, frozenset[Capability]] = {
     "bias": frozenset({Capability.BIAS, Capability.BIAS_OPTION}),
     "dropout": frozenset({Capability.DROPOUT}),
 }
-"""Quantities that a constructor may lack, and the capabilities that are lost with each."""
+"""Quantities that a constructor may lack, each with the capabilities that it then loses."""
 
 EXTRA_CONFIG: Mapping[str, int | float | bool] = {
     "dropout": 0.0,
@@ -155,7 +156,7 @@ EXTRA_CONFIG: Mapping[str, int | float | bool] = {
 
 
 def make_config(case: Case) -> dict[str, int | float | bool]:
-    """Return what a config object holds by contract."""
+    """Return the fields of a config object that the contract requires."""
     return {"n_embd": case.d_out, "n_head": case.heads, "block_size": case.context_length}
 
 
@@ -179,30 +180,31 @@ class Contract:
     scale: float | None = None
     positions: Positions = Positions.NONE
     rotary_base: float = 10_000.0
-    """pair i of d coordinates turns by base^(-2i/d) radians a token"""
+    """the base of rotary angles: pair i of d coordinates rotates by base^(-2i/d) radians a token"""
     rotary_share: float = 1.0
-    """how much of each head is turned, from its first dimension on"""
+    """the share of each head that rotates, from its first dimension on"""
     feature_map: FeatureMap = FeatureMap.NONE
     lambda_init: float = 0.8
-    """where the lambdas of differential attention start"""
+    """the initial value of the lambdas of differential attention"""
     norm: Norm = Norm.NONE
-    """of queries and keys, before they get their places"""
+    """the norm of queries and keys, before positions rotate them"""
     norm_epsilon: float = 0.0
-    """what a norm adds to the mean square, or to the variance; 0 for the dtype's own rounding"""
+    """the number that the norm adds to the mean square, or to the variance; 0 means the dtype's
+    rounding"""
     norm_gain_from: float = 0.0
-    """what the gain of a norm counts from: 1 where what is stored is added to 1"""
+    """the number that is added to the stored gain: 1 if a module stores the gain minus 1"""
     token_norm: Norm = Norm.NONE
-    """of tokens, before attention and before the feed-forward of a block"""
+    """the norm of a block's tokens, before attention and before the feed-forward"""
     token_norm_epsilon: float = 1e-5
-    """what that norm adds to the mean square, or to the variance"""
+    """the number that the norm of tokens adds to the mean square, or to the variance"""
     activation: Activation = Activation.NONE
-    """of the feed-forward of a block"""
+    """the activation of a block's feed-forward"""
     hidden_factor: int = 4
-    """how many times as wide as tokens is what the first layer of a feed-forward gives"""
+    """the width of a feed-forward between its layers, in widths of a token"""
     size_rules: SizeRules | None = None
-    """what `with_sizes` was given, and what follows from it"""
+    """the rules that `with_sizes` got, and those that follow"""
     waived: tuple[str, ...] = ()
-    """names of properties that are not asked for, although they make sense for it"""
+    """names of applicable properties that are not checked"""
 
     def has(self, *capabilities: Capability) -> bool:
         return self.capabilities.issuperset(capabilities)
@@ -225,7 +227,7 @@ class Contract:
 
     @property
     def is_handed_parameters(self) -> bool:
-        """Whether its parameters, or what is computed with them, are inputs of each call."""
+        """Whether its parameters, or queries, keys and values, are inputs of each call."""
         return self.entry is Entry.FUNCTION and self.call_form == USUAL
 
     def stores(self, name: str) -> bool:
@@ -234,7 +236,7 @@ class Contract:
 
     @property
     def gates_heads(self) -> bool:
-        """Whether a gate opens for whole heads, and not number by number."""
+        """Whether a gate opens for whole heads rather than for single numbers."""
         return any(m.packing is Packing.HEADWISE for m in self.mappings)
 
     def has_biases(self, case: Case) -> bool:
@@ -244,7 +246,7 @@ class Contract:
     def swap_query_and_key(self) -> Contract | None:
         """Return the contract with the names of the query and key layers swapped.
 
-        None where these are not separate layers of the same tokens: in a fused layer the statement
+        None if these are not separate layers of the same tokens: in a fused layer the statement
         fixes the order.
         """
         separate = all(len(mapping.holds) == 1 for mapping in self.mappings)
@@ -287,7 +289,7 @@ class Contract:
     def with_sizes(self, rules: SizeRules) -> Contract:
         """Return the contract of an implementation that has these sizes only.
 
-        Raises BadSizes if it has none of those that the contract allows.
+        Raises BadSizes if the contract allows none of these sizes.
         """
         absent = {n: v for needed, n, v in FIXED_WITHOUT if needed not in self.capabilities}
         fixed = {n: v for n, v in absent.items() if n in ("batch", "heads")}
@@ -314,11 +316,11 @@ class Contract:
         return {a.name: v for a, v in values if not (a.optional and v == a.default)}
 
     def build_variables(self, case: Case) -> dict[str, int | float | bool]:
-        """Return what variables of the submission are set to."""
+        """Return the values that variables of the submission get."""
         return list_numbers(self.variables, case)
 
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
-        """Return the attribute paths of all parameters this case has, with their shapes."""
+        """Return the attribute paths of all parameters of this case, with their shapes."""
         return {
             mapping.path.format(head=head): mapping.compute_shape(self._get_head_sizes(case), head)
             for mapping, head in self._iter_mappings(case)

@@ -1,4 +1,4 @@
-"""Results that are computed once in a process, as long as they are not too many or too large."""
+"""A cache of results within a process, limited by how many numbers they hold."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -6,13 +6,13 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 EACH = 1024
-"""so many numbers take the room that a result takes besides its own"""
+"""the overhead of each result, counted in numbers"""
 LARGEST_SHARE = 16
-"""a result that takes more than this part of all the room is not kept"""
+"""a result that takes more than 1/n of the room is not kept"""
 
 
 class SizedCache(Generic[T]):
-    """Results by key; the oldest are dropped where all of them hold too many numbers."""
+    """Results by key; the oldest are dropped when all together hold too many numbers."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

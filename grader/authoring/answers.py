@@ -1,4 +1,4 @@
-"""The answers of an authored exercise: which are kept, and the files they are kept in."""
+"""The answers of an authored exercise: the choice of those to keep, and their files."""
 
 import json
 import re
@@ -14,12 +14,13 @@ from headcheck.grader.authoring.rewrites import generate_rewrites
 from headcheck.grader.authoring.slips import generate_slips
 
 MOST_KEPT = 24
-"""so many wrong answers are kept as files; the others are made again by `audit --mutants`"""
+"""the most wrong answers to keep as files; `audit --mutants` makes the others again"""
 FEWEST_KEPT = 8
 GOLDEN = (5**0.5 - 1) / 2
-"""its multiples, less whole numbers, fill the interval from 0 to 1 evenly"""
+"""the golden ratio, less one: the fractions of its multiples fill the interval from 0 to 1
+evenly"""
 NEVER_KEPT = (DOES_NOT_END, ENDS_ITS_PROCESS)
-"""an audit could not judge them"""
+"""outcomes of answers that are not kept, because an audit could not judge them"""
 SAME = "its outputs and gradients are those of the solution on every case"
 
 
@@ -44,7 +45,7 @@ def list_changes(exercise: Exercise) -> list[Answer]:
 
 
 def spread(changes: Sequence[Answer]) -> list[Answer]:
-    """Return changes in an order of which every beginning is a sample of all; the first stays."""
+    """Return changes in an order whose every beginning samples them all; the first stays first."""
     places = sorted(range(1, len(changes)), key=lambda place: place * GOLDEN % 1)
     return [*changes[:1], *(changes[place] for place in places)]
 
@@ -86,7 +87,7 @@ def write_wrong(folder: Path, kept: Iterable[Judged]) -> None:
 
 
 def _make_name(judged: Judged, taken: set[str]) -> str:
-    """Return a name for a file: that of the mistake, or the change in words."""
+    """Return a file name: the mistake's name, or the change in words."""
     words = judged.mistake or re.sub(r"\W+", "_", judged.answer.name.lower()).strip("_")[:48]
     name = words.strip("_") or "change"
     numbers = (f"{name}_{number}" for number in range(2, 1000))

@@ -1,9 +1,9 @@
 """The messages of a batch plan, and the comparison of their answers with the exact ones.
 
 A message holds the requests about several objects. The worker carries out those about one object in
-order and answers all of them at once; a call that fails does not keep the others from being
-answered, nor does an object that cannot be made. All answers of a message, end to end, are one row
-of numbers, which is compared with the row of the exact ones.
+order, and answers all in one reply. A failing call, or an object that cannot be made, loses only
+its own answers. All answers of a message, end to end, are one row of numbers, which is compared
+with the row of the exact ones.
 """
 
 import functools
@@ -24,24 +24,24 @@ from headcheck.properties.property import Property
 from headcheck.properties.violation import Status, SubmissionFailed
 
 PLACEHOLDER_NAME = ""
-"""stands in a plan for the name of the definition under check"""
+"""the placeholder in a plan for the name of the definition under check"""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the answers to one message, or to all, show."""
+    """The result of comparing the answers to one message, or to all."""
 
     inexact: frozenset[int]
-    """queries that got another answer than the exact one, or two different answers"""
+    """the queries whose answer was not exact, or that got two different answers"""
     float32: bool = False
     """whether some answers are only as exact as float32 allows"""
     answer_rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
-    """the answers to each message; None where it failed"""
+    """the answers to each message; None if the message failed"""
 
 
 @dataclass(frozen=True)
 class ObjectBatch:
-    """The requests about one object, and the shapes of the tensors that each must bring back."""
+    """The requests about one object, and the shapes of the tensors that each must return."""
 
     requests: Sequence[Mapping[str, Any]]
     shapes: tuple[tuple[tuple[int, ...], ...], ...]
@@ -68,9 +68,9 @@ class BatchRequest:
     allowed: Tensor
     allowed_float32: Tensor
     owners: Tensor
-    """the number of the query that each element of the row answers"""
+    """for each element of the row, the number of the query that it answers"""
     repeated_queries: tuple[tuple[int, int], ...]
-    """pairs of numbers of the same query"""
+    """pairs of numbers that stand for the same query"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
         """Send it to a submission, for a definition of this name. Raises SubmissionFailed."""
@@ -113,7 +113,7 @@ class BatchRequest:
     def _iter_answers(
         self, object_batch: ObjectBatch, reply: "_ObjectReply", tensors: Iterator[Tensor]
     ) -> Iterator[Tensor]:
-        """Yield the numbers that each request about an object brought back, or must have."""
+        """Yield the numbers that each request about an object returned, or NaN in their place."""
         replied = [list(itertools.islice(tensors, count)) for count in reply.tensors]
         missing: list[list[Tensor]] = [[]] * (len(object_batch.requests) - len(replied))
         is_usable = set(reply.dtypes) <= {self.dtype} and {
@@ -134,7 +134,7 @@ class BatchRequest:
 
     @functools.cached_property
     def _positions(self) -> dict[int, Tensor]:
-        """Where in the row the answer to each query is."""
+        """The positions of each query's answer in the row."""
         numbers, counts = self.owners.unique(return_counts=True)
         places = self.owners.argsort(stable=True).split(counts.tolist())
         return dict(zip(numbers.tolist(), places, strict=True))
@@ -146,12 +146,12 @@ class BatchRequest:
 
 @dataclass(frozen=True)
 class _ObjectReply:
-    """What a reply says about the answers of one object."""
+    """The part of a reply about one object."""
 
     dtypes: list[str]
     devices: list[str]
     tensors: list[int]
-    """how many each request brought back, up to the last that was carried out"""
+    """how many tensors each request returned, up to the last that was carried out"""
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,9 @@ class QueryKey:
 
     key: QueryId
     shapes: tuple[tuple[int, ...], ...]
-    """of the outputs"""
+    """the shapes of the outputs"""
     unstacked: bool
-    """it shares its batch with no other query"""
+    """whether the query has a batch of its own"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ class Transcript:
     """The requests of one check, in order, with their tensors end to end."""
 
     requests: Sequence[Mapping[str, Any]]
-    """op, meta and tensor names of each; objects are referred to by number"""
+    """op, meta and tensor names of each request; objects have numbers"""
     tensors: PackedTensors
 
     def name_definition(self, name: str) -> list[Mapping[str, Any]]:
@@ -206,17 +206,17 @@ class Transcript:
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """All messages of an exercise, and which properties rest on which queries."""
+    """All messages of an exercise, and the queries that each property uses."""
 
     batches: tuple[BatchRequest, ...]
     query_keys: tuple[QueryKey, ...]
-    """by number"""
+    """the key of each query, by number"""
     queries_by_property: Mapping[Property, frozenset[int]]
     transcripts: Mapping[Property, Transcript] = field(default_factory=dict)
-    """of properties that are checked live"""
+    """the transcripts of properties that are checked live"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
-        """Send every message to a submission; the queries of one that fails count as inexact."""
+        """Send every message to a submission; the queries of a failed message count as inexact."""
         inexact: frozenset[int] = frozenset()
         float32 = False
         rows: list[Tensor | None] = []
@@ -250,7 +250,7 @@ class BatchPlan:
     def recall(
         self, comparison: Comparison, key: QueryId, *, unstacked: bool
     ) -> tuple[Tensor, ...] | None:
-        """Return the outputs that answered a query; None if no usable ones did.
+        """Return the outputs that answered a query; None if there are no usable ones.
 
         With `unstacked`, answers that shared their batch with other queries are left out.
         """

@@ -35,11 +35,11 @@ from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
-"""so many numbers share a message; a module of the size of GPT-2 has one of its own"""
+"""the most numbers in one message; a module of the size of GPT-2 has a message of its own"""
 LONGEST_IN_ORDER = 512
-"""objects with longer inputs have the last message"""
+"""objects with longer inputs go into the final message"""
 MAX_MESSAGE_TENSORS = MAX_TENSORS // 2
-"""so many tensors share a message: a list of heads has some for each head"""
+"""the most tensors in one message: a list of heads has some for each head"""
 ANSWERING = ("answer", "vjp")
 """the requests whose replies are answers; the others prepare an object"""
 
@@ -49,7 +49,7 @@ def get_batch_plan(
 ) -> BatchPlan:
     """Return the batch plan of an exercise, for definitions with these parameter mappings.
 
-    Threads and processes that need the same one at once share it.
+    Threads and processes that need the same plan at the same time share it.
     """
     with _get_lock(exercise, mappings, seed, device):
         return _load_batch_plan(exercise, mappings, seed, device)
@@ -126,7 +126,7 @@ def _compute_stack_key(query: RecordedQuery) -> object:
 
 @dataclass(frozen=True, eq=False)
 class _ObjectPlan:
-    """What a message holds about one object."""
+    """The part of a message about one object."""
 
     object_batch: ObjectBatch
     tensors: list[Tensor]

@@ -19,7 +19,7 @@ from headcheck.grader.report.render.view import format_points, format_status, ta
 from headcheck.properties.violation import NOT_FAILED, Status
 
 ANSWERED = frozenset({Status.PASSED, Status.FAILED, Status.CRASHED})
-"""the statuses of checks that tell whether a submission does what they ask for"""
+"""the statuses that say whether a submission satisfies a check"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def anonymise(book: Gradebook, salt: str) -> Gradebook:
 def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:
     """Return the failed properties, those first that the largest share of students fails.
 
-    What ran out of time or memory has not answered: it fails everything that comes later alike.
+    Submissions that ran out of time or memory do not count: they fail all later properties alike.
     """
     broken: Counter[tuple[str, str, str]] = Counter()
     tried: Counter[tuple[str, str, str]] = Counter()

@@ -3,7 +3,7 @@
 The first failed property about values gets the attention weights and, where the diagnosis names a
 mistake in splitting or merging heads, the origin of every number. The first failed property about
 the mask gets which outputs moved. No other property gets evidence, so that a submission with a
-hundred failures costs no more than one with two. Evidence affects no verdict: where it cannot be
+hundred failures costs no more than one with two. Evidence affects no verdict. If it cannot be
 measured, there is none.
 """
 
@@ -45,17 +45,17 @@ from headcheck.properties.tolerance import PRECISIONS
 from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
 
 MAX_TOKENS = 6
-"""how many tokens a figure shows: more would be too small to read"""
+"""the most tokens in a figure: more would be too small to read"""
 MIN_TOKENS = 4
-"""how many tokens a figure shows if the case can have so many: two show little"""
+"""the fewest tokens in a figure, if the case allows: two show little"""
 MIN_SHARPNESS = 2
-"""standard deviation of the scores, at least: nearly equal weights show little"""
+"""the least standard deviation of the scores: nearly equal weights show little"""
 MAX_MEASURED_TOKENS = 64
-"""longer sequences are cut to so many before a figure is made of a part of them"""
+"""longer sequences are cut to this length before a figure shows a part of them"""
 MAX_WIDTH = 64
 """modules wider than this take too long to construct again for a figure"""
 MIN_DIFFERENCE = 1e-5
-"""a smaller error of a weight is no mistake: float32 may cause it"""
+"""the smallest error of a weight that counts: float32 may cause smaller ones"""
 SIGNIFICANT_DIGITS = 6
 
 T = TypeVar("T")
@@ -67,7 +67,8 @@ VALUE_GROUPS = (
     PropertyGroup.MASK,
 )
 EVIDENCE_ERRORS = (SubmissionFailed, Violation, *SHAPE_ERRORS)
-"""What ends a measurement: the submission, its process, or shapes that do not fit."""
+"""The exceptions that end a measurement: of the submission, its process, or shapes that do not
+fit."""
 
 
 def attach_evidence(
@@ -78,8 +79,8 @@ def attach_evidence(
 ) -> list[PropertyRecord]:
     """Return the same records, some with evidence. The harness needs a process that still answers.
 
-    A submission that exhausted its time or memory is not called again. Of a module that has other
-    weights than it was to be given, nothing can be shown.
+    A submission that exhausted its time or memory is not called again. Nothing can be shown of a
+    module whose weights differ from those it was given.
     """
     if any(verdict.status in UNDIAGNOSABLE or _lacks_weights(verdict) for verdict in verdicts):
         return list(records)
@@ -152,8 +153,8 @@ def _measure_first(
 def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
     """Return the cases to measure: one with a readable number of tokens, then the one that failed.
 
-    The latter is cut if it is long: to recover the weights takes a call for every few tokens.
-    There are none where the modules of the contract are too large.
+    The latter is cut if it is long: to recover the weights takes a call for every few tokens. There
+    are none if the modules of the contract are too large.
     """
     tokens = min(max(case.tokens, MIN_TOKENS), MAX_TOKENS)
     longest = max(case.context_length, tokens)
@@ -263,9 +264,9 @@ def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
 def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
     """Return which outputs moved as each token changed; None if exactly the right ones did.
 
-    None, too, if nothing can be concluded: if repeated calls with one input differ, or what comes
-    out is no number, which neither moves nor stays. There is one call for each token, since
-    sequences that share a batch might influence each other. Raises SubmissionFailed, Violation.
+    It also returns None if nothing can be concluded: repeated calls differ, or outputs are not
+    numbers, which neither move nor stay. There is one call for each token, since sequences that
+    share a batch might influence each other. Raises SubmissionFailed, Violation.
     """
     case = context.case
     if not context.contract.has(Capability.TOKENS) or case.tokens < 2:

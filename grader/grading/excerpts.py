@@ -1,7 +1,7 @@
 """Excerpts of the student's code for the record: the lines to look at, and some around them.
 
-The lines come from the process of the submission, which may send anything: here only their amount
-is bounded, and only requested lines are marked. The renderers sanitise them.
+The lines come from the submission's process, which may send anything. This module only limits their
+amount and marks only requested lines; the renderers sanitise them.
 """
 
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.violation import SubmissionFailed
 
 MAX_EXCERPTS = 8
-"""how many excerpts a record carries"""
+"""the most excerpts of a record"""
 MAX_LENGTH = 16_000
-"""how many characters one excerpt has"""
+"""the most characters of one excerpt"""
 
 SourceLocation = tuple[int | None, int | None]
 """a cell, None in a module, and a line of it, None if unknown"""

@@ -28,7 +28,7 @@ class TargetNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSignature:
-    """A class or function of the submission, as far as reading tells."""
+    """A class or function of the submission, as read from its source."""
 
     name: str
     is_class: bool
@@ -40,9 +40,9 @@ class DefinitionSignature:
     bases: tuple[str, ...] = ()
     alias_of: str | None = None
     signature: Signature | None = None
-    """of a class that has a `forward`, or of a function that may be attention: what they take"""
+    """the signature of a class with a `forward`, or of a function that may be attention"""
     constructor: str | None = None
-    """what says which method was meant to be its constructor, if it has none"""
+    """a sentence about the method that was meant to be the constructor, if there is none"""
 
     def accepts(self, contract: Contract) -> bool:
         """Return whether it can be called with the names that the contract uses."""
@@ -69,9 +69,10 @@ class Target:
     name: str
     notes: tuple[Note, ...] = ()
     by_position: bool = False
-    """whether its arguments have other names than those asked for"""
+    """whether its arguments have other names than the statement's"""
     contract: Contract | None = None
-    """the exercise's contract in the terms of this class, where it takes or returns other things"""
+    """the contract in this class's own terms, if its arguments or results differ from the
+    exercise's"""
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,11 @@ class Inferred:
     targets: tuple[Target, ...] = ()
     candidates: tuple[Signature, ...] = ()
     functions: tuple[Signature, ...] = ()
-    """that may be attention; if anything else is judged, they are taken for parts of it"""
+    """functions that may be attention; if anything else is judged, they count as parts of it"""
     problem: ErrorRecord | None = None
     """why there are no targets"""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
-    """of all classes and functions that could be attention"""
+    """the signatures of all classes and functions that could be attention"""
     code: str = ""
     """a digest of the code of the file; none if it cannot be read"""
 
@@ -148,7 +149,7 @@ def parse_variables(
 def infer_all(
     found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
 ) -> Inferred:
-    """Return what to grade of these definitions: all of them, or the one of this name."""
+    """Return the targets among these definitions: all of them, or the one of this name."""
     targets, problem = list[Target](), None
     try:
         targets = choose_targets(found, exercise, name)
@@ -181,7 +182,7 @@ def list_functions(
 def _list_signatures(
     found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
 ) -> list[Signature]:
-    """Return what is known of these definitions, without those that are graded, and aliases."""
+    """Return the signatures of these definitions, without graded ones and aliases."""
     graded = {target.name for target in targets}
     return [
         d.signature
@@ -194,7 +195,7 @@ def _list_signatures(
 
 
 def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
-    """Say that a class has no constructor, and which method was meant to be it, if there is one."""
+    """Say that a class has no constructor, and which method was meant as one, if any."""
     near = next((n for n in entry.get("near_names", ()) if n["wanted"] == "__init__"), None)
     if near is None:
         return None
@@ -205,7 +206,7 @@ def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
 def choose_targets(
     found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
 ) -> list[Target]:
-    """Return what to grade. Raises TargetNotFound, with a suggestion where there is one."""
+    """Return the targets. Raises TargetNotFound, with a suggestion if there is one."""
     if name is not None and name not in {d.name for d in found}:
         raise TargetNotFound(_describe_undefined(name, found))
     if name is not None:
@@ -259,7 +260,7 @@ def _fits(defined: DefinitionSignature, contract: Contract) -> bool:
 
 
 def _fits_by_position(defined: DefinitionSignature, contract: Contract) -> bool:
-    """Return whether it takes as many arguments as the contract passes, whatever their names."""
+    """Return whether it takes as many arguments as the contract passes, under any names."""
     must = sum(not argument.optional for argument in contract.arguments)
     if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
         must += len(contract.call)

@@ -49,10 +49,10 @@ from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHan
 from headcheck.grader.sandbox.isolation import IsolationLevel
 
 MAX_TRIES = 3
-"""how often a submission is tried whose worker dies"""
+"""the most attempts for a submission whose worker dies"""
 DIED = "every process that judged it was killed, or memory ran out"
 MIN_SUBMISSIONS_PER_WORKER = 4
-"""so many submissions for each worker make up for the time that it takes to start"""
+"""the number of submissions that makes up for the start of one more worker"""
 
 SPAWN_CONTEXT = multiprocessing.get_context("spawn")
 WORKER_ENTRY_POINT = "headcheck.grader.grading.worker_pool:begin"
@@ -74,13 +74,13 @@ class RemoteGrader(Protocol):
     def grade_all(
         self, found: Sequence[Submission], settings: Settings
     ) -> Generator[GradedSubmission, None, None]:
-        """Do what the function of this name does."""
+        """Grade all submissions, like the function of this name."""
 
 
 def create_sandbox(
     *, trusted: bool = False, device: str = "cpu", ahead: Zygote | None = None
 ) -> Sandbox:
-    """Return a sandbox to be entered. Raises SandboxError where only trusted submissions could run.
+    """Return a sandbox as a context manager. Raises SandboxError if it could run only trusted code.
 
     It takes over a zygote that was started ahead.
     """
@@ -135,8 +135,8 @@ def grade_all(
 ) -> Generator[GradedSubmission, None, None]:
     """Yield every submission with its records, in order, as soon as those before it are graded.
 
-    One job grades in this process and its sandbox, and reports how far its searches are; several
-    grade in as many workers, and a `RemoteGrader` on other machines. Raises SandboxError and
+    One job grades in this process and its sandbox, and reports the progress of searches. Several
+    jobs grade in as many workers, and a `RemoteGrader` on other machines. Raises SandboxError and
     internal errors.
     """
     if isinstance(sandbox, RemoteGrader):
@@ -162,7 +162,7 @@ def grade_all(
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """What a worker needs to know before it grades."""
+    """The settings that a worker needs before it grades."""
 
     settings: Settings
     trusted: bool
@@ -205,7 +205,7 @@ class Worker:
     zygote: Zygote | None = None
     running: RunningWorker | None = None
     dismissal_reason: str = ""
-    """why it grades no more; empty if it does"""
+    """why the worker grades no more; empty if it does"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grade(self, submission: Submission) -> list[SubmissionRecord]:

@@ -1,7 +1,7 @@
-"""Say what is wrong with a call in the terms in which the author wrote the definition.
+"""Explain a wrong call in the terms of the definition's author.
 
-Python counts `self` among the arguments, and does not name those that it counts. What is said here
-follows from the text alone: the error's own words, and the signature that they are about.
+Python counts `self` among the arguments, and does not name them. The explanation follows from the
+text alone: the error's own words, and the signature.
 """
 
 import ast
@@ -13,7 +13,7 @@ from headcheck.grader.reading.slicing import Position
 from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
 
 MAX_NAMED = 6
-"""so many arguments are named at most"""
+"""the most arguments to name"""
 _NO_FORWARD = re.compile(r'Module \[(?P<callee>\w+)\] is missing the required "forward" function')
 _NO_CONSTRUCTOR = re.compile(
     r"(?P<callee>\w+)(?:\.__init__)?\(\) "
@@ -30,7 +30,7 @@ _MISSING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CallProblem:
-    """What is wrong with a call, and the position of the definition to look at, if it is there."""
+    """The fault of a call, and the position of the definition to look at, if there is one."""
 
     message: str
     position: Position | None = None

@@ -18,7 +18,8 @@ KIND_BY_SUFFIX = {".ipynb": "ipynb", ".py": "py"}
 OTHER_SUFFIXES = frozenset((
     ".txt", ".pdf", ".doc", ".docx", ".odt", ".rtf", ".html", ".htm", ".rar", ".7z", ".tar", ".gz",
 ))  # fmt: skip
-"""of files that students hand in by mistake; others, such as data, are nobody's work"""
+"""the suffixes of files that students hand in by mistake; others, such as data, are nobody's
+work"""
 NOBODYS_FILES = frozenset(("requirements.txt", "constraints.txt", "readme.txt", "license.txt"))
 SKIPPED_FOLDERS = frozenset((
     "__pycache__", ".ipynb_checkpoints", ".git", ".venv", "venv", "site-packages", "node_modules",
@@ -47,7 +48,7 @@ class Siblings:
     """The files that a submission imports."""
 
     main: tuple[str, ...] = ()
-    """where the submission itself is: names of folders, and its own as a module"""
+    """the place of the submission itself: the names of its folders, and its own as a module"""
     files: tuple[Sibling, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     """files that were not taken along, and why"""
@@ -62,7 +63,7 @@ class Siblings:
 
 NO_SIBLINGS = Siblings()
 FilesByPath = Mapping[tuple[str, ...], Path]
-"""where files lie, by the names of their folders and their own, as their author had them"""
+"""the paths of files, by the names of folders and file that their author used"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +76,23 @@ class Submission:
     submitted_by: str | None = None
     """who submitted it, where that is known from elsewhere than the file name"""
     folder: Path | None = field(default=None, compare=False)
-    """the folder whose files are all of the same author: what is beside the file may be imported"""
+    """the folder whose files all belong to the same author, and may be imported"""
     shared: bool = field(default=False, compare=False)
-    """whether that folder may be a class's all the same: a file there that answers the same is not
-    imported"""
+    """whether that folder may still belong to a class: a file there that answers the same exercise
+    is not imported"""
     beside: FilesByPath | None = field(default=None, compare=False)
     """the author's files by the paths that they had there, itself included, instead of a folder"""
     siblings: Siblings | None = field(default=None, compare=False)
-    """what it imports from beside it, if that was gathered already"""
+    """the files that it imports from beside it, if these were gathered already"""
 
     @property
     def student(self) -> str:
-        """Who submitted it: as a course says, else the stem of the file name."""
+        """The submitter: from the course, else the stem of the file name."""
         return Path(self.display_path).stem if self.submitted_by is None else self.submitted_by
 
     @property
     def kind(self) -> str:
-        """`ipynb` or `py`; `none` of what is neither, and cannot be read."""
+        """`ipynb` or `py`; `none` if it is neither, and cannot be read."""
         return KIND_BY_SUFFIX.get(self.path.suffix.lower(), "none")
 
 
@@ -125,8 +126,8 @@ def find_submissions(
 def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
     """Yield the submissions of one argument; a file that is named alone has its folder for itself.
 
-    Several files, and those that lie in a folder side by side, may be those of a whole class. What
-    lies in a folder below that is one author's.
+    Several files, and files side by side in a folder, may belong to a whole class. Files in a
+    folder below that belong to one author.
     """
     path, name = Path(argument), None
     if not path.exists() and ":" in argument:
@@ -152,7 +153,7 @@ def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
 def _walk_folder(folder: Path, owned: Path | None = None) -> Iterator[Submission]:
     """Yield the submissions in a folder; `owned` is the one around it that is one author's.
 
-    Files of other kinds are there, too, where they are all that an author handed in.
+    Files of other kinds are included only if an author handed in nothing else.
     """
     for entry in sorted(folder.iterdir(), key=lambda p: p.name):
         if is_skipped(entry.name):
@@ -187,7 +188,7 @@ def is_skipped(name: str) -> bool:
 
 
 def find_import_folder(path: Path) -> Path:
-    """Return the folder that a file lies in or, of a package, the outermost one."""
+    """Return the folder of a file or, for a package, the outermost one."""
     folder = path.absolute().parent
     while is_regular_file(folder / "__init__.py") and is_regular_file(
         folder.parent / "__init__.py"

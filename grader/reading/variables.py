@@ -1,7 +1,7 @@
 """The variables of a notebook or module that its definitions read, from its text alone.
 
 A class that was written for a notebook often takes its sizes from there: `n_embd`, `block_size`.
-They can be set before it is built (`grader/sandbox/worker/loading.py`); this says which there are.
+They can be set before it is built (`grader/sandbox/worker/loading.py`); this module lists them.
 """
 
 import ast
@@ -12,7 +12,7 @@ from headcheck.grader.reading.effects import Effects
 from headcheck.grader.reading.symbol_table import SymbolTable
 
 MAX_VARIABLES = 200
-"""so many are described; the others are left out"""
+"""the most variables to describe; the others are left out"""
 MAX_NUMBER = 1 << 53
 """larger numbers are no sizes, and JSON does not carry them"""
 

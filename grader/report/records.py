@@ -15,12 +15,12 @@ from headcheck.grader.seed import Seed
 from headcheck.grader.version import get_version as get_version
 
 MAX_TEXT_LENGTH = 4000
-"""how many characters one text of a report has, since submissions choose some of them"""
+"""the most characters of one text in a report, since submissions choose some texts"""
 FORMAT_VERSION = 1
 NOT_JUDGED = "not_judged"
-"""the status of what there is no verdict on, through no fault of the submission's"""
+"""the status of a submission without a verdict, through no fault of its own"""
 BUSY_KIND = "machine_busy"
-"""the kind of error where the machine kept a submission from being judged"""
+"""the kind of error if the machine kept a submission from being judged"""
 NO_VERDICT_KINDS = (fault.ERROR_KIND, BUSY_KIND)
 
 
@@ -36,7 +36,7 @@ class NoteRecord:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """Why a submission could not be graded at all."""
+    """The reason why a submission could not be graded at all."""
 
     kind: str
     message: str
@@ -133,7 +133,7 @@ class PropertyRecord:
 
 @dataclass(frozen=True, slots=True)
 class ExampleRecord:
-    """A mistake on round numbers: what goes into a step, and what comes out, right and wrong.
+    """A mistake in round numbers: the input of a step, and its right and wrong results.
 
     A matrix has a row for each token; its numbers are written as they are shown.
     """
@@ -171,7 +171,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class SearchRecord:
-    """What a search on generated cases did, after the fixed cases."""
+    """The results of a search on generated cases, after the fixed cases."""
 
     cases: int
     found: tuple[str, ...] = ()

@@ -54,7 +54,7 @@ GUARANTEES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "D": (),
     }
 )
-"""what each level guarantees about a submission"""
+"""the guarantees of each level about a submission"""
 
 REMEDIES: Mapping[Layer, str] = MappingProxyType(
     {
@@ -98,7 +98,7 @@ class IsolationLevel:
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What holds for every submission on this level."""
+        """The guarantees for every submission on this level."""
         return GUARANTEES[self.name]
 
     @property

@@ -1,16 +1,14 @@
 """Measure how long a child computes, waits for a processor, or sleeps during a request.
 
-Theory
-------
-A verdict may not depend on how busy the machine is. So what counts of a request is the time that
-the child itself used: the processor time of its threads, and the time in which it slept of its own
-will. The kernel counts how long a thread ran, and how long it was ready to run while others did.
-The rest of the time that the grader process waited is idle time: the child slept. The time in which
-the grader process itself computed, or waited for a processor, is subtracted, too.
+Theory ------ A verdict may not depend on how busy the machine is. So a request costs only the time
+that the child itself used: the processor time of its threads, and the time in which it slept
+voluntarily. The kernel counts how long a thread ran, and how long it was ready to run while others
+did. The rest of the time that the grader process waited is idle time: the child slept. The time in
+which the grader process itself computed, or waited for a processor, is subtracted, too.
 
-The clock on the wall only bounds how long to wait for a child that gets no processor. What ends
-there says nothing about the submission. Where the kernel does not report queueing, sleeping cannot
-be told from waiting, so nothing is held to be idle and that bound comes sooner.
+The wall clock only bounds how long to wait for a child that gets no processor. A request that ends
+there says nothing about the submission. If the kernel does not report queueing, sleeping cannot be
+told from waiting, so nothing counts as idle, and that bound comes sooner.
 """
 
 import time
@@ -19,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SAMPLE_INTERVAL_S = 0.05
-"""waiting after which the kernel's counters are read again; after every call would cost too much"""
+"""how long to wait between two readings of the kernel's counters; reading them after every call
+would cost too much"""
 PATIENCE, MIN_PATIENCE_S = 60, 600.0
-"""how much longer than its limit a request may take by the clock, and the least of that in seconds:
-with 40 busy processes on two processors each gets a twentieth of one"""
+"""the factor by which a request may exceed its limit by the clock, and the least time in seconds:
+with 40 busy processes on two processors, each gets a twentieth of a processor"""
 BLIND_PATIENCE = 4
-"""the same factor where the kernel does not report queueing"""
+"""the same factor if the kernel does not report queueing"""
 MIN_WAIT_S = 0.02
 
 
@@ -37,7 +36,7 @@ class RequestTime:
     """The time that a child spent on some requests."""
 
     own: float = 0.0
-    """seconds that it used itself: computing or asleep, without queueing for a processor"""
+    """seconds in which the child computed or slept, without queueing for a processor"""
     idle: float = 0.0
     """seconds in which the child neither ran nor waited for a processor"""
 
@@ -51,7 +50,7 @@ class ProcessTimes:
 
     cpu: float = 0.0
     queued: float | None = 0.0
-    """None where the kernel does not report it"""
+    """seconds of queueing; None if the kernel does not report it"""
 
 
 class ChildTimer:
@@ -66,14 +65,14 @@ class ChildTimer:
 
     @classmethod
     def start_now(cls, pid: int, limit: float) -> "ChildTimer":
-        """Return a timer of a process that runs already, for the next seconds that it uses."""
+        """Return a timer for a process that already runs, for the seconds it uses from now on."""
         timer = cls(pid)
         timer._child = read_process_times(pid)
         timer.begin(limit)
         return timer
 
     def begin(self, limit: float) -> None:
-        """Start the clocks, right before a request that may take so many seconds is sent."""
+        """Start the clocks, right before sending a request that may take this many seconds."""
         self._began = time.monotonic(), time.thread_time()
         self._limit = limit
 
@@ -126,7 +125,7 @@ class ChildTimer:
 
 
 def compute_patience(limit: float, *, blind: bool = False) -> float:
-    """Return how long, by the clock, to wait for a request that may use so many seconds."""
+    """Return how long, by the clock, to wait for a request that may use this many seconds."""
     return limit * BLIND_PATIENCE if blind else max(limit * PATIENCE, MIN_PATIENCE_S)
 
 

@@ -26,9 +26,9 @@ from torch import Tensor
 LENGTHS = struct.Struct("<IQ")
 MAX_HEADER = 4 << 20
 SHORT_HEADER = 256 << 10
-"""limit for replies whose header does not grow with the submission"""
+"""the limit of headers that do not grow with the submission"""
 MAX_TENSORS = 4096
-"""limit for one frame that is read from a socket; stored ones have more"""
+"""the limit of one frame that is read from a socket; stored frames have more"""
 MAX_BODY = 512 << 20
 MAX_DIMENSIONS = 8
 DTYPES = {
@@ -177,7 +177,7 @@ def _build_row(dtype: torch.dtype, body: bytearray, offset: int, count: int) -> 
 
 
 def write(fd: int, message: Message, wait_more: WaitMore | None = None) -> None:
-    """Send a frame; not to wait for ever requires a non-blocking file descriptor.
+    """Send a frame; a file descriptor that blocks may wait for ever.
 
     Raises BrokenPipeError, BadFrame, and what `wait_more` raises.
     """
@@ -200,7 +200,7 @@ def read(
     max_body: int = MAX_BODY,
     max_header: int = MAX_HEADER,
 ) -> Message:
-    """Receive a frame; not to wait for ever requires a non-blocking file descriptor.
+    """Receive a frame; a file descriptor that blocks may wait for ever.
 
     Raises EOFError, BadFrame, and what `wait_more` raises.
     """

@@ -1,7 +1,7 @@
-"""Ways in which what a layout leaves over can be the steps of today's models: sinks, gates, norms.
+"""Find sinks, gates and norms among the tensors that a layout leaves over.
 
-A layout says where queries, keys, values and the output layer have their weights. What is left
-must be explained completely, so that a class is not bound with weights whose part is not known.
+A layout says where queries, keys, values and the output layer have their weights. Each remaining
+tensor must have a role, so that a class is not bound with weights of unknown effect.
 """
 
 import itertools
@@ -20,10 +20,10 @@ KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
 SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
 SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
 EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0)
-"""what norms add, as models have it; 0 for the rounding of the dtype, as torch has it"""
+"""the small numbers that norms of models add; 0 stands for the dtype's rounding, torch's default"""
 GAINS_FROM = (0.0, 1.0)
 LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
-"""of fewer numbers nothing but the signs is left"""
+"""size rules of each norm: of fewer numbers a norm leaves only the signs"""
 KINDS = (Norm.RMS, Norm.LAYER)
 
 
@@ -43,7 +43,7 @@ def sounds_like_extra(path: str) -> bool:
 def iter_extended(
     layout: Sequence[ParameterMapping], left: Sequence[Left], case: Case
 ) -> Iterator[tuple[ParameterMapping, ...]]:
-    """Yield the layout with every way in which all that it leaves can be such steps."""
+    """Yield the layout with every assignment of its remaining tensors to such steps."""
     sizes = HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
     options = [list(_iter_roles(tensor, sizes)) for tensor in left]
     if not options or not all(options):
@@ -55,7 +55,7 @@ def iter_extended(
 
 
 def _is_whole(held: set[str]) -> bool:
-    """Whether what belongs together is there: norms of both, and no bias of a gate alone."""
+    """Whether the parts are complete: norms of queries and keys, and no gate's bias alone."""
     if ("gain_q" in held) != ("gain_k" in held) or ("shift_q" in held) != ("shift_k" in held):
         return False
     gain, shift = "gain_q" in held, "shift_q" in held
@@ -63,12 +63,12 @@ def _is_whole(held: set[str]) -> bool:
 
 
 def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
-    """Whether a gate and its bias open for the same."""
+    """Whether a gate and its bias belong to the same numbers."""
     return len({m.packing for m in chosen if m.holds[0].endswith("_gate")}) <= 1
 
 
 def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
-    """Yield what a tensor of this shape can be, as its name says first."""
+    """Yield the roles of a tensor of this shape, the one that its name suggests first."""
     path, linear = tensor.path, tensor.path.endswith("weight")
     for packing, transposed in itertools.product(
         (Packing.ROWS, Packing.HEADWISE), (not linear, linear)
@@ -107,5 +107,5 @@ def iter_norms(contract: Contract) -> Iterator[Contract]:
 
 
 def iter_epsilons(contract: Contract) -> Iterator[Contract]:
-    """Yield the contract with everything that its norms may add."""
+    """Yield the contract with every small number that its norms may add."""
     return (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)

@@ -1,4 +1,4 @@
-"""What a constructed module may compute: the sizes it has, and contracts that say how."""
+"""Hypotheses about a constructed module: its sizes, and the contracts it may satisfy."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,20 +17,22 @@ C = Capability
 PROBE = Case(
     batch=2, tokens=5, context_length=7, d_in=10, heads=4, head_dim=6, sharpness=2, seed=3001
 )
-"""No size is another one, nor twice or three times another: none passes for another. With several
-heads True does not pass for their number."""
+"""No size equals another, or is twice or three times another, so none is mistaken for another.
+There are several heads, so that True is not mistaken for their number."""
 OTHER = Case(
     batch=3, tokens=9, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
 )
-"""for confirmation: all sizes are others, and powers of two where these may be needed"""
+"""a case for confirmation: all sizes differ from those of PROBE, and those that a class may require
+to be powers of two are"""
 NARROW = Case(
     batch=2, tokens=9, context_length=9, d_in=3, heads=2, head_dim=2, sharpness=2, seed=3004
 )
-"""for confirmation, too: no width is as large as the number of tokens, so none passes for it"""
+"""another case for confirmation: every width is smaller than the number of tokens, so no width is
+mistaken for it"""
 WIDE = replace(PROBE, head_dim=16, seed=3003)
-"""with heads so wide that every usual part of them is even"""
+"""a case with heads so wide that every usual share of them is even"""
 FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
-"""as many tokens as there may be: some forget that there may be fewer"""
+"""a case of full length, since some classes work only on sequences of full length"""
 ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
 PLAIN_FORM = frozenset(
     {
@@ -48,24 +50,24 @@ PLAIN_FORM = frozenset(
         C.BARE,
     }
 )
-"""what attention has that is recognised by its behaviour: no more than the plain steps"""
+"""the capabilities of an attention that has only the plain steps"""
 ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
-"""how much of each head is turned: 0.4 of 16, cut to an even number, is 0.375"""
+"""the shares of each head that may rotate: 0.4 of 16, cut to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
-"""of the angles of rotary positions, as models have them"""
+"""the bases of rotary positions in models"""
 ALIBI_HEADS = (1, 2, 4, 8, 16, 32)
-"""for how many heads all have the same slopes: for other numbers there are several conventions"""
+"""the numbers of heads for which ALiBi's slopes are unambiguous; others have several conventions"""
 ALL_HEADS = 99
-"""the size of the group where all heads share keys and values: no more heads than this are tried"""
+"""the group size that means that all heads share keys and values; no case has more heads"""
 COUNTS = ("heads", "head_dim", "context_length")
-"""quantities that no width is"""
+"""quantities that are not widths"""
 HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
-"""how many heads a class may have that takes no number of heads"""
+"""the numbers of heads to try for a class without an argument for them"""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes of a constructed module, and those of them that no argument changes."""
+    """The sizes of a constructed module, and which of them no argument changes."""
 
     case: Case
     fixed: Mapping[str, int]
@@ -87,7 +89,7 @@ def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
 def iter_sizes(
     constructor: Constructor, probe: Case, tensors: Mapping[str, TensorInfo]
 ) -> Iterator[Sizes]:
-    """Yield sizes that the shapes of the parameters allow: one head first where none is asked."""
+    """Yield sizes that the parameters' shapes allow, one head first if no argument sets it."""
     free = constructor.quantities
     shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
@@ -114,7 +116,7 @@ def iter_sizes(
 
 
 def _may_share_all(lengths: Sequence[int], case: Case) -> bool:
-    """Whether a matrix is as wide as one head of keys, of both, or of these beside all queries."""
+    """Whether a matrix has the width of one head of keys, of keys and values, or of all three."""
     one = case.head_dim
     return bool({one, 2 * one, case.d_out + 2 * one} & {*lengths})
 
@@ -122,7 +124,7 @@ def _may_share_all(lengths: Sequence[int], case: Case) -> bool:
 def _iter_widths(
     free: frozenset[str], lengths: Sequence[int], heads: int, probe: Case
 ) -> Iterator[int]:
-    """Yield what the width of all heads together may be."""
+    """Yield the possible widths of all heads together."""
     if "d_out" in free:
         widths: Sequence[int] = [probe.d_out]
     elif "head_dim" in free:
@@ -137,7 +139,7 @@ def _iter_widths(
 def _iter_inputs(
     constructor: Constructor, lengths: Sequence[int], width: int, probe: Case
 ) -> Iterator[int]:
-    """Yield what the width of the input may be."""
+    """Yield the possible widths of the input."""
     if constructor.square:
         yield width
     elif "d_in" in constructor.quantities:
@@ -200,7 +202,7 @@ def _list_capabilities(
     causal: bool,
     batched: bool,
 ) -> frozenset[Capability]:
-    """Return what a class can be asked for that computes plain attention in this way."""
+    """Return the capabilities of a class that computes plain attention in this way."""
     held = {name for mapping in mappings for name in mapping.holds}
     free = constructor.quantities
     present = {
@@ -233,7 +235,7 @@ def _list_capabilities(
 
 
 def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract of the same attention with positions, of one kind after another."""
+    """Yield the contract of the same attention with each kind of positions."""
     plain = contract.capabilities - {C.PLACELESS} | {C.POSITIONS}
     if case.head_dim % 2 == 0:
         turned = replace(contract, capabilities=plain - {C.DOT_PRODUCT})
@@ -248,14 +250,14 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
 
 
 def iter_usual_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract with rotary positions of the usual base: of whole heads, and of parts."""
+    """Yield the contract with rotary positions of the usual base, of whole heads and of parts."""
     for placed in iter_placements(contract, case):
         if placed.positions in ROTARY and placed.rotary_base == ROTARY_BASES[0]:
             yield placed
 
 
 def iter_readings(form: CallForm) -> Iterator[CallForm]:
-    """Yield the forms that one call may be read as: the first axis may be the tokens."""
+    """Yield the readings of one call: the first axis may also be the tokens."""
     yield form
     if form.axes is TokenAxes.BATCH_FIRST:
         yield replace(form, axes=TokenAxes.TOKENS_FIRST)

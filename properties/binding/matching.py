@@ -1,4 +1,4 @@
-"""Compare what a module computed on random weights with what hypotheses say it computes."""
+"""Compare the output of a module with random weights to the outputs of hypotheses."""
 
 import functools
 import math
@@ -29,9 +29,9 @@ from headcheck.properties.violation import Violation
 from headcheck.reference import Parameters, causal_mask, multi_head_attention
 
 RELATIVE = 2.0**-17
-"""How far an output may be off, relative to its largest number: by more than a scale that is
-rounded to float32 is off, and by far less than two hypotheses differ on random numbers. What
-matches is confirmed within the bound of `properties.tolerance`."""
+"""The error that an output may have, relative to its largest number. It is larger than the error of
+a scale rounded to float32, and far smaller than the difference of two hypotheses on random numbers.
+A match is then confirmed within the bound of `properties.tolerance`."""
 
 
 TURNED_WRONGLY = frozenset(
@@ -46,9 +46,9 @@ TURNED_WRONGLY = frozenset(
         "second_half_from_the_turned_first",
     }
 )
-"""Mistakes in turning that are mistakes whatever the base, the pairs and the direction are."""
+"""Mistakes in rotating that are mistakes for every base, pairing and direction."""
 CONVENTIONS = frozenset({"keys_and_values_in_turn"})
-"""Mistakes that are none where no statement says otherwise."""
+"""Conventions that are mistakes only if a statement rules them out."""
 OTHER_DESIGNS = frozenset(
     {
         "gate_after_the_output_layer",
@@ -62,16 +62,17 @@ OTHER_DESIGNS = frozenset(
         "values_normed_too",
     }
 )
-"""Mistakes that are another kind of attention where no statement asks for a gate or a norm."""
+"""Mistakes that count as other kinds of attention if no statement requires a gate or a norm."""
 TURNING_MISTAKES = tuple(m for m in ROTARY if m.name in TURNED_WRONGLY)
 TELLING = tuple(
     m
     for m in (*DETERMINISTIC, *(m for m in OF_SOME_CONTRACTS if m.name not in CONVENTIONS))
     if m not in TRIVIAL and not any("give" in overrides for overrides in m.variants)
 )
-"""The mistakes that show which attention it is: zeros, or the input itself, show nothing."""
+"""The mistakes whose output still shows which attention it is: zeros, or the input, show
+nothing."""
 SECTIONS = 60
-"""how often the interval of a scale is cut by a third: to some 10⁻¹¹ of its width"""
+"""the number of steps that each cut a third off the interval of a scale, to 10⁻¹¹ of its width"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ class Observation:
     """who may attend to whom, if a mask was given"""
 
     def find_place(self, wanted: Tensor) -> int | None:
-        """Return which of the outputs equals a tensor, if one does."""
+        """Return the place of the output that equals a tensor, if one does."""
         for place, output in enumerate(self.outputs):
             if self._is_close(output, wanted):
                 return place
@@ -99,15 +100,15 @@ class Observation:
         return difference <= RELATIVE * largest
 
     def compute_tolerance(self, output: Tensor) -> float:
-        """Return how far an explanation may be off."""
+        """Return the tolerance of an explanation."""
         finite = output[output.isfinite()].abs()
         return RELATIVE * float(finite.max()) if finite.numel() else 0.0
 
 
 def draw_weights(tensors: Mapping[str, TensorInfo], seed: int) -> dict[str, Tensor]:
-    """Draw all parameters, such that scores are neither alike nor saturated.
+    """Draw all parameters so that scores are neither nearly equal nor saturated.
 
-    A single number that is not registered stays: it is a scale, which no optimizer changes.
+    A single unregistered number stays: it is a scale, which no optimizer changes.
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = {}
@@ -134,7 +135,7 @@ def make_parameters(
 
 
 def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
-    """Return which output is that of the contract's equation; None if none is."""
+    """Return the place of the output that equals the contract's equation; None if none does."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
@@ -149,7 +150,7 @@ def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
 
 
 def measure_error(contract: Contract, case: Case, seen: Observation, place: int) -> float:
-    """Return how far an output is from the contract's equation, at most."""
+    """Return the largest error of an output against the contract's equation."""
     parameters = make_parameters(contract, case, seen.stored)
     assert parameters is not None, "the output was found to be that of the contract"
     exact = multi_head_attention(
@@ -171,7 +172,7 @@ def starts_right(contract: Contract, case: Case, seen: Observation) -> bool:
 
 
 def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float, int] | None:
-    """Return the factor of the scores under which an output is explained, and which output."""
+    """Return the factor of the scores that explains an output, and the output's place."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
@@ -199,7 +200,7 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
 
 
 def _minimise(error: Callable[[float], float]) -> float:
-    """Return the exponent with the smallest error: the best of a grid, and near it by sections."""
+    """Return the exponent with the smallest error: the best of a grid, refined by sections."""
     grid = [(error(step / 4), step / 4) for step in range(-32, 17)]
     low, high = min(grid)[1] - 0.25, min(grid)[1] + 0.25
     for _ in range(SECTIONS):
@@ -214,7 +215,7 @@ def _minimise(error: Callable[[float], float]) -> float:
 def find_mistakes(
     contract: Contract, case: Case, seen: Observation, *, pairs: bool = False
 ) -> Iterator[tuple[Candidate, int]]:
-    """Yield the known mistakes that give one of the outputs, and which one."""
+    """Yield the known mistakes that explain one of the outputs, and the output's place."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None or contract.call_form.axes is TokenAxes.TOKENS_FIRST:
         return
@@ -238,7 +239,7 @@ def find_mistakes(
 
 
 def _is_telling(output: Tensor) -> bool:
-    """Whether an output is more than NaN, or one and the same for all tokens of all sequences."""
+    """Whether an output is informative: not NaN, and not the same for all tokens and sequences."""
     finite = output.isfinite()
     if output.dim() != 3 or bool(finite.double().mean() <= 0.5):
         return False

@@ -53,18 +53,19 @@ from headcheck.properties.violation import Status, SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 MAX_STEPS = 7000
-"""so much work, after which a search is given up: some three seconds. It is counted in comparisons
-of what a class returned with what one contract says, so that every machine gives up at the same"""
+"""the work after which a search gives up, which takes some three seconds. The unit is one
+comparison of an output with one contract, so that every machine gives up at the same point"""
 EXACT = 2 / 3
-"""of this work at most is spent on what is exact, so that some is left for known mistakes"""
+"""the share of this work for exact matches; the rest is left for known mistakes"""
 CALL_STEPS, MISTAKE_STEPS, PAIR_STEPS = 4, 60, 400
-"""what it takes to call the class, and to try all known mistakes, one at a time or two"""
+"""the work of one call of the class, of trying all known mistakes, and of trying all pairs of
+them"""
 MAX_NUMEL = 1 << 23
-"""so many parameters at most are overwritten: four layers of a width of 1,448"""
+"""the most parameters to overwrite: four layers of width 1,448"""
 MAX_PLACED = 40
-"""of so many contracts at most all kinds of positions are tried"""
+"""the most contracts for which all kinds of positions are tried"""
 MAX_MISTAKEN = 6
-"""with so many contracts at most mistakes are tried, those that names suggest first"""
+"""the most contracts for which mistakes are tried; those that names suggest come first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +75,34 @@ class Match:
     contract: Contract
     sizes: Sizes
     place: int = 0
-    """which of the results is the output"""
+    """the place of the output among the results"""
     mistakes: Mistakes = ()
     guessed: bool = False
-    """whether the names of its arguments did not say what they are"""
+    """whether quantities were guessed because the names of arguments do not say them"""
     inexact: bool = False
-    """whether it is explained by another scale, or not at all and its names alone say what it is"""
+    """whether only another scale explains it, or only its names say what it is"""
 
 
 SCALES = frozenset(mistake.name for mistake in SCALE)
-"""mistakes in what scores are multiplied by"""
+"""mistakes in the scale of the scores"""
 Attempt = Callable[[CallProbe], Match | None]
 
 
 @dataclass(eq=False)
 class BindingSearch:
-    """What is known of a class while its binding is searched for."""
+    """The state of a search for the binding of a class."""
 
     subject: Subject
     signature: Signature
     steps: int = 0
-    """how much work was done"""
+    """the work done so far"""
     failures: list[str] = field(default_factory=list)
-    """what it said when it was constructed or called in vain"""
+    """the errors of its constructions and calls that failed"""
     probes: list[CallProbe] = field(default_factory=list)
-    """the ways to construct and to call it that gave an answer"""
+    """the ways to construct and call it that returned an answer"""
 
     def iter_matches(self) -> Iterator[Match]:
-        """Yield contracts that explain the class: what its names suggest first, then what is tried.
+        """Yield contracts that explain the class: those of its names first, then all others.
 
         Raises SubmissionFailed if its process ends.
         """
@@ -121,7 +122,7 @@ class BindingSearch:
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:
-        """What may explain a class that is not plain attention, the simplest first."""
+        """The explanations to try for a class that is not plain attention, the simplest first."""
         attempts: tuple[Attempt, ...] = (
             self._match_with_one_mistake,
             self._match_with_scale,
@@ -133,7 +134,7 @@ class BindingSearch:
     def _iter_among(
         self, source: ConstructorSource, attempts: Sequence[Attempt], base: Case = PROBE
     ) -> Iterator[Match]:
-        """Yield what explains a class that is constructed in these ways: what is exact first."""
+        """Yield explanations of a class that is constructed in these ways, exact ones first."""
         probes: list[CallProbe] = []
         all_built = build_all(self.subject, self.signature, self.failures, source, base)
         for built in itertools.takewhile(self._is_early, all_built):
@@ -158,7 +159,7 @@ class BindingSearch:
     ) -> Match | None:
         """Return a scale by another width, which is right only where all widths are equal.
 
-        So a class that takes tokens of any width is not judged by the one width that hides it.
+        Otherwise a class for tokens of any width would be judged at the one width that hides this.
         """
         if not found.built.constructor.square or not attempts:
             return None
@@ -170,7 +171,7 @@ class BindingSearch:
 
     @property
     def _may_be_mistaken(self) -> bool:
-        """Whether it may be a wrong attention: any three tensors of a function could be others."""
+        """Whether it may be a wrong attention; a function's three tensors could be anything."""
         return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
 
     def _is_early(self, _: object = None) -> bool:
@@ -183,7 +184,7 @@ class BindingSearch:
     # -------------------------------------------------------------------------------- calls
 
     def _iter_probes(self, built: Built) -> Iterator[CallProbe]:
-        """Yield what a constructed class returns, called in one form after another."""
+        """Yield the results of a constructed class, called in one form after another."""
         count = sum(math.prod(i.shape) for i in built.tensors.values() if i.kind != "buffer")
         if count > MAX_NUMEL:
             self.failures.append(f"it has {count:,} parameters: too many to be recognised")
@@ -202,7 +203,7 @@ class BindingSearch:
                     yield probe
 
     def _iter_forms(self, built: Built) -> Iterator[CallForm]:
-        """Yield the forms of a call; what has convolutions may take the width first."""
+        """Yield the forms of a call; a module with convolutions may take the width first."""
         forms = list(iter_call_forms(self.signature.call))
         yield from forms
         for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
@@ -210,7 +211,7 @@ class BindingSearch:
                 yield from (replace(form, axes=axes) for form in forms)
 
     def _complete_for_calls(self, built: Built) -> Built:
-        """Return it with a config that holds what calls ask it for, too."""
+        """Return it with a config that also has the fields that calls read."""
         for _ in range(MAX_FIELDS):
             sizes = next(self.iter_sizes_of(built), None)
             form = next(iter_call_forms(self.signature.call))
@@ -223,7 +224,7 @@ class BindingSearch:
         return built
 
     def _answers(self, built: Built, sizes: Sizes, form: CallForm) -> bool:
-        """Whether it can be called, in training, too, where it may ask its config for more."""
+        """Whether it can be called, also in training, where it may read more of its config."""
         probe = self._try_call(built, sizes, form, batched=True)
         if probe is None or not has_config(built):
             return probe is not None
@@ -237,7 +238,7 @@ class BindingSearch:
         return True
 
     def iter_sizes_of(self, built: Built) -> Iterator[Sizes]:
-        """Yield sizes that shapes allow, first those with as many heads as some argument says."""
+        """Yield sizes that shapes allow, first those whose number of heads equals an argument."""
         every = iter_sizes(built.constructor, built.case, built.tensors)
         said = {p.default for p in (*self.signature.constructor, *self.signature.variables)}
         yield from sorted(every, key=lambda sizes: sizes.case.heads not in said)
@@ -283,7 +284,7 @@ class BindingSearch:
         return None
 
     def _refine(self, contract: Contract, sizes: Sizes, probe: CallProbe, place: int) -> Contract:
-        """Return the contract with what its norms add: the number that explains the output best."""
+        """Return the contract with the norm's small number that explains the output best."""
         if contract.norm is Norm.NONE:
             return contract
         every = iter_epsilons(contract)
@@ -304,7 +305,7 @@ class BindingSearch:
         return self._match_with_mistakes(probe, pairs=True)
 
     def _match_with_scale(self, probe: CallProbe) -> Match | None:
-        """Return the contract under which scores are only multiplied by another factor."""
+        """Return the contract if only the factor of the scores differs."""
         for contract, sizes in itertools.islice(self.iter_likely(probe), 2):
             found = find_scale(contract, sizes.case, probe.seen)
             if found is not None:
@@ -314,7 +315,7 @@ class BindingSearch:
     def iter_likely(
         self, probe: CallProbe, *, hides: bool | None = None
     ) -> Iterator[tuple[Contract, Sizes]]:
-        """Yield the contracts that names suggest, hiding what is seen to be hidden or as asked."""
+        """Yield the contracts that names suggest, with the mask that was observed or requested."""
         layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
         return self._iter_contracts(probe, layouts, (probe.blind if hides is None else hides,))
 
@@ -334,7 +335,7 @@ class BindingSearch:
         return None
 
     def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
-        """Return a contract with rotary positions, of the usual base, and one mistake."""
+        """Return a contract with rotary positions of the usual base, and one mistake."""
         for hides in self._list_visibility(probe):
             likely = itertools.islice(self.iter_likely(probe, hides=hides), MAX_MISTAKEN)
             for contract, sizes in sorted(likely, key=rank_by_explained)[:1]:
@@ -383,7 +384,7 @@ class BindingSearch:
 
 
 def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
-    """Yield the form of the call, and that with the tokens first, with what it may hide."""
+    """Yield the form of the call, and the form with tokens first, each with the possible masks."""
     usual, *others = iter_readings(probe.form)
     yield from ((usual, hides) for hides in causal)
     yield from itertools.product(others, (False, True))

@@ -1,4 +1,4 @@
-"""What a class takes, as far as its source tells, or the class itself."""
+"""The parameters of a class, read from its source or from the class itself."""
 
 import inspect
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ class SignatureParameter:
     name: str
     has_default: bool = False
     default: Literal = None
-    """where it is written as such"""
+    """the default, if the source has it as a literal"""
     quantity: str | None = None
-    """what it is, if somebody said so"""
+    """its quantity, if the user named it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Signature:
     entry: Entry = Entry.CLASS
     """whether it is a class, or a function"""
     causal: bool | None = None
-    """whether it is meant to be causal, if somebody said so"""
+    """whether it is meant to be causal, if the user said so"""
 
 
 def read_signature(definition: type | FunctionType) -> Signature:
-    """Return what a class of this process and its `forward` take, or a function."""
+    """Return the signature of a class of this process and its `forward`, or of a function."""
     if isinstance(definition, FunctionType):
         call = _read_parameters(inspect.signature(definition).parameters.values())
         return Signature(definition.__name__, (), call, entry=Entry.FUNCTION)

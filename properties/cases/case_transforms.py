@@ -9,7 +9,7 @@ from headcheck.properties.contract import Contract
 
 CaseTransform = Callable[[Case], Case | None]
 COUNTED = ("tokens", "d_in")
-"""Where a check needs several of these it tells one from another, so that one alone will not do."""
+"""Sizes of which a check may need at least two, because it tells one from another."""
 
 
 def identity(case: Case) -> Case | None:
@@ -61,5 +61,5 @@ def transform_cases(
 
 
 def _is_single(case: Case, wanted: Case) -> bool:
-    """Return whether a contract knows one token or number only, where a property needs several."""
+    """Return whether a contract has only one token or number, and a property needs several."""
     return any(getattr(case, name) == 1 < getattr(wanted, name) for name in COUNTED)

@@ -7,19 +7,20 @@ from headcheck.properties.cases.search_cases import estimate_work
 from headcheck.properties.contract import Contract
 
 FEW_NUMBERS = 1 << 17
-"""inputs of less work than this are small: the slowest loops take a fraction of a second"""
+"""inputs with less work than this are small: the slowest loops take a fraction of a second for
+them"""
 HALVED = ("tokens", "batch", "heads", "head_dim", "d_in")
-"""the sizes that are halved, the first that are large before the others"""
+"""the sizes to halve, in order"""
 LARGE = 16
 
 
 def is_large(case: Case) -> bool:
-    """Return whether an answer may be right and yet need long for a case."""
+    """Return whether a right answer may need long for a case."""
     return estimate_work(case) >= FEW_NUMBERS
 
 
 def make_smaller(contract: Contract, case: Case, work: int) -> Case | None:
-    """Return a case with smaller inputs, of so much work at most; None if the contract has none."""
+    """Return a case with smaller inputs, of at most this work; None if the contract has none."""
     while estimate_work(case) > work:
         halved = contract.fit(_halve(case))
         if estimate_work(halved) >= estimate_work(case):

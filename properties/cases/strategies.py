@@ -22,7 +22,8 @@ from headcheck.properties.size_rules import SizeRules
 T = TypeVar("T")
 OFFSET = 0x6A09_E667_F3BC_C908
 USUAL_SIZES = {"tokens": 12, "heads": 5, "head_dim": 6, "batch": 3, "d_in": 8}
-"""Up to these all sizes are drawn alike. At most one size of a case is larger: it stays cheap."""
+"""Sizes up to these are equally likely. At most one size of a case is larger, so cases stay
+cheap."""
 EDGES = sorted({2**n + step for n in range(2, 17) for step in (-1, 0, 1)} | {80, 96, 160, 300})
 """Large sizes at which real code takes another path."""
 CONTENTS = (InputContent.NORMAL,) * 5 + tuple(InputContent)[1:]
@@ -94,11 +95,11 @@ def smaller_cases(case: Case) -> SearchStrategy[Case]:
 
 
 def draw_from(values: Sequence[T]) -> SearchStrategy[T]:
-    """One of these values, the first where nothing asks for another.
+    """One of these values; it shrinks to the first.
 
     `st.sampled_from` and `st.integers` also try the constants of the modules that are loaded, and
-    so draw other examples for another subject, or in another process. Numbers around `OFFSET`
-    stand in none.
+    so draw other examples for another subject, or in another process. No module contains numbers
+    around `OFFSET`.
     """
     return st.integers(OFFSET, OFFSET + len(values) - 1).map(lambda n: values[n - OFFSET])
 
@@ -124,7 +125,7 @@ def _draw_case(draw: DrawFn, most: Mapping[str, int], options: Mapping[str, Sequ
 def _keep_free(
     contract: Contract, most: Mapping[str, int], options: Mapping[str, Sequence[Any]]
 ) -> tuple[dict[str, int], dict[str, Sequence[Any]]]:
-    """Return the sizes and options without those that the contract would change to others."""
+    """Return the sizes and options that the contract would not change."""
 
     def get_size(name: str, size: int) -> int:
         sizes: dict[str, Any] = {"tokens": 1, "context_length": most["tokens"], name: size}

@@ -1,10 +1,10 @@
-"""What comes out if a sequence that comes in several calls is attended to in another way.
+"""Recognise mistakes in decoding: other ways to attend to a sequence in several calls.
 
 A wrong answer is recognised by what it attends to: each way is computed by the equation, from the
 queries, keys and values of the whole sequence. Ways that look alike if tokens come one by one
 differ where they come in uneven parts, so one is recognised only if it gives the answers to all
-schedules. Some code goes wrong in some calls only, such as in those of several tokens: then each
-call has to give what is right or what that way gives, and no other way may do so.
+schedules. Some code goes wrong only in some calls, such as those of several tokens. Then each call
+must give the right result or that of this way, and no other way may explain the calls.
 """
 
 import math
@@ -34,12 +34,12 @@ from headcheck.reference import (
 )
 
 Lengths = tuple[int, ...]
-"""of the chunks that a sequence comes in"""
+"""the lengths of the chunks of a sequence"""
 Heads = tuple[Tensor, Tensor, Tensor]
-"""queries, keys and values of every head, before they are placed"""
+"""queries, keys and values of every head, before positions are applied"""
 Places = Int[Tensor, "tokens"]
 STARTS = range(1, 9)
-"""where positions may begin in every call"""
+"""the first positions to try for every call"""
 MASK_HINT = "which keys may each of the new tokens see?"
 POSITION_HINT = "at which positions do new tokens, and what is kept, stand?"
 KEPT_HINT = "what was kept has to be in later calls what it was"
@@ -51,13 +51,13 @@ class ChunkCall:
 
     number: int
     before: int
-    """where the tokens of the call before begin"""
+    """the place of the first token of the previous call"""
     begin: int
     end: int
     numbers: Places
-    """of the call that brought each token"""
+    """the number of the call that brought each token"""
     begins: Places
-    """where the tokens of that call begin"""
+    """the place of the first token of that call"""
     ends: Places
 
     def is_kept(self) -> Bool[Tensor, "tokens"]:
@@ -86,7 +86,7 @@ class OtherWay:
 
     words: str
     sees: Callable[[ChunkCall, Tensor, Tensor], Tensor] = see_the_past
-    """which keys the queries of a call see, by the places of both"""
+    """says which keys the queries of a call see, by the places of both"""
     stands: Callable[[ChunkCall, Places, Places], tuple[Places, Places]] = stand_where_they_are
     """the positions of queries and keys, from their places in the sequence"""
     change: Callable[[ChunkCall, Heads], Heads] = change_nothing
@@ -310,7 +310,7 @@ def recognise(
 def _list_fits(
     context: CaseContext, heads: Heads, way: OtherWay, answers: Mapping[Lengths, Tensor]
 ) -> list[bool] | None:
-    """Say of each call whether the way gives its output; None if one is neither that nor right."""
+    """Return for each call whether the way gives its output; None if some output is neither."""
     fits = []
     for lengths, output in answers.items():
         for call in list_calls(lengths):

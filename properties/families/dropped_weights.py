@@ -1,11 +1,11 @@
-"""What shows of attention weights in training: which are dropped, and what the others become.
+"""Recover attention weights in training: which are dropped, and the values of the others.
 
 The dropped weights are recovered like the weights themselves (`properties.harness.tomography`):
 with all queries zero every visible weight is the same known number, values are unit vectors and W_o
 is the identity, so each output coordinate shows one weight, dropped or scaled.
 
-That rests on the rest of the module. A mistake elsewhere may put other things into a coordinate, or
-leave nothing there to be dropped, and then a count says nothing about dropout. So the same is run
+This depends on the rest of the module. A mistake elsewhere may put other numbers into a coordinate,
+or leave nothing there to drop, and then a count says nothing about dropout. So the same inputs run
 in evaluation mode first (`reveal_weights`), and only weights that show there are counted.
 """
 
@@ -38,7 +38,7 @@ DROPOUT_SEED = 1
 IN_TRAINING = CallOptions(training=True, seed=DROPOUT_SEED)
 IN_EVALUATION = CallOptions()
 SHORT = (SHORTER_THAN_CONTEXT, AXIS_OF_ONE)
-"""what a sequence of a single token has"""
+"""the peculiarities of a sequence of a single token"""
 
 
 def simplify_for_counting(case: Case) -> Case:
@@ -59,14 +59,14 @@ class RevealedWeights:
     """The attention weights of a sequence in evaluation mode, as outputs show them."""
 
     shown: Float[Tensor, "keys heads queries keys"]
-    """of as many sequences as there are tokens, all of them the same"""
+    """the weights shown by equal sequences, as many as there are tokens"""
     without: Float[Tensor, "keys heads queries keys"]
-    """of the same sequences, in each of which one token is zero"""
+    """the weights shown by the same sequences if one token of each is zero"""
     single: Float[Tensor, "2 1 d_out"]
-    """the outputs of tokens that see themselves alone, whose values are one: two, for one sequence
-    alone is a peculiarity"""
+    """the outputs of two tokens that see only themselves and have values of one; there are two
+    sequences, since a single one is a peculiarity"""
     exact: Float[Tensor, "heads queries keys"]
-    """what a right module shows"""
+    """the weights that a right module shows"""
 
     @property
     def visible(self) -> Bool[Tensor, "queries keys"]:
@@ -98,7 +98,7 @@ class DropoutObservation:
     """The attention weights of many training calls, relative to their undropped value."""
 
     visible: Bool[Tensor, "queries keys"]
-    """those weights that show in evaluation mode, in every head"""
+    """which weights show in evaluation mode, in every head"""
     ratios: Float[Tensor, "batch heads queries keys"]
     vanished_rows: Bool[Tensor, "rows"]
     """whether all coordinates of a single token vanished"""

@@ -1,4 +1,4 @@
-"""Thousands of tokens on, positions in 16 bits go wrong unless they are counted in wider numbers.
+"""Positions after thousands of tokens: in 16 bits they go wrong unless counted in wider numbers.
 
 A frequency that is rounded to bfloat16 is off by up to 1/512 of itself, and after 4,096 tokens the
 fastest pair by several radians (huggingface/transformers#29285, vllm-project/vllm#1004). So the
@@ -41,7 +41,8 @@ C = Capability
 FIRST_FAR = 4096
 FAR = ({"batch": 1, "tokens": FIRST_FAR + 64, "d_in": 16, "heads": 1, "head_dim": 16},)
 LARGEST_RATIO = 2.0
-"""20 right answers of the banks have at most 1.22, and wrong positions at least 30"""
+"""the largest ratio of errors that passes: right answers have at most 1.22, wrong positions at
+least 30"""
 
 
 @family_property(

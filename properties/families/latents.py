@@ -1,7 +1,7 @@
-"""Latent attention: keys and values of all heads are made of a few numbers of each token.
+"""Latent attention: a few numbers of each token make the keys and values of all heads.
 
-Those alone are kept, and a key that all heads have in common and that is turned by its place: what
-a cache holds does not grow with the number of heads.
+A cache keeps only these, and one rotating key that all heads share, so it does not grow with the
+number of heads.
 
 Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 (arXiv:2405.04434).
 """
@@ -25,12 +25,12 @@ from headcheck.properties.violation import Violation, ViolationKind
 cache = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
 TOKENS = 256
-"""so many that what else a cache may hold is little beside them"""
+"""a number of tokens at which everything else in a cache is small"""
 MANY_HEADS = with_values(
     batch=1, tokens=TOKENS, context_length=TOKENS, d_in=2, heads=16, head_dim=2, d_latent=2,
     rope_dim=2, dtype="float64",
 )  # fmt: skip
-"""keys of all heads have eight times as many numbers as what is to be kept"""
+"""a case in which the keys of all heads have eight times as many numbers as the latents"""
 
 
 @cache(

@@ -1,6 +1,6 @@
 """Padding: tokens that only fill up a batch, on either side, are as if they were not there.
 
-Also where positions count: those that a contract may have depend on distances alone.
+This includes positions, since those of contracts depend only on distances.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability
 HINT = "what is hidden is hidden as a key, from all queries and heads"
 GARBAGE = 3
-"""how many tokens of padding are put before or behind sequences"""
+"""how many tokens of padding stand before or behind sequences"""
 MASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.BATCH_ONE_ONE_KEY))
 
 

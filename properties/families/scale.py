@@ -31,9 +31,9 @@ NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
 NOT_SCALED = "weights that these scores give with no scale"
 TOKEN_FACTORS = (2.0**17, 2.0**-17)
 UNBENT = 2.0**-8
-"""so small a share of the limit of scores that hardly any limit bends them"""
+"""a share of the limit so small that the limit hardly changes such scores"""
 BENT = 0.02
-"""by so much a limit may change them all the same"""
+"""the relative change that a limit may still cause"""
 
 
 @family_property(
@@ -72,7 +72,7 @@ def _recover_unlimited(context: CaseContext) -> tomography.RecoveredWeights:
 
 
 def _get_shrinkage(context: CaseContext) -> float:
-    """Return what queries are multiplied by, so that a wrong limit is not taken for a scale."""
+    """Return the factor of queries with which a wrong limit is not taken for a scale."""
     limit = context.case.softcap
     return min(1.0, limit) * UNBENT if limit else 1.0
 

@@ -1,8 +1,7 @@
-"""What models of today have besides the plain equation: windows, positions, limits, shared keys.
+"""Variants of today's models: windows, positions, limits of scores, shared keys.
 
-Whether the output is right is asked of every exercise (`properties/families/values.py`). Here is
-what must hold of a window, of positions, of limited scores and of heads that share keys whatever
-else is wrong.
+Every exercise checks whether the output is right (`properties/families/values.py`). The properties
+here must hold of windows, positions, limited scores and shared keys, whatever else is wrong.
 """
 
 from dataclasses import replace
@@ -46,11 +45,12 @@ UNEVEN = ((6, 4), (4, 3), (2, 4), (9, 6))
 """numbers of heads, and numbers of key heads that they cannot share evenly"""
 LARGE_SCORES = 1e4
 LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 2, "heads": 8, "head_dim": 2}
-"""more tokens than bfloat16 can count: 257 is 256 there, and both 259 and 261 are 260"""
+"""a case with more tokens than bfloat16 can count: 257 is 256 there, and both 259 and 261 are
+260"""
 LONG_WINDOW = {"batch": 1, "tokens": 262, "d_in": 4, "heads": 1, "head_dim": 4, "window": 257}
 LARGE_VALUE = 1024.0
 SCORES_IN_HALF = (0, 12)
-"""products with a key at no distance; where all are 0, what the distance subtracts counts alone"""
+"""products with a key at distance zero; if all are 0, only the bias of the distance remains"""
 
 
 def _shorten_window(case: Case) -> Case | None:
@@ -139,7 +139,7 @@ def bfloat16_tells_positions_apart(context: CaseContext) -> None:
 
 
 def _mark_one_token(context: CaseContext) -> Tensor:
-    """Return tokens of which one, the last but two, is not like the others."""
+    """Return tokens of which one, the third from the end, differs from the others."""
     x = torch.zeros_like(context.x)
     x[..., 0] = 1
     x[..., context.case.tokens - 3, 1] = 1

@@ -1,4 +1,4 @@
-"""What attention is computed from, right or wrong: tokens, parameters, mask and sizes."""
+"""The inputs of right and wrong attention: tokens, parameters, mask and sizes."""
 
 from dataclasses import dataclass
 
@@ -22,18 +22,18 @@ class AttentionInputs:
     scale: float
     context_length: int
     causal: bool = False
-    """whether the mask is the module's own; otherwise the caller passes it"""
+    """whether the module has its own mask; otherwise the caller passes one"""
     wanted: tuple[str, ...] = ("output",)
     """results to return: `output`, `weights`, `logsumexp`, or the `matrix` of the only head's
     weights"""
     variant: Variant = PLAIN
-    """what it has besides the plain steps"""
+    """the steps that it has besides the plain ones"""
     window: int = 0
-    """how many tokens each sees at most; 0 for all"""
+    """how many tokens each token sees at most; 0 for all"""
     block: int = 0
     """how many keys are computed at a time; 0 for all"""
     others: tuple[Float[Tensor, "batch others d_in"], ...] = ()
-    """in cross-attention the tokens of keys and values, or those of each; else all are x"""
+    """the tokens of keys and values in cross-attention, together or each; empty if all are x"""
 
     @property
     def d_in(self) -> int:
@@ -47,7 +47,7 @@ class AttentionInputs:
 
     @property
     def sources(self) -> QKVTensors:
-        """The tokens that queries, keys and values are made of."""
+        """The tokens from which queries, keys and values are made."""
         return (self.x, self.others[0], self.others[-1]) if self.others else (self.x,) * 3
 
     @property
@@ -77,9 +77,9 @@ class AttentionInputs:
 
     @property
     def width(self) -> int:
-        """How many numbers of a query are compared with a key: half of a head's in two maps.
+        """How many numbers of a query are compared with a key: half of a head with two maps.
 
-        With latents these are a head's own, and those that are turned beside them.
+        With latents these are a head's own coordinates and the rotating ones beside them.
         """
         own = self.head_dim if self.parameters.lambdas is None else self.head_dim // 2
         return own + self.variant.beside

@@ -1,4 +1,4 @@
-"""The results of a pipeline that an example can show, in the order in which they are computed."""
+"""The results of a pipeline that an example can show, in order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 @dataclass(frozen=True)
 class Stage:
-    """Results of a pipeline that are shown: what they are called, and how to take them."""
+    """A shown result of a pipeline: its name, and a function that reads it."""
 
     result: str
     take: Callable[[PipelineState], Tensor]
-    """heads, tokens, columns"""
+    """returns a tensor of heads, tokens and columns"""
     given: str
     take_given: Callable[[PipelineState], Tensor]
 
@@ -34,7 +34,7 @@ def _placed_part(part: int) -> Callable[[PipelineState], Tensor]:
 
 
 def _lay_side_by_side(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tokens as heads are shown, if they are of one number, and else one after the other."""
+    """Return tokens of one number side by side, and longer tokens one after the other."""
     return torch.cat(list(tensors), dim=0 if len({t.shape for t in tensors}) == 1 else 1)
 
 
@@ -49,7 +49,7 @@ def _list_stages(
     crossed: bool = False,
     block: bool = False,
 ) -> Iterator[Stage]:
-    """Yield what can be shown, in the order in which it is computed."""
+    """Yield the results that can be shown, in order."""
     parts = tuple(enumerate(("queries", "keys", "values")))
     if crossed:
         yield Stage(
@@ -87,7 +87,7 @@ def _list_stages(
 
 
 def _list_stages_around() -> Iterator[Stage]:
-    """Yield what can be shown of a block once its heads are merged."""
+    """Yield the results of a block that can be shown after its heads are merged."""
     added, forwarded = "tokens + attention", "feed-forward"
     yield Stage("attention", lambda s: s.attended, "merged", lambda s: s.context)
     yield Stage(added, lambda s: s.added, "attention", lambda s: s.attended)
@@ -108,7 +108,7 @@ FEATURED_STAGES = tuple(
     )
     for each in STAGES
 )
-"""where products of features are compared"""
+"""the stages if products of features are compared"""
 CROSSED_STAGES = tuple(_list_stages(crossed=True))
 ROTARY_STAGES = tuple(_list_stages(rotary=True))
 BLOCK_STAGES = tuple(_list_stages(block=True))
@@ -117,9 +117,9 @@ SUMMED_STAGES = (
     *STAGES,
     Stage("logsumexp", lambda s: s.answer[-1][0].unsqueeze(-1), "scores", lambda s: s.scores[0]),
 )
-"""where the log-sum-exp is returned, too"""
+"""the stages if the log-sum-exp is also returned"""
 LATE_STAGES = tuple(dropwhile(lambda stage: stage.result != "weights", STAGES))
-"""for a mistake in the weights that are used, which may make up for an earlier one"""
+"""the stages for a mistake in the weights that are used, which may cancel an earlier mistake"""
 DROPPED_STAGES = tuple(
     Stage("weights", stage.take, "before dropout", lambda s: s.weights[0])
     if stage.result == "weights"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 
 COLUMNS = 80
-"""how wide a terminal is into which the text fits"""
+"""the width of a terminal into which the text fits"""
 COMMAND = re.compile(r"\s*(?:::|##\[)")
-"""how a line begins that some logs of continuous integration obey"""
+"""the beginning of lines that some logs of continuous integration obey"""
 LABEL = re.compile(r" {4}(?:expected|got|after|because|on|hint|seen) +|  note {2}")
-"""what stands before the text of a row; what goes on below begins where that text does"""
+"""the label of a row; continued lines are indented to the text after it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ EMPTY = StyledLine("")
 
 
 def fold_lines(lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
-    """Yield lines that fit: what is too long goes on below, indented, but for headlines."""
+    """Yield lines that fit: long lines continue below, indented, except for headlines."""
     for line in lines:
         if cell_len(line.text) <= COLUMNS or not line.text.startswith(" "):
             yield line
@@ -52,7 +52,7 @@ def count_rows(lines: Iterable[StyledLine]) -> int:
 
 
 def indent(by: int, text: str) -> Iterator[StyledLine]:
-    """Yield the lines of a text, indented by so many columns."""
+    """Yield the lines of a text, indented by this many columns."""
     for line in text.expandtabs(4).split("\n"):
         yield StyledLine(" " * by + line)
 

@@ -12,8 +12,8 @@ on what else the machine does. A call that uses up its time has cost the class e
 calls get less, and after a few no more are made. That bounds endless loops; sleeping is bounded by
 the total idle time, however many calls it is spread over.
 
-A submission whose calls all end, but are so slow that together they use up the file's time, is not
-wrong. What could not be asked of it is not held against it (`Status.NOT_ASKED`).
+A submission is not wrong if all its calls end, but together use up the file's time. Checks that
+could not be made cost it nothing (`Status.NOT_ASKED`).
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from headcheck.properties.violation import Status, SubmissionFailed
 BATCH_CALL_FRACTION, BATCH_TOTAL_FRACTION = 1 / 2, 1 / 4
 """fractions of a call's time and of all time for a batch: it exists to save time"""
 OVERRUN_DIVISOR = 3
-"""factor by which calls get shorter after one that used up its time"""
+"""the factor by which the time of calls shrinks after one that used it up"""
 READ_CPU_S_PER_BYTE = 10 / (1 << 20)
 """additional processor time of a process for reading the file: several times the usual"""
 READ_REQUESTS = ("read", "units")
@@ -62,7 +62,7 @@ class Budget:
     overruns: int = 0
     """calls that used up their time"""
     pardoned: int = 0
-    """those of them with inputs that may be too large for a slow answer, which may be right"""
+    """overruns with inputs that may be too large for a slow but right answer"""
     reading_cpu_s: float = 0.0
     """seconds of processor time in which the present child read the file, and imported modules"""
 
@@ -77,7 +77,7 @@ class Budget:
             raise self.describe_end(text)
 
     def describe_end(self, text: str) -> BudgetExhausted:
-        """Return what ends the judging when all time is used up, as `text` says."""
+        """Return the exception that ends the judging when all time is used up, with `text`."""
         status = Status.TIMED_OUT if self.endless else Status.NOT_ASKED
         return BudgetExhausted(status, text)
 

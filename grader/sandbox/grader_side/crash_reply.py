@@ -1,4 +1,4 @@
-"""What a submission's process says of a crash, as far as it can be taken."""
+"""Parse a crash reported by a submission's process, which is not trusted."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
 from headcheck.properties.crash import Crash, Piece
 
 MAX_PIECES, MAX_PIECE = 12, 200
-"""so many pieces of what is particular to a crash are taken, of so many characters"""
+"""the most pieces of a crash's particulars, and the most characters of each"""
 MAX_AXES, MAX_LENGTH = 8, 10**9
-"""of a shape so many axes are taken, and none is longer"""
+"""the most axes of a shape, and the greatest length of each"""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class _CrashReply:
 
 
 def parse_crash(found: object) -> Crash | None:
-    """Return what went wrong: a sentence of ours, and details within limits; None for no such."""
+    """Return the crash: a sentence of ours, and details within limits; None if there is none."""
     try:
         reply = msgspec.convert(found, _CrashReply)
     except msgspec.ValidationError:

@@ -40,14 +40,14 @@ def seed(value: int | None) -> None:
 
 
 def advance(seeded: int | None) -> None:
-    """Draw random numbers unless seeded, so that reseeding to the earlier state shows, too."""
+    """Draw random numbers unless seeded, so that a reset to the earlier state shows, too."""
     if seeded is None:
         torch.rand(1)
         random.random()
 
 
 INITIAL_SEED = 0x68656164
-"""Seed at the beginning of every request: one that nobody would choose.
+"""The seed at the beginning of every request, which nobody would choose.
 
 Code that draws random numbers without a seed gets the same ones in every process, so that its
 verdict can be reproduced.
@@ -135,7 +135,7 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
         torch.autograd.set_detect_anomaly,
     ),
 }
-"""settings of torch that hold for all of a process, by what they say: how to read and set each"""
+"""global settings of torch by description, each with functions to read and to set it"""
 
 
 class watch_settings:
@@ -166,7 +166,7 @@ def _read_settings() -> list[Any]:
 
 @contextlib.contextmanager
 def fill_new_memory() -> Iterator[None]:
-    """Let memory that torch hands out hold NaN: what is never written to is NaN then, for sure."""
+    """Fill new memory of torch with NaN, so that numbers that are never written are NaN."""
     deterministic = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     filled = torch._C._get_deterministic_fill_uninitialized_memory()
@@ -213,7 +213,7 @@ def forbid_builtin_attention(is_forbidden: bool) -> contextlib.AbstractContextMa
 
 @contextlib.contextmanager
 def watch_attention_calls(is_watched: bool) -> Iterator[set[str]]:
-    """Collect the names of the attention functions called inside; none if they are not watched."""
+    """Collect the names of the attention functions called inside; none without watching."""
     called = set[str]()
     with _AttentionMode(called.add) if is_watched else contextlib.nullcontext():
         yield called

@@ -1,4 +1,4 @@
-"""Describe what a submission raises, in one line for its author."""
+"""Describe an exception of a submission in one line for its author."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ LOCAL_NAMES = frozenset(
     | {"main", "mask", "model", "models", "modules", "previous_chapters", "src", "tools"}
     | {"transformer", "util", "utils"}
 )
-"""names of modules that people give to their own, and that no well-known library has"""
+"""names that people give to their own modules, and that no well-known library has"""
 
 
 def describe_error(error: BaseException, position: Position | None = None) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def describe_error(error: BaseException, position: Position | None = None) -> di
 def explain_error(
     error: BaseException, source: SubmissionSource, finder: SiblingFinder
 ) -> CallProblem | None:
-    """Explain why a definition could not be called, or a module not be imported.
+    """Explain why a definition could not be called, or a module could not be imported.
 
     None if that is not it.
     """

@@ -1,7 +1,7 @@
-"""Run the slices of a submission, statement by statement, and stop before what is imported.
+"""Run the slices of a submission, statement by statement, and stop before imports.
 
-An import may take long without being anybody's mistake, so it is timed apart from the student's own
-code: loading stops before it, and the grader process asks for it.
+An import may take long without anybody's mistake, so it is timed separately from the student's own
+code: loading stops before it, and the grader process requests it.
 """
 
 import ast
@@ -25,13 +25,13 @@ class Loading:
     module: ModuleType
     steps: list[Statement]
     values: Mapping[str, Number] = field(default_factory=dict)
-    """numbers that variables of the submission have instead of their own"""
+    """numbers that replace the values of the submission's variables"""
     failed: dict[str | None, BaseException] = field(default_factory=dict)
-    """names that were not bound, with the errors"""
+    """names that could not be bound, with the errors"""
     first_error: BaseException | None = None
 
     def run_to_import(self) -> str | None:
-        """Run until something is to be imported; return its name, or None at the end."""
+        """Run up to the next import; return the module's name, or None at the end."""
         while self.steps:
             name = find_unloaded(self.steps[0], self.module.__dict__["__package__"])
             if name is not None:

@@ -52,24 +52,24 @@ from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
 from headcheck.grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
-"""so many random numbers are drawn after a construction"""
+"""how many random numbers are drawn after a construction"""
 WRITERS = {
     None: attribute_paths.put,
     "parameters": attribute_paths.exchange,
     "layers": attribute_paths.exchange_layer,
 }
-"""how tensors are written, by what is exchanged"""
+"""functions that write tensors, by the kind of exchange"""
 KEPT_RESULTS = 3
-"""so many results of an object are kept, to see whether a later call changes them"""
+"""how many results of an object are kept, to see whether a later call changes them"""
 
 
 def _split_inputs(meta: Meta) -> dict[str, int]:
-    """Return how many of the inputs are tokens, for a call form; nothing where it is one."""
+    """Return how many of the inputs are tokens, for a call form; nothing if there is only one."""
     return {"apart": meta["apart"]} if meta.get("apart", 1) > 1 else {}
 
 
 def _list_call_options(meta: Meta) -> dict[str, Any]:
-    """Return what a call form is told besides the inputs; nothing where it is a usual call."""
+    """Return the options of a call form besides the inputs; nothing for a usual call."""
     manner = meta.get("manner", "usual")
     plain = manner in ("usual", "in training")
     return {**_split_inputs(meta), **({} if plain else {"manner": manner})}
@@ -85,12 +85,12 @@ class ObjectHost:
         self.objects: dict[int, Any] = {}
         self.factories: dict[int, Callable[..., Any]] = {}
         self.last_outputs: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        """the results handed out last, and copies of them"""
+        """the last results of each object, with copies"""
         self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
         self.converted_dtypes: dict[int, torch.dtype] = {}
         """the dtypes of objects that were converted after their construction"""
         self.silenced: tuple[str, ...] = ()
-        """the paths of parameters that are zero in all that is constructed"""
+        """the paths of parameters that are zero in every constructed module"""
         self.disturbed: set[str] = set()
         """settings of torch that the submission changed"""
 
@@ -142,7 +142,7 @@ class ObjectHost:
         return {}, label_by_position([drawn])
 
     def list_unset(self, meta: Meta, tensors: Tensors) -> Reply:
-        """List the parameters of a new instance that have numbers which nobody gave them."""
+        """List the parameters of a new instance that nobody has initialised."""
         with fill_new_memory():
             made, _ = self.construct(meta, tensors)
         built = self.objects[made["handle"]]
@@ -176,7 +176,7 @@ class ObjectHost:
         return {"tensors": found}, ()
 
     def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Return the tensors that exist at these paths, or all that are registered for None.
+        """Return the tensors that exist at these paths; for None, all that are registered.
 
         A complex one, such as a table of turns, is sent as pairs of real numbers.
         """
@@ -353,12 +353,12 @@ class ObjectHost:
         return {"handle": self._keep(Twins(both), lambda: Twins(both))}, ()
 
     def list_breaches(self, meta: Meta, tensors: Tensors) -> Reply:
-        """List the ways in which a module does not do what every nn.Module does."""
+        """List the ways in which a module breaks the rules of every nn.Module."""
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         return {"names": list_breaches(self.objects[meta["handle"]], inputs)}, ()
 
     def list_replaced(self, meta: Meta, tensors: Tensors) -> Reply:
-        """List the methods of a module after which its parameters are other objects."""
+        """List the methods that replace a module's parameters by other objects."""
         return {"names": list_replaced(self.objects[meta["handle"]])}, ()
 
     def prepare(self, meta: Meta, tensors: Tensors) -> Reply:

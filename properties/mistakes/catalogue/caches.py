@@ -1,4 +1,4 @@
-"""What goes wrong when keys and values are kept from call to call."""
+"""Mistakes in keeping keys and values from call to call."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ RESTING = (
     decoding.kept_keys_and_values_are_not_computed_again,
     latents.kept_latents_and_turned_keys_are_not_computed_again,
 )
-"""what continues sequences, and compares with the whole"""
+"""the properties that continue sequences and compare with one call"""
 SOME = ", in some of the calls$"
 
 WAYS = (
@@ -158,11 +158,11 @@ WAYS = (
         "(queries|keys|values) of calls with a cache lack their bias",
     ),
 )
-"""names, sentences, and what the claims say that show them"""
+"""mistakes in caches: name, sentence, and the message of the properties that show each"""
 
 
 def _define_ways() -> Iterator[StructuralMistake]:
-    """Yield each as a mistake of all calls with a cache, and as one of some of them."""
+    """Yield each mistake for all calls with a cache, and for only some of them."""
     for name, sentence, words in WAYS:
         begins = f"-> what comes out if .*{words}"
         whole = define_mistake(name, sentence, "")

@@ -1,4 +1,4 @@
-"""Which masks a caller may pass, and what comes back besides the output."""
+"""Mistakes about the masks that a caller may pass, and the results besides the output."""
 
 from headcheck.properties.families import (
     batch,
@@ -58,7 +58,7 @@ MASK_TYPES = (
         ),
     ),
 )
-"""what is so whatever is computed"""
+"""mistakes about types of masks, which show whatever is computed"""
 GIVEN_MASKS = (
     StructuralMistake(
         define_mistake("mask_demanded", "Without a mask it fails: the mask is not optional.", ""),

@@ -11,7 +11,7 @@ from headcheck.properties.parameter_mapping import Packing
 
 PACKED_WEIGHTS = ("W_q", "W_k", "W_v")
 APART = (Packing.ROWS, Packing.INTERLEAVED, Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
-"""the ways in which one layer gives projections one after the other"""
+"""packings that put whole projections one after the other"""
 PACKED = ". One layer gives all three: the queries first, then the keys, then the values"
 
 
@@ -30,26 +30,27 @@ class CodeMatcher:
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A mistake: its name, a sentence for the student, where to look for it, what it computes."""
+    """A mistake: its name, a sentence for the student, its code matchers, and its faulty steps."""
 
     name: str
     sentence: str
-    """in which {width} stands for what the scores are scaled by the root of, {turned} for the name
-    of how many numbers of each query and key are turned, and {order} for what is said of the order
-    of queries, keys and values where one layer gives them all"""
+    """the sentence for students. In it {width} stands for the number whose root scales the scores,
+    {turned} for the name of the number of rotated coordinates, and {order} for a sentence about the
+    order of queries, keys and values in one layer"""
     code_matchers: tuple[CodeMatcher, ...]
     variants: tuple[StepOverrides, ...] = field(default=(), repr=False)
     """the faulty steps of each variant, the usual variant first"""
     rare: bool = False
-    """too unlikely to be considered in combination with another mistake"""
+    """whether it is too unlikely to be considered together with another mistake"""
     needs: Capability | None = None
-    """what a statement must ask for: without, the mistake is impossible, or is what is asked for"""
+    """the capability that a statement must ask for: without it the mistake is impossible, or
+    right"""
     unless: Capability | None = None
-    """what makes it another mistake if a statement asks for it"""
+    """the capability with which the same code is another mistake"""
     droppings: tuple[Dropping, ...] = field(default=(), repr=False)
-    """of a mistake in dropout: the ways in which dropout may then act"""
+    """the ways in which dropout acts with this mistake, if it is one in dropout"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
-    """what a call may do besides where it is made"""
+    """the ways in which a call with this mistake may also behave"""
 
     def describe(self, contract: Contract) -> str:
         """Return the sentence in the words of an exercise."""
@@ -73,7 +74,7 @@ class Mistake:
     def simulated_by(
         self, *variants: StepOverrides, **overrides: Callable[[PipelineState], object]
     ) -> "Mistake":
-        """Return the mistake with its faulty steps: those of one variant, or one mapping for each.
+        """Return the mistake with its faulty steps, as keywords or as one mapping for each variant.
 
         `.simulated_by(normalise=…, use=…)` overrides two steps; `.simulated_by({"use": …}, {"hide":
         …})` has two variants.
@@ -81,11 +82,11 @@ class Mistake:
         return replace(self, variants=((overrides,) if overrides else ()) + variants)
 
     def dropping_by(self, *droppings: Dropping) -> "Mistake":
-        """Return the mistake with the ways in which dropout may act where it is made."""
+        """Return the mistake with the ways in which dropout may then act."""
         return replace(self, droppings=droppings)
 
     def wrapped_by(self, *wrappers: CallWrapper) -> "Mistake":
-        """Return the mistake with what a call may do besides where it is made."""
+        """Return the mistake with wrappers for the further behaviour of calls."""
         return replace(self, wrappers=wrappers)
 
 
@@ -102,7 +103,7 @@ def define_mistake(
 
     The code matchers are separated by ` | `, the most telling first: with `softmax:dim=1$ | last
     reshape`, the line to look at is a softmax over dimension 1, else the last reshape; with `only
-    squeeze` it is the squeeze, if there is one alone. Without matchers no line is named.
+    squeeze` it is the squeeze, if there is exactly one. Without matchers no line is named.
     """
     matchers = tuple(_parse_matcher(text) for text in code_matchers.split(" | ") if text)
     return Mistake(name, sentence, matchers, (), rare, needs, unless)

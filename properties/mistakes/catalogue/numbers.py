@@ -1,7 +1,7 @@
 """Mistakes that change numbers one by one or by their position: roundings, limits, positions.
 
-They are rare, and each has many variants, one for every number that is likely to stand in the code.
-So they are looked for where no other mistake explains an answer, and never in pairs.
+They are rare, and each has many variants, one for every likely number. So they are tried only if no
+other mistake explains an answer, and never in pairs.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ LIMIT_UNASKED: Sequence[Mistake] = (
         *change_after_each("match", "scale", changes=[numbers.softcapped_at(c) for c in LIMITS])
     ),
 )
-"""no mistake where a limit of scores is asked for"""
+"""mistakes only in exercises without a limit of scores"""
 
 POSITIONS_UNASKED: Sequence[Mistake] = (
     define_rare_mistake(
@@ -76,7 +76,7 @@ POSITIONS_UNASKED: Sequence[Mistake] = (
         )
     ),
 )
-"""no mistakes where positions are asked for, as far as their sentences go"""
+"""mistakes only in exercises without positions, since their sentences would not be true"""
 
 NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(

@@ -1,4 +1,4 @@
-"""Mistakes that are known by the checks that fail: what code does besides computing attention."""
+"""Symptoms of mistakes outside the computation of attention: the checks that fail."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from headcheck.properties.violation import Status
 
 @dataclass(frozen=True)
 class Symptom:
-    """Failures that can have one cause alone.
+    """Failures that can have only one cause.
 
     A pattern is matched against `kind: expected at where (after) -> got`, or `crashed: message`.
     """
@@ -19,9 +19,9 @@ class Symptom:
     pattern: str
     properties: tuple[Property, ...]
     dtype: str = ""
-    """that of the case, where another one could have other causes"""
+    """the dtype that the case must have, if another dtype could have other causes"""
     after: bool = False
-    """whether it has to depend on what was done before"""
+    """whether the failure must depend on earlier calls"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict is such a failure."""
@@ -51,19 +51,19 @@ class SqueezedShape:
 
 @dataclass(frozen=True, eq=False)
 class StructuralMistake:
-    """A mistake in what code does besides computing attention."""
+    """A mistake outside the computation of attention."""
 
     mistake: Mistake
     symptoms: tuple[Symptom | SqueezedShape, ...]
-    """any of which shows it"""
+    """the symptoms, any of which shows the mistake"""
     explains: tuple[Property, ...] = ()
     """properties that may fail, too, for the same reason"""
     said_by: tuple[str, ...] = ()
-    """mistakes in the equation that say the same"""
+    """mistakes in the equation whose sentences say the same"""
     causes: tuple[str, ...] = ()
-    """mistakes in the equation that may follow from it, and are told after it"""
+    """mistakes in the equation that may follow from it, and are named after it"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
-    """ways to make it, to find out what else fails for that reason"""
+    """ways to make the mistake, which show what else fails because of it"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict is a symptom."""
@@ -71,7 +71,7 @@ class StructuralMistake:
 
 
 def describe_failure(verdict: Verdict) -> str:
-    """Return what symptoms are matched against; nothing if a property was not tried, or holds."""
+    """Return the text that symptoms match; empty if a property was not tried, or holds."""
     if verdict.status is Status.CRASHED and verdict.failure is not None:
         return f"crashed: {verdict.failure.message}"
     if verdict.status is Status.FAILED and verdict.violation is not None:

@@ -17,7 +17,7 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 START = 0.8
-"""where lambdas start, which people write in their place"""
+"""the initial value of lambdas, which people write instead of the parameter"""
 Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
 """makes weights of the first map, the second, and lambdas that fit them"""
 
@@ -115,7 +115,7 @@ def shrunk(s: PipelineState) -> Tensor:
 
 
 def normalised(eps: float | None, factor: float) -> Callable[[PipelineState], Tensor]:
-    """Divide what each head gives by its root mean square, and multiply it."""
+    """Divide each head's output by its root mean square, and multiply it."""
     return lambda s: factor * F.rms_norm(CORRECT.mix(s), (s.value.shape[-1],), eps=eps)
 
 

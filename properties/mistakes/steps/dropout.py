@@ -1,4 +1,4 @@
-"""Dropout, as it is asked for and as people get it wrong: each puts it into a `Pipeline`."""
+"""Dropout in a `Pipeline`, as statements require it and as people get it wrong."""
 
 from collections.abc import Callable
 
@@ -15,11 +15,11 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 Change = Callable[[Tensor, float], Tensor]
-"""what becomes of a tensor at a rate of dropout"""
+"""returns a tensor after dropout at a rate"""
 
 
 def change_result(step: str, change: Change) -> Dropping:
-    """Change what a step gives, in training and in evaluation alike."""
+    """Change the result of a step, in training and in evaluation alike."""
 
     def put(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
         compute = getattr(pipeline, step)
@@ -45,7 +45,7 @@ def drop(t: Tensor, rate: float) -> Tensor:
 
 
 def draw_kept(t: Tensor, rate: float, *shared: int) -> Tensor:
-    """Draw ones for what is kept and zeros for the rest, one number along shared dimensions."""
+    """Draw ones for kept elements and zeros for dropped ones; shared dimensions have length one."""
     shape = [1 if dim in shared else size for dim, size in enumerate(t.shape)]
     return torch.empty(shape, dtype=t.dtype, device=t.device).bernoulli_(1 - rate)
 
@@ -65,7 +65,7 @@ def drop_renormalised(t: Tensor, rate: float) -> Tensor:
 
 
 def at_rate(other: float, instead: float) -> Change:
-    """Drop at a fixed rate, or at another one where that is the one asked for."""
+    """Drop at a fixed rate, or at another one if the statement asks for that rate."""
     return lambda t, rate: drop(t, instead if rate == other else other)
 
 
@@ -79,10 +79,10 @@ def _drop_values(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
 
 never: Dropping = in_training(change_result("use", lambda weights, rate: weights))
 on_weights: Dropping = in_training(change_result("use", drop))
-"""as it is asked for"""
+"""dropout on the weights, as the statement requires"""
 on_scores: Dropping = in_training(change_result("scale", drop))
 on_masked_scores: Dropping = in_training(change_result("hide", drop))
-"""where −∞ times 0 is NaN"""
+"""dropout on masked scores, which makes NaN of −∞ times 0"""
 on_input: Dropping = in_training(change_result("see", drop))
 on_values: Dropping = in_training(_drop_values)
 on_context: Dropping = in_training(change_result("merge", drop))

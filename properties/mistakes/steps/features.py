@@ -1,4 +1,4 @@
-"""Faulty steps: other features than elu(x) + 1, and sums that divide something else or nothing."""
+"""Faulty steps: other features than elu(x) + 1, and wrong or missing divisors."""
 
 import math
 from collections.abc import Callable
@@ -41,7 +41,7 @@ OTHERS: tuple[Function, ...] = (
     torch.square,
     torch.abs,
 )
-"""functions that are not negative, or seldom so, and take the place of elu(x) + 1"""
+"""functions that people use instead of elu(x) + 1, and that are seldom negative"""
 
 
 def values_too(s: PipelineState) -> QKVTensors:

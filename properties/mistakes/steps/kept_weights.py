@@ -1,8 +1,8 @@
-"""Weights that are kept, and used when they have changed since: right attention, wrapped.
+"""Wrappers of right attention that keep old weights and use them after a change.
 
-What is computed from weights may be kept from the first call on, from the first evaluation after
-training, or where no gradients are recorded. What that breaks is every check that gives a module
-other weights than it was called with.
+A module may keep results of its weights from the first call, from the first evaluation after
+training, or while no gradients are recorded. Then every check fails that sets other weights after a
+call.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,4 +71,4 @@ TIMES = ((_is_unrecorded, False), (_is_evaluating, True))
 KEPT_WEIGHTS: tuple[CallWrapper, ...] = tuple(
     partial(_use_kept, names, is_used, renews) for names in ROLES for is_used, renews in TIMES
 )
-"""ways to keep weights, those first that break most"""
+"""ways to keep weights, in order of how much they break"""
