@@ -1,0 +1,1 @@
+../../../properties/contract.py

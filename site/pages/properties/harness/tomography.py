@@ -1,0 +1,1 @@
+../../../../properties/harness/tomography.py

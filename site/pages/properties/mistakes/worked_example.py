@@ -1,0 +1,1 @@
+../../../../properties/mistakes/worked_example.py
