@@ -9,7 +9,7 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 
 def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | None]:
-    """Let the first query stand at another place, from the number of keys before its own."""
+    """Move the first query to a place that a function gives, from the number of earlier keys."""
 
     def permit(s: PipelineState) -> Tensor | None:
         if not s.inputs.causal:
