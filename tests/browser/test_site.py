@@ -94,7 +94,8 @@ def is_cut(page: "Page", name: str) -> bool:
 
 def is_cut_at(page: "Page", width: int) -> bool:
     page.set_viewport_size({"width": width, "height": 900})
-    return page.evaluate("document.documentElement.scrollWidth") > width or page.evaluate(CUT) != []
+    seen: int = page.evaluate("document.documentElement.scrollWidth")
+    return seen > width or page.evaluate(CUT) != []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
