@@ -302,18 +302,18 @@ def show_grades(report: Report) -> None:
         click.echo(shown.encode(sys.stdout.encoding, "replace"), nl=False)
 
 
-def write_report(report: Report, out: Path) -> Path:
+def write_report(report: Report, out: Path, day: date | None = None) -> Path:
     """Write report.json, index.html and a page for every submission; return the index's path.
 
-    Raises WriteError.
+    The pages say the day, by default today. Raises WriteError.
     """
-    today = Occasion(day=date.today())
+    occasion = Occasion(day=day or date.today())
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
-    for name, page in html.render_pages(report, occasion=today).items():
+    for name, page in html.render_pages(report, occasion=occasion).items():
         files.write(out / name, page.encode())
     index = out / "index.html"
-    files.write(index, html.render_index(report, today).encode())
+    files.write(index, html.render_index(report, occasion).encode())
     return index
 
 

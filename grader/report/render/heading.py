@@ -42,9 +42,7 @@ class Heading:
 
 def make_heading(slugs: Iterable[str | None], occasion: Occasion) -> Heading:
     """Return the heading of a page on answers to these exercises."""
-    return Heading(
-        sanitise_line(occasion.course), name_exercises(slugs), format_day(occasion.day)
-    )
+    return Heading(sanitise_line(occasion.course), name_exercises(slugs), format_day(occasion.day))
 
 
 def name_exercises(slugs: Iterable[str | None]) -> str:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from markupsafe import Markup, escape
 from pygments.lexers.python import PythonLexer
 from pygments.styles import get_style_by_name
-from pygments.token import Comment, Keyword, Name, Number, Operator, String
+from pygments.token import Comment, Keyword, Name, Operator, String
 
 KINDS = MappingProxyType(
     {
@@ -20,14 +20,11 @@ KINDS = MappingProxyType(
         Name.Class: "d",
         Name.Function: "d",
         Name.Decorator: "d",
-        Number: "n",
         String: "s",
     }
 )
 """the class of the tokens that have a colour, by their type; what is below a type has its class"""
-COLOURED = MappingProxyType(
-    {"c": Comment, "k": Keyword, "d": Name.Class, "n": Number, "s": String}
-)
+COLOURED = MappingProxyType({"c": Comment, "k": Keyword, "d": Name.Class, "s": String})
 """the type whose colour a class has"""
 LIGHT, DARK = "xcode", "github-dark"
 """styles of Pygments whose colours can be read on the grounds that code has here"""
@@ -73,4 +70,6 @@ def _join_runs(runs: Iterable[Run]) -> Markup:
 
 
 def _mark_up(kind: str, text: str) -> Markup:
-    return Markup('<span class="{}">{}</span>').format(kind, text) if kind and text else escape(text)
+    return (
+        Markup('<span class="{}">{}</span>').format(kind, text) if kind and text else escape(text)
+    )

@@ -24,7 +24,6 @@ from headcheck.grader.report.render.heading import (
     NO_OCCASION,
     Occasion,
     make_heading,
-    name_exercise,
 )
 from headcheck.grader.report.render.highlight import (
     DARK,
@@ -157,7 +156,9 @@ def render_all(report: Report, occasion: Occasion = NO_OCCASION) -> str:
     """Render everything on one page, as a single file."""
     links = [f"#submission-{i + 1}" for i in range(len(report.submissions))]
     heading = make_heading([record.exercise for record in report.submissions], occasion)
-    return _render_template("whole.html.j2", report, heading=heading, rows=_make_rows(report, links))
+    return _render_template(
+        "whole.html.j2", report, heading=heading, rows=_make_rows(report, links)
+    )
 
 
 def render_fragment(submission: SubmissionRecord) -> str:
@@ -213,7 +214,6 @@ def get_environment() -> Environment:
     )
     environment.globals["symbols"] = SYMBOLS
     environment.globals["pictures"] = draw_pictures
-    environment.globals["name_exercise"] = name_exercise
     environment.globals["light"] = write_colours(LIGHT)
     environment.globals["dark"] = write_colours(DARK)
     environment.globals["highlight"] = highlight
