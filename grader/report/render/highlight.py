@@ -55,10 +55,27 @@ def write_colours(style: str) -> str:
     return " ".join(f"--{kind}: #{colour};" for kind, colour in colours.items())
 
 
-def _read_runs(code: str) -> Iterator[Run]:
+def _read_runs(code: str) -> list[Run]:
+    """Return the runs of code that may begin within a docstring.
+
+    Read from there, what is code would be a string: the reading with the least in strings counts.
+    """
+    cut = [f"{quotes}\n" for quotes in ('"""', "'''") if code.count(quotes) % 2]
+    readings = [list(_read_after(opening, code)) for opening in ("", *cut)]
+    return min(readings, key=_measure_strings)
+
+
+def _read_after(opening: str, code: str) -> Iterator[Run]:
     lexer = PythonLexer(stripnl=False, ensurenl=False)
-    for type_, text in lexer.get_tokens(code):
-        yield next((kind for known, kind in KINDS.items() if type_ in known), ""), text
+    hidden = len(opening)
+    for type_, text in lexer.get_tokens(opening + code):
+        kind = next((kind for known, kind in KINDS.items() if type_ in known), "")
+        yield kind, text[hidden:]
+        hidden = max(hidden - len(text), 0)
+
+
+def _measure_strings(runs: Sequence[Run]) -> int:
+    return sum(len(text) for kind, text in runs if kind == KINDS[String])
 
 
 def _join_runs(runs: Iterable[Run]) -> Markup:

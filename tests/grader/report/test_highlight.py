@@ -46,6 +46,16 @@ def test_a_string_goes_on_over_lines() -> None:
     )
 
 
+@pytest.mark.parametrize("quotes", ['"""', "'''"])
+def test_an_excerpt_may_begin_or_end_within_a_docstring(quotes: str) -> None:
+    begins = ["of the weights", quotes, "scores = q @ k", "return scores"]
+    ends = ["return scores", "def f(q, k, v):", f"    {quotes}The", "weights"]
+    for lines, strings in ((begins, [0, 1]), (ends, [2, 3])):
+        shown = highlight_lines(lines)
+        assert [i for i, line in enumerate(shown) if 'class="s"' in line] == strings
+        assert any('<span class="k">return</span>' in line for line in shown)
+
+
 @pytest.mark.parametrize("style", [LIGHT, DARK])
 def test_colours_can_be_read_on_the_ground_of_code(style: str) -> None:
     colours = dict(re.findall(r"--(.): #([0-9a-fA-F]{6});", write_colours(style)))
