@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from math import ceil
 from pathlib import Path
 
@@ -46,6 +47,7 @@ from headcheck.grader.report.records import (
     to_json,
 )
 from headcheck.grader.report.render import github, html, text
+from headcheck.grader.report.render.heading import Occasion
 from headcheck.grader.report.render.sanitise import escape_json, sanitise_line
 from headcheck.grader.report.render.view import format_status
 from headcheck.grader.sandbox.grader_side.launch import Zygote
@@ -272,7 +274,7 @@ def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
         case "json":
             return escape_json(to_json(report))
         case "html":
-            return html.render_all(report)
+            return html.render_all(report, Occasion(day=date.today()))
         case "github":
             return github.render(report, _find_file_line)
         case _:
@@ -311,17 +313,18 @@ def show_grades(report: Report) -> None:
         click.echo(shown.encode(sys.stdout.encoding, "replace"), nl=False)
 
 
-def write_report(report: Report, out: Path) -> Path:
+def write_report(report: Report, out: Path, day: date | None = None) -> Path:
     """Write report.json, index.html and a page for every submission; return the index's path.
 
-    Raises WriteError.
+    The pages say the day, by default today. Raises WriteError.
     """
+    occasion = Occasion(day=day or date.today())
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
-    for name, page in html.render_pages(report).items():
+    for name, page in html.render_pages(report, occasion=occasion).items():
         files.write(out / name, page.encode())
     index = out / "index.html"
-    files.write(index, html.render_index(report).encode())
+    files.write(index, html.render_index(report, occasion).encode())
     return index
 
 

@@ -8,11 +8,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 from headcheck.grader.course.export.gradebook import Gradebook, format_number
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import Report
 from headcheck.grader.report.render import html
+from headcheck.grader.report.render.heading import Occasion, make_heading
 from headcheck.grader.report.render.overview import ClassResult, make_overview
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.render.view import format_points, format_status, tally_statuses
@@ -51,7 +53,12 @@ class HardProperty:
 
 
 def render(
-    book: Gradebook, version: str, links: Sequence[str] = (), *, similar: bool = False
+    book: Gradebook,
+    version: str,
+    links: Sequence[str] = (),
+    *,
+    day: date | None = None,
+    similar: bool = False,
 ) -> str:
     """Return the page; `links`, if any, lead to the report of each result, in order.
 
@@ -62,7 +69,7 @@ def render(
     return template.render(
         version=sanitise_line(version),
         sandbox="",
-        run=sanitise_line(book.run),
+        heading=make_heading(book.exercises, Occasion(book.run, day)),
         similar=similar,
         tally=tally_statuses([each.status for each in book.results]),
         students=len({each.student for each in book.results}),
@@ -73,11 +80,11 @@ def render(
     )
 
 
-def render_pages(book: Gradebook, version: str) -> dict[str, str]:
+def render_pages(book: Gradebook, version: str, day: date | None = None) -> dict[str, str]:
     """Return the report of each result by the name of its page."""
     records = [each.record for each in book.results]
     report = Report(1, version, tuple(records))
-    return html.render_pages(report, _label_results(book))
+    return html.render_pages(report, _label_results(book), Occasion(book.run, day))
 
 
 def anonymise(book: Gradebook, salt: str) -> Gradebook:

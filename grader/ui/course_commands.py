@@ -5,7 +5,7 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,18 +291,19 @@ def dashboard(
         from headcheck.grader.course.result_lookup import load_released_results
 
         results = load_released_results(store, run, parse_feedback(feedback))
-        version = store.load_newest_run(run).manifest.headcheck
+        newest = store.load_newest_run(run)
     from headcheck.grader.course.dashboard import anonymise, render, render_pages
     from headcheck.grader.course.export import Gradebook
 
     book = Gradebook(run, tuple(results), load_roster(roster))
+    version, day = newest.manifest.headcheck, datetime.fromisoformat(newest.created).date()
     pages = {}
     if anonymous:
         book = anonymise(book, secrets.token_hex())
     else:
-        pages = render_pages(book, version)
+        pages = render_pages(book, version, day)
     similar = not anonymous and (out / "similar.html").is_file()
-    pages["index.html"] = render(book, version, tuple(pages), similar=similar)
+    pages["index.html"] = render(book, version, tuple(pages), day=day, similar=similar)
     for name, text in pages.items():
         files.write(out / name, text.encode())
     click.echo(f"dashboard: {out / 'index.html'}", err=True)

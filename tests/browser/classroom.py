@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 from headcheck.exercises import BY_SLUG, starter
@@ -12,6 +13,7 @@ from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.collation import collate
 from headcheck.grader.report.records import Report, SubmissionRecord
 
+DAY = date(2026, 11, 26)
 EXERCISE = BY_SLUG["causal_attention"]
 SCALE = (" / keys.shape[-1] ** 0.5", "")
 MASK = ("attn_scores = attn_scores.masked_fill(", "attn_scores.masked_fill(")
@@ -96,9 +98,9 @@ def _make_result(number: int, record: SubmissionRecord) -> ExerciseResult:
 def write_pages(report: Report, folder: Path) -> Path:
     """Write the report and, in a folder `dashboard`, the page on the run; return the index."""
     book = make_gradebook(report)
-    pages = dashboard.render_pages(book, "0.1.0")
-    pages["index.html"] = dashboard.render(book, "0.1.0", tuple(pages))
+    pages = dashboard.render_pages(book, "0.1.0", DAY)
+    pages["index.html"] = dashboard.render(book, "0.1.0", tuple(pages), day=DAY)
     (folder / "dashboard").mkdir(parents=True)
     for name, text in pages.items():
         (folder / "dashboard" / name).write_text(text, encoding="utf-8")
-    return run.write_report(report, folder)
+    return run.write_report(report, folder, DAY)

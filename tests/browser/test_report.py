@@ -132,6 +132,42 @@ def test_focus_is_visible(reader: "Reader", pages: dict[str, Path]) -> None:
     assert outline == "solid"
 
 
+@pytest.mark.parametrize(("width", "beside"), [(1280, True), (390, False)])
+def test_code_is_beside_what_is_said_of_it_on_a_wide_page(
+    reader: "Reader", pages: dict[str, Path], width: int, beside: bool
+) -> None:
+    page = reader.open(pages["split"]).page
+    page.set_viewport_size({"width": width, "height": 844})
+    cause, code = (page.locator(each).bounding_box() for each in (".cause", ".sources"))
+    assert cause is not None and code is not None
+    assert (code["x"] >= cause["x"] + cause["width"]) is beside
+    assert (code["y"] >= cause["y"] + cause["height"]) is not beside
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_score_and_links_stay_in_sight(
+    reader: "Reader", pages: dict[str, Path], width: int
+) -> None:
+    page = reader.open(pages["split"]).page
+    page.set_viewport_size({"width": width, "height": 844})
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight / 2)")
+    assert page.evaluate("scrollY") > 0
+    for each in (".bar .verdict", ".bar nav a"):
+        box = page.locator(each).first.bounding_box()
+        assert box is not None and 0 <= box["y"] < 80
+
+
+def test_a_line_of_prose_has_some_seventy_characters(
+    reader: "Reader", pages: dict[str, Path]
+) -> None:
+    page = reader.open(pages["mask"]).page
+    page.set_viewport_size({"width": 1000, "height": 900})
+    page.evaluate("document.querySelector('.checks p').textContent = 'these are words '.repeat(60)")
+    box = page.locator(".checks p").first.bounding_box()
+    assert box is not None
+    assert 60 <= 16 * 60 / round(box["height"] / 25.6) <= 85
+
+
 def test_hostile_names_have_no_effect(reader: "Reader", pages: dict[str, Path]) -> None:
     shown = reader.open(pages["hostile"])
     assert shown.page.locator("script, body img").count() == 0

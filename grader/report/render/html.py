@@ -20,6 +20,18 @@ from markupsafe import Markup
 from headcheck.grader.report.collation import collate, fold_accents
 from headcheck.grader.report.pictures.draw import draw_pictures
 from headcheck.grader.report.records import Report, SubmissionRecord
+from headcheck.grader.report.render.heading import (
+    NO_OCCASION,
+    Occasion,
+    make_heading,
+)
+from headcheck.grader.report.render.highlight import (
+    DARK,
+    LIGHT,
+    highlight,
+    highlight_lines,
+    write_colours,
+)
 from headcheck.grader.report.render.overview import ClassResult, make_overview
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.render.view import (
@@ -63,7 +75,7 @@ class Neighbours:
     next: Neighbour | None = None
 
 
-def render_index(report: Report) -> str:
+def render_index(report: Report, occasion: Occasion = NO_OCCASION) -> str:
     """Render a page on all submissions together, with a link to the page of each."""
     labels = label_submissions(report.submissions)
     links = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
@@ -76,12 +88,15 @@ def render_index(report: Report) -> str:
     return _render_template(
         "index.html.j2",
         report,
+        heading=make_heading([record.exercise for record in report.submissions], occasion),
         rows=[rows[i] for i in order],
         overview=make_overview([entries[i] for i in order]),
     )
 
 
-def render_pages(report: Report, labels: Sequence[str] = ()) -> dict[str, str]:
+def render_pages(
+    report: Report, labels: Sequence[str] = (), occasion: Occasion = NO_OCCASION
+) -> dict[str, str]:
     """Render the page of each submission, by its file name, with links to those beside it.
 
     `labels` are the names of the submissions; by default these are their files.
@@ -92,18 +107,22 @@ def render_pages(report: Report, labels: Sequence[str] = ()) -> dict[str, str]:
     line = [None, *(Neighbour(sanitise_line(labels[i]), names[i]) for i in order), None]
     beside = {i: Neighbours(line[at], line[at + 2]) for at, i in enumerate(order)}
     return {
-        name: render_page(record, report, beside[i])
+        name: render_page(record, report, beside[i], occasion)
         for i, (name, record) in enumerate(zip(names, report.submissions, strict=True))
     }
 
 
 def render_page(
-    submission: SubmissionRecord, report: Report, neighbours: Neighbours | None = None
+    submission: SubmissionRecord,
+    report: Report,
+    neighbours: Neighbours | None = None,
+    occasion: Occasion = NO_OCCASION,
 ) -> str:
     """Render the page of one submission of a report."""
     shown = make_view(submission)
     beside = neighbours or Neighbours()
-    return _render_template("page.html.j2", report, shown=shown, beside=beside)
+    heading = make_heading([submission.exercise], occasion)
+    return _render_template("page.html.j2", report, shown=shown, beside=beside, heading=heading)
 
 
 def label_submissions(submissions: Sequence[SubmissionRecord]) -> list[str]:
@@ -133,10 +152,13 @@ def _sort_indices(labels: Sequence[str]) -> list[int]:
     return sorted(range(len(labels)), key=lambda i: collate(labels[i]))
 
 
-def render_all(report: Report) -> str:
+def render_all(report: Report, occasion: Occasion = NO_OCCASION) -> str:
     """Render everything on one page, as a single file."""
     links = [f"#submission-{i + 1}" for i in range(len(report.submissions))]
-    return _render_template("whole.html.j2", report, rows=_make_rows(report, links))
+    heading = make_heading([record.exercise for record in report.submissions], occasion)
+    return _render_template(
+        "whole.html.j2", report, heading=heading, rows=_make_rows(report, links)
+    )
 
 
 def render_fragment(submission: SubmissionRecord) -> str:
@@ -192,6 +214,10 @@ def get_environment() -> Environment:
     )
     environment.globals["symbols"] = SYMBOLS
     environment.globals["pictures"] = draw_pictures
+    environment.globals["light"] = write_colours(LIGHT)
+    environment.globals["dark"] = write_colours(DARK)
+    environment.globals["highlight"] = highlight
+    environment.globals["highlight_lines"] = highlight_lines
     environment.globals["describe_broken"] = describe_broken
     environment.globals["count_failures"] = count_failures
     script = (

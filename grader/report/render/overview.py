@@ -6,6 +6,7 @@ Text of submissions is sanitised; the templates escape it.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import quantiles
 from typing import TypeVar
 
 from headcheck.grader.report.collation import collate
@@ -58,6 +59,24 @@ class HistogramBin:
 
 
 @dataclass(frozen=True, slots=True)
+class Quartile:
+    """A share of the points that so many results stay below, and where it lies in the bins."""
+
+    text: str
+    place: float
+    """of the width of all bins"""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The distribution of scores; the quartiles are the lower, the median and the upper."""
+
+    bins: tuple[HistogramBin, ...]
+    quartiles: tuple[Quartile, ...]
+    """none without scores"""
+
+
+@dataclass(frozen=True, slots=True)
 class MistakeGroup:
     """The students who made the same mistake, and its smallest example."""
 
@@ -104,27 +123,49 @@ class Matrix:
 class Overview:
     """The overview of a class."""
 
-    bins: tuple[HistogramBin, ...]
-    mistakes: tuple[MistakeGroup, ...]
+    histogram: Histogram
+    shared: tuple[MistakeGroup, ...]
+    """the mistakes that several made, and one that nobody else made if it is the only such one"""
+    alone: tuple[MistakeGroup, ...]
+    """the other mistakes, which nobody else made"""
     endings: tuple[EndingGroup, ...]
     matrix: Matrix
 
 
 def make_overview(entries: Sequence[ClassResult]) -> Overview:
     """Return the overview of these results; the matrix keeps their order."""
+    mistakes = group_mistakes(entries)
+    alone = [each for each in mistakes if len(each.members) == 1]
+    alone = alone if len(alone) > 1 else []
     return Overview(
-        bins=compute_histogram(entries),
-        mistakes=group_mistakes(entries),
+        histogram=compute_histogram(entries),
+        shared=tuple(each for each in mistakes if each not in alone),
+        alone=tuple(alone),
         endings=group_endings(entries),
         matrix=make_matrix(entries),
     )
 
 
-def compute_histogram(entries: Sequence[ClassResult]) -> tuple[HistogramBin, ...]:
+def compute_histogram(entries: Sequence[ClassResult]) -> Histogram:
     """Return the distribution of scores as shares of the maximum; full scores have a bin."""
-    counts = Counter(
-        min(int(each.score / each.max_score * BINS), BINS) for each in entries if each.max_score
-    )
+    shares = [each.score / each.max_score for each in entries if each.max_score]
+    return Histogram(_count_bins(shares), _compute_quartiles(shares))
+
+
+def _compute_quartiles(shares: Sequence[float]) -> tuple[Quartile, ...]:
+    if not shares:
+        return ()
+    found = quantiles(shares, n=4, method="inclusive") if len(shares) > 1 else [shares[0]] * 3
+    return tuple(Quartile(f"{100 * each:.0f} %", _place(each)) for each in found)
+
+
+def _place(share: float) -> float:
+    """Return where a share lies in the bins: full points are in the middle of the last one."""
+    return (share * BINS if share < 1 else BINS + 0.5) / (BINS + 1)
+
+
+def _count_bins(shares: Iterable[float]) -> tuple[HistogramBin, ...]:
+    counts = Counter(min(int(share * BINS), BINS) for share in shares)
     largest = max(counts.values(), default=1)
     labels = [f"{100 * i // BINS}–{100 * (i + 1) // BINS} %" for i in range(BINS)]
     return tuple(

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ def test_page_is_complete_and_a_missing_page_is_no_error(odd_gradebook: Gradeboo
     assert "6 students; 6 submissions: 1 passed, 3 failed, 1 not tried, 1 timed out" in text
     assert "on average 46.7 % of the points" in text and "80 / 100*" in text
     assert "* decided by a person" in text
+    dated = dashboard.render(odd_gradebook, "1.0", day=date(2026, 3, 9))
+    assert re.search(r"<title>week 1, .*, 9 March 2026 – headcheck</title>", dated)
     assert "Nobody made one." in dashboard.render(Gradebook("empty", ()), "1.0")
     assert "similar.html" not in text
     assert 'href="similar.html"' in dashboard.render(odd_gradebook, "1.0", similar=True)

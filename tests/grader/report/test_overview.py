@@ -154,12 +154,33 @@ def test_mistake_has_the_smallest_example() -> None:
 
 def test_scores_are_counted_and_full_ones_apart() -> None:
     entries = [entry("x", RIGHT, score) for score in (0.0, 0.1, 2.0, 3.99, 4.0)]
-    bins = overview.compute_histogram([*entries, ClassResult(UNREAD, "y", "", 0.0, 0.0)])
+    found = overview.compute_histogram([*entries, ClassResult(UNREAD, "y", "", 0.0, 0.0)])
+    bins = found.bins
     assert {each.label: each.count for each in bins if each.count} == {
         "0–10 %": 2, "50–60 %": 1, "90–100 %": 1, "all points": 1,
     }  # fmt: skip
     assert max(each.share for each in bins) == 1.0
-    assert [each.share for each in overview.compute_histogram([])] == [0.0] * 11
+    assert [each.text for each in found.quartiles] == ["2 %", "50 %", "100 %"]
+    places = [each.place for each in found.quartiles]
+    assert places == sorted(places) and places[1] == pytest.approx(5 / 11) and places[2] < 10 / 11
+    nothing = overview.compute_histogram([])
+    assert [each.share for each in nothing.bins] == [0.0] * 11 and not nothing.quartiles
+
+
+def test_full_points_lie_in_the_last_bin_and_one_result_is_all_quartiles() -> None:
+    [lower, median, upper] = overview.compute_histogram([entry("x", RIGHT, 4.0)]).quartiles
+    assert lower == median == upper and median.text == "100 %"
+    assert 10 / 11 < median.place < 1
+
+
+def test_mistakes_of_one_answer_alone_are_apart_if_there_are_several() -> None:
+    scale, mask = (replace(WRONG, diagnosis=(each,)) for each in (NO_SCALE, NO_MASK))
+    given = [("Ada", scale), ("Bob", scale), ("Cyd", mask)]
+    two = overview.make_overview([entry(label, made) for label, made in given])
+    assert [len(each.members) for each in two.shared] == [2, 1] and not two.alone
+    more = overview.make_overview([entry(label, made) for label, made in [*given, ("Eve", WRONG)]])
+    assert [each.sentence for each in more.shared] == ["Not scaled."]
+    assert {each.members[0].label for each in more.alone} == {"Cyd", "Eve"}
 
 
 def test_matrix_has_names_of_students_and_of_groups() -> None:

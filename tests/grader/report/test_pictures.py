@@ -375,7 +375,8 @@ def test_the_faulty_line_is_marked_and_says_why() -> None:
     assert source.lines[2].text == "    return scores"
     marked = '<mark><code style="--indent: 2ch">scores = q @ k</code></mark>'
     assert f'<li value="26" class="marked">{marked}' in page(record)
-    assert '<code style="--indent: 6ch">    return scores</code>' in page(record)
+    coloured = '    <span class="k">return</span> scores'
+    assert f'<code style="--indent: 6ch">{coloured}</code>' in page(record)
 
 
 def test_a_marked_line_says_how_it_crashed() -> None:

@@ -14,6 +14,7 @@ from headcheck.grader.report.records import (
     SubmissionRecord,
 )
 from headcheck.grader.report.render import html, text
+from headcheck.grader.report.render.highlight import COLOURED
 from headcheck.grader.report.render.sanitise import UNSAFE
 from headcheck.grader.report.render.view import MAX_CODE_LENGTH
 from tests.grader.report.records import (
@@ -59,11 +60,12 @@ def hostile(written: str) -> SubmissionRecord:
 
 
 def skeleton(page: str) -> list[tuple[str, tuple[str, ...], str | None]]:
-    """The tags of a page with their attributes' names, but for what is one line of a message."""
+    """The tags of a page with their attributes' names, but for lines of messages and colours."""
     return [
         (tag, tuple(attributes), attributes.get("class"))
         for tag, attributes in Outline(page).tags
         if (tag, attributes) != ("span", {"dir": "auto"})
+        and not (tag == "span" and attributes.get("class") in COLOURED)
     ]
 
 

@@ -4,11 +4,13 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
+from datetime import date
 from html import unescape
 
 import pytest
 
 from headcheck.grader.report.render import html
+from headcheck.grader.report.render.heading import NO_OCCASION, Occasion, make_heading
 from headcheck.properties.violation import Status
 from tests.grader.report.records import (
     CASE,
@@ -197,3 +199,38 @@ def test_a_status_is_a_word_and_a_symbol(status: str) -> None:
     shown = html.render_page(replace(RIGHT, status=status), make_report(RIGHT))
     symbol = html.SYMBOLS.get(status.replace("_", " "), "?")
     assert f"{symbol} {status.replace('_', ' ')}" in Outline(shown).words
+
+
+def test_headings_name_course_exercise_and_day() -> None:
+    occasion = Occasion("Deep learning <1>", date(2026, 3, 9))
+    report = make_report(RIGHT, WRONG)
+    index, whole = html.render_index(report, occasion), html.render_all(report, occasion)
+    for page in (index, whole):
+        words = Outline(page).words
+        assert "Deep learning <1>: Causal attention\n9 March 2026" in words
+        assert "Report" not in words
+    assert "<title>Deep learning &lt;1&gt;, Causal attention, 9 March 2026 – headcheck" in index
+    pages = html.render_pages(report, occasion=occasion)
+    assert all("Causal attention, 9 March 2026" in Outline(each).words for each in pages.values())
+
+
+@pytest.mark.parametrize(
+    ("slugs", "named"),
+    [
+        ([], "No exercise"),
+        ([None], "No exercise"),
+        (["rope", None, "rope"], "Rotary positions"),
+        (["my_own\n"], "my_own\\n"),
+        (["linear_layer", "rope"], "A linear layer, Rotary positions"),
+        (["a", "b", "c", "d"], "4 exercises"),
+    ],
+)
+def test_a_heading_names_a_few_exercises(slugs: list[str | None], named: str) -> None:
+    assert make_heading(slugs, NO_OCCASION).title == named
+
+
+def test_score_and_neighbours_are_in_the_bar_of_a_page_and_the_score_nowhere_else() -> None:
+    page = html.render_page(WRONG, make_report(WRONG))
+    bar = page.split('<header class="bar">')[1].split("</header>")[0]
+    assert "4 / 12" in bar and 'href="index.html"' in bar
+    assert Outline(page).words.count("4 / 12") == 1
