@@ -22,20 +22,28 @@ DECISIONS = ("causal", "dropout", "uniform")
 
 @click.command()
 @click.argument("file", metavar="SOLUTION.py|SOLUTION.ipynb")
-@click.option("--class", "name", metavar="NAME", help="The class; else the one that is attention.")
+@click.option(
+    "--class", "name", metavar="NAME", help="The class. By default the one that computes attention."
+)
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="The exercise's folder, which gives it its name; else named after the class.",
+    help="The folder of the exercise, which names it. By default it is named after the class.",
 )
-@click.option("--causal/--no-causal", default=None, help="Whether later tokens must be hidden.")
-@click.option("--dropout/--no-dropout", default=None, help="Whether dropout is judged.")
-@click.option("--uniform/--no-uniform", default=None, help="Whether weights start from torch.rand.")
-@click.option("--yes", is_flag=True, help="Ask nothing: what the solution suggests is meant.")
+@click.option("--causal/--no-causal", default=None, help="Whether answers must hide later tokens.")
+@click.option("--dropout/--no-dropout", default=None, help="Whether dropout is checked.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
+    "--uniform/--no-uniform",
+    default=None,
+    help="Whether answers must draw weights from torch.rand.",
+)
+@click.option("--yes", is_flag=True, help="Ask nothing, and assume what the solution suggests.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="How many processes work side by side. By default one per core.",
 )
 @by_hand_option
 @limits_options

@@ -92,7 +92,9 @@ def cli() -> None:
 @by_hand_option
 @device_option
 @click.option(
-    "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
+    "--jobs",
+    type=click.IntRange(1),
+    help="How many processes grade side by side. By default as many as pay off.",
 )
 @seed_option
 @search_option
@@ -166,7 +168,9 @@ def grade(
 @own_course_option
 @by_hand_option
 @device_option
-@click.option("--seed", default=0, show_default=True, type=SEED_RANGE, help="Chooses the cases.")
+@click.option(
+    "--seed", default=0, show_default=True, type=SEED_RANGE, help="The seed of the cases."
+)
 @bind_option
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
 @search_option
@@ -224,9 +228,13 @@ def check(
     show_default=True,
 )
 @click.option(
-    "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="How many processes work side by side. By default one per core.",
 )
-@click.option("--mutants", is_flag=True, help="Judge small changes of the solutions instead.")
+@click.option(
+    "--mutants", is_flag=True, help="Test small changes of the solutions instead of the answers."
+)
 @search_option
 def audit(
     slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool, search: str | None
@@ -281,10 +289,10 @@ def doctor() -> None:
     type=click.IntRange(3, 40),
     default=10,
     show_default=True,
-    help="Gradescope's limit for a submission, as it is set there.",
+    help="The time limit that you set on Gradescope for a submission.",
 )
 @click.option(
-    "--wheel", type=click.Path(path_type=Path), help="headcheck's wheel; else it is made."
+    "--wheel", type=click.Path(path_type=Path), help="A wheel of headcheck. By default it is built."
 )
 @feedback_option
 @limits_options

@@ -41,24 +41,34 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `grade` for a course, which take effect with --store only."""
     options = (
         store_option(),
-        click.option("--run", metavar="NAME", help="Its name there [default: the exercise]."),
+        click.option(
+            "--run",
+            metavar="NAME",
+            help="The name of the run in the store. [default: the exercise]",
+        ),
         roster_option,
         click.option(
             "--layout",
             type=click.Choice(["auto", *LAYOUT_NAMES]),
-            help="Whose download [default: auto].",
+            help="The system that the download comes from. [default: auto]",
         ),
         click.option(
-            "--assignment", metavar="NAME", help="As nbgrader or GitHub Classroom has it."
+            "--assignment",
+            metavar="NAME",
+            help="The assignment's name in nbgrader or GitHub Classroom.",
         ),
         click.option(
             "--attempts",
             type=click.Choice(["latest", "best"]),
-            help="Which of several attempts counts [default: latest].",
+            help="Which of several attempts counts. [default: latest]",
         ),
-        click.option("--due", type=click.DateTime(), help="UTC; what comes later is late."),
         click.option(
-            "--cluster", metavar="URL", help="Judge on the workers of this Dask scheduler."
+            "--due",
+            type=click.DateTime(),
+            help="Mark what was handed in later than this as late, in UTC.",
+        ),
+        click.option(
+            "--cluster", metavar="URL", help="Grade on the workers of this Dask scheduler."
         ),
     )
     for option in reversed(options):
@@ -155,9 +165,9 @@ def runs(location: str) -> None:
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("score", type=click.FloatRange(min=0), required=False)
 @store_option(required=True)
-@click.option("--exercise", metavar="SLUG|FOLDER", help="Where the run has several.")
-@click.option("--reason", default="", help="Why; kept with it.")
-@click.option("--clear", is_flag=True, help="Take an earlier one back.")
+@click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise, if the run has several.")
+@click.option("--reason", default="", help="The reason, kept with the score.")
+@click.option("--clear", is_flag=True, help="Remove the score that was set before.")
 def override(
     who: str, score: float | None, location: str, exercise: str | None, reason: str, clear: bool
 ) -> None:
@@ -184,7 +194,7 @@ def override(
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("text")
 @store_option(required=True)
-@click.option("--exercise", metavar="SLUG|FOLDER", help="About this exercise only.")
+@click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise that the comment is about.")
 def comment(who: str, text: str, location: str, exercise: str | None) -> None:
     """Attach a comment to one answer; exports carry it as feedback."""
     run, student = _parse_student(who)
@@ -200,7 +210,7 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
 
 @click.command()
 @click.argument("run")
-@click.option("--student", required=True, metavar="ID", help="Whose files.")
+@click.option("--student", required=True, metavar="ID", help="The student whose files to grade.")
 @store_option(required=True)
 @trusted_option
 def replay(run: str, student: str, location: str, trusted: bool) -> None:
@@ -229,10 +239,16 @@ def replay(run: str, student: str, location: str, trusted: bool) -> None:
 @click.option(
     "--into",
     type=click.Path(path_type=Path),
-    help="The sheet, or the database, that the gradebook handed out, to be filled in.",
+    help="The gradebook's own sheet or database, to fill in.",
 )
-@click.option("--column", default="", metavar="NAME", help="The gradebook's name for the grade.")
-@click.option("--out", type=click.Path(path_type=Path), help="A file; for several files a folder.")
+@click.option(
+    "--column", default="", metavar="NAME", help="The name of the grade in the gradebook."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write to this file, or for several files to this folder.",
+)
 @feedback_option
 def export(
     run: str,
@@ -274,9 +290,14 @@ def export(
 @click.argument("run")
 @store_option(required=True)
 @roster_option
-@click.option("--anonymous", is_flag=True, help="Numbers for names, and no pages of students.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="A folder for the pages."
+    "--anonymous", is_flag=True, help="Show numbers instead of names, and no pages of students."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Write the pages into this folder.",
 )
 @feedback_option
 def dashboard(
@@ -316,10 +337,12 @@ def dashboard(
     "--known",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="A file that everybody had, such as the notebook of the lecture; may be repeated.",
+    help="A file that everybody had, such as the lecture's notebook. It may be repeated.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder for a page, similar.html, side by side."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write similar.html into this folder, with the pairs side by side.",
 )
 @trusted_option
 def similar(

@@ -27,7 +27,7 @@ MAX_LISTED = 50
 roster_option = click.option(
     "--roster",
     type=click.Path(path_type=Path),
-    help="CSV file of the students: the export of any of these systems.",
+    help="The students as a CSV file, exported from any of these systems.",
 )
 
 

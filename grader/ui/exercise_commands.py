@@ -55,7 +55,9 @@ def hint(slug: str, number: int) -> None:
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[SLUG|FOLDER] [DIRECTORY]")
-@click.option("--all", "series", is_flag=True, help="Every exercise, and a table of contents.")
+@click.option(
+    "--all", "series", is_flag=True, help="Write every exercise, and a table of contents."
+)
 @click.option(
     "--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True
 )

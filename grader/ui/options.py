@@ -20,7 +20,7 @@ SEED_RANGE = click.IntRange(0, 2**63 - 1)
 exercise_option = click.option(
     "--exercise",
     metavar="SLUG|FOLDER",
-    help="The exercise, or the folder of one's own; else told from names and signatures.",
+    help="The exercise, or the folder of your own. By default names and signatures tell.",
 )
 format_option = click.option(
     "--format",
@@ -53,15 +53,15 @@ bind_option = click.option(
     "bindings",
     multiple=True,
     metavar="QUANTITY=ARGUMENT",
-    help="What an argument is where it was taken for another, such as heads=n_head; or causal=yes.",
+    help="Say what an argument is (heads=n_head), or whether later tokens are hidden (causal=yes).",
 )
 by_hand_option = click.option(
-    "--by-hand", is_flag=True, help="Put torch's own attention out of reach."
+    "--by-hand", is_flag=True, help="Forbid torch's own attention functions."
 )
 verbose_option = click.option(
     "--verbose",
     is_flag=True,
-    help="Print every check that fails, also those that follow from a known mistake.",
+    help="Print every failing check, including those that follow from a known mistake.",
 )
 examples_option = click.option(
     "--examples",
@@ -70,31 +70,31 @@ examples_option = click.option(
     default="shown",
     callback=lambda _, __, wanted: wanted == "all",
     hidden=True,  # for those who read report.json: what is shown is the same
-    help="Which failures get the smallest example: those that are shown, or all.",
+    help="Search the smallest example for the failures that are shown, or for all.",
 )
 feedback_option = click.option(
     "--feedback",
     metavar="LEVEL",
-    help="How much is told: name, message, case or full.  [default: the course file's, or full]",
+    help="Feedback to give: name, message, case or full.  [default: the course file's, or full]",
 )
 device_option = click.option(
     "--device",
     default="cpu",
     show_default=True,
-    help=f"Where it computes: {devices.DEVICE_NAMES}.",
+    help=f"Compute on this device: {devices.DEVICE_NAMES}.",
 )
 seed_option = click.option(
     "--seed",
     type=SEED_RANGE,
-    help="Chooses the cases; 0 are those of `check`.  [default: a secret one]",
+    help="The seed of the cases. `check` uses 0.  [default: a secret seed]",
 )
 search_option = click.option(
     "--search",
     metavar="N|SECONDS",
-    help="Then try generated cases on what holds: so many, or for a time such as 30s.",
+    help="After the fixed cases try so many generated ones, or for a time such as 30s.",
 )
 trusted_option = click.option(
-    "--trusted", is_flag=True, help="Also where submissions cannot be confined."
+    "--trusted", is_flag=True, help="Run submissions even where the machine cannot confine them."
 )
 
 
@@ -111,13 +111,13 @@ class LimitOption:
 
 
 LIMIT_OPTIONS = (
-    LimitOption("--call-seconds", "call_s", 10, "Time of one call.", real=True),
-    LimitOption("--endless-calls", "endless_calls", 3, "Calls that may use up their time."),
-    LimitOption("--idle-seconds", "idle_s", 15, "Time asleep in all.", real=True),
-    LimitOption("--read-seconds", "read_s", 60, "Time of reading the file.", real=True),
-    LimitOption("--import-seconds", "import_s", 60, "Time of importing modules.", real=True),
-    LimitOption("--seconds", "total_s", 120, "Time of all else.", real=True),
-    LimitOption("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
+    LimitOption("--call-seconds", "call_s", 10, "Seconds for one call.", real=True),
+    LimitOption("--endless-calls", "endless_calls", 3, "How many calls may use up their time."),
+    LimitOption("--idle-seconds", "idle_s", 15, "Seconds asleep in all.", real=True),
+    LimitOption("--read-seconds", "read_s", 60, "Seconds for reading the file.", real=True),
+    LimitOption("--import-seconds", "import_s", 60, "Seconds for importing modules.", real=True),
+    LimitOption("--seconds", "total_s", 120, "Seconds for everything else.", real=True),
+    LimitOption("--cpu-seconds", "cpu_s", 60, "Seconds of processor time in all."),
     LimitOption("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),
     LimitOption("--threads", "threads", 16, "Threads at a time."),
     LimitOption("--open-files", "open_files", 64, "Open files at a time."),
@@ -134,7 +134,7 @@ def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
         kind = click.FloatRange(min=0, min_open=True) if limit.real else click.IntRange(min=1)
         text = f"{limit.text} [default: {limit.default}]"
         command = click.option(limit.option, limit.field, type=kind, help=text)(command)
-    trust = "Grade also where submissions cannot be confined: only if you trust each of them."
+    trust = "Run submissions even where the machine cannot confine them. Trust each of them first."
     return click.option("--trusted", is_flag=True, help=trust)(command)
 
 

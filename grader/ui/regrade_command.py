@@ -19,10 +19,10 @@ from headcheck.grader.ui.options import (
 @click.command()
 @click.argument("run")
 @store_option(required=True)
-@click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
+@click.option("--diff", is_flag=True, help="Show only whose points would change.")
 @make_course_option("as the run was graded")
 @round_option
-@click.option("--seed", type=SEED_RANGE, help="Chooses other cases.")
+@click.option("--seed", type=SEED_RANGE, help="Another seed of the cases.")
 @trusted_option
 def regrade(
     run: str,

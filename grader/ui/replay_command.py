@@ -9,11 +9,13 @@ import click
 @click.command("replay-case")
 @click.argument("case")
 @click.argument("name", metavar="FILE.py:NAME|PACKAGE.MODULE:NAME")
-@click.option("--exercise", metavar="SLUG|FOLDER", help="What it answers.")
-@click.option("--contract", metavar="FILE|FOLDER", help="The contract that it keeps.")
-@click.option("--course", metavar="FILE", help="The course file, which says how much is told.")
-@click.option("--property", "prop", required=True, metavar="NAME", help="What is tried.")
-@click.option("--sizes", metavar="RULES", help="The sizes that it has, if not all.")
+@click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise that the code answers.")
+@click.option("--contract", metavar="FILE|FOLDER", help="The contract that the code must keep.")
+@click.option(
+    "--course", metavar="FILE", help="The course file, which sets how much feedback to give."
+)
+@click.option("--property", "prop", required=True, metavar="NAME", help="The property to try.")
+@click.option("--sizes", metavar="RULES", help="The sizes that the code supports, if not all.")
 def replay_case(case: str, name: str, prop: str, **options: str | None) -> None:
     """Try one property on one CASE, as a failing test of `pytest --headcheck` prints it.
 

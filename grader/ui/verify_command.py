@@ -12,17 +12,27 @@ EXIT_CODES = {0: 0, 1: 1}
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[PACKAGE.MODULE:NAME|FILE.py:NAME]...")
-@click.option("--contract", metavar="FILE|FOLDER", help="The contract that it keeps.")
-@click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise that it answers.")
-@click.option("--course", metavar="FILE", help="The course file, which says how much is told.")
-@click.option("--sizes", metavar="RULES", help='The sizes that it has: "head_dim=even tokens<=64".')
-@click.option("--device", "devices", multiple=True, metavar="DEVICE", help="Where to try it.")
+@click.option("--contract", metavar="FILE|FOLDER", help="The contract that the code must keep.")
+@click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise that the code answers.")
+@click.option(
+    "--course", metavar="FILE", help="The course file, which sets how much feedback to give."
+)
+@click.option(
+    "--sizes", metavar="RULES", help='The sizes that the code supports: "head_dim=even tokens<=64".'
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="DEVICE",
+    help="A device to try it on. It may be repeated.",
+)
 @click.option(
     "--cases",
     type=click.Choice(["bank", "search", "both"]),
     default="both",
     show_default=True,
-    help="The fixed cases, cases that are searched, or both.",
+    help="Try the fixed cases, cases that Hypothesis draws, or both.",
 )
 def verify(
     names: tuple[str, ...],

@@ -189,7 +189,7 @@ def test_a_device_is_an_entry(checkout: Checkout) -> None:
     entry = '    "xpu": DeviceKind(lambda: "needs an XPU device: this is a test"),\n'
     checkout.insert("grader/grading/devices.py", '    "mps": DeviceKind(', entry)
     shown = checkout.run("python", "-m", "headcheck", "check", "--help")
-    assert "Where it computes: cpu, cuda, cuda:N, xpu, mps." in " ".join(shown.split())
+    assert "Compute on this device: cpu, cuda, cuda:N, xpu, mps." in " ".join(shown.split())
     asked = (
         "from headcheck.grader.grading import devices; print(devices.explain_unavailable('xpu'))"
     )
