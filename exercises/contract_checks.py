@@ -44,24 +44,24 @@ QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
     "kv_heads", "window", "softcap", "block", "causal", "d_latent", "rope_dim", CONSTANT,
 )  # fmt: skip
-"""what an argument of a constructor may take"""
+"""the quantities that an argument of a constructor may have"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
-"""what may be fixed; d_out is heads times head_dim"""
+"""the sizes that a contract may fix; d_out is heads times head_dim"""
 PARAMETERS = (
     "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate", "b_gate", "lambdas",
     *sorted(VECTORS), *LATENTS, *AROUND,
 )  # fmt: skip
 """the fields of `reference.Parameters`, which imports torch"""
 PASSED = frozenset({"block", "causal", CONSTANT})
-"""quantities that such a function may take in a call besides"""
+"""further quantities that a function of query, key and value may take in a call"""
 INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.CLASS: (*TOKENS, "mask"),
     Entry.BUILDER: (*TOKENS, "mask"),
     Entry.FUNCTION: ("x", "queries", "keys", *ROLES),
 }
-"""what a call may pass; a function also takes its parameters"""
+"""the inputs of a call, by entry; a function also takes its parameters"""
 PREREQUISITES = ("it_attends", "it_equals_the_equation")
-"""the properties without which nothing earns points: of an exercise the first that it has"""
+"""prerequisites of all points; an exercise uses the first of these that it has"""
 MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 TOGETHER = (
     ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
@@ -74,7 +74,8 @@ TOGETHER = (
     ({"shift_in"}, ("gain_in",)),
     ({"shift_ff"}, ("gain_ff",)),
 )
-"""where one of some parameters is stored, these are, too"""
+"""parameters that are stored together: if a module has one of the first, it has all of the
+second"""
 SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
 
@@ -104,7 +105,7 @@ NEEDED: Mapping[Capability, str] = {
     C.CENTRED_NORMS: 'write token_norm = "layer"',
     C.TRANSFER: 'write entry = "transfer"',
 }
-"""What must be there for a capability that is never true without."""
+"""What to write in a contract that lists a capability without the key it depends on."""
 
 
 def find_problems(contract: Contract) -> Iterator[Problem]:

@@ -49,7 +49,7 @@ TEXT_FILES: Mapping[str, str] = {
     "statement.md": "what students read",
     "hints.md": "a numbered list of hints",
 }
-"""what else must be in the folder, and what it holds; a solution is needed by few commands"""
+"""the other files of the folder, and what each holds; few commands need the solution"""
 NO_CONTRACT = "there is no such file: an exercise is a folder with a contract"
 SECONDS = ("call_s", "idle_s", "read_s", "import_s", "total_s")
 COUNTS = (
@@ -59,7 +59,7 @@ COUNTS = (
 LIMITS: Mapping[str, type] = dict.fromkeys(SECONDS, float) | dict.fromkeys(COUNTS, int)
 """the fields of the grader's `Limits`, which no exercise may import, with their types"""
 FIELD_NAMES: Mapping[str, str] = {"parameters": "mappings"}
-"""keys that differ from the names of their fields"""
+"""keys whose names differ from those of their fields"""
 NOT_WRITTEN = {"slug", "contract", "folder", "source", "inputs"}
 """fields without a key; the inputs of a call form are the contract's `call`"""
 SLUG = re.compile(r"[A-Za-z0-9_-]+")
@@ -69,11 +69,11 @@ WRITTEN: Mapping[object, str] = {
     int: "a whole number",
     float: "a number",
 }
-"""how values of a type are written"""
+"""how to write a value of each type, for messages"""
 USUAL_CALLS = (("x",), ("x", "mask"))
-"""what is passed in the usual form of a call"""
+"""the inputs of calls in the usual form"""
 OTHER_NAMES = {"Value": int | float | bool | str}
-"""what `properties.contract` imports for the type checker alone, as far as it can be written"""
+"""names that `properties.contract` imports only for the type checker, with types that TOML has"""
 
 
 def refuse(problems: Iterable[Problem], place: Place) -> None:
@@ -261,7 +261,7 @@ READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
     (Contract, "size_rules"): _read_sizes,
     (ParameterMapping, "holds"): _read_holds,
 }
-"""the keys whose values are not written as the types of their fields say"""
+"""readers for keys whose values in the file differ from the types of their fields"""
 
 
 def _read_contract(value: object, place: Place, others: Collection[str] = ()) -> Contract:

@@ -25,7 +25,8 @@ NAMED: Mapping[type, tuple[str, str]] = {
     Argument: ("name", "quantity"),
     ParameterMapping: ("path", "holds"),
 }
-"""records that are entries of a table: the field that is the key, and the one that may be alone"""
+"""records written as entries of a table: the field that is the key, and the field that may stand
+without a table of its own"""
 INLINE = NAMED.keys()
 
 

@@ -42,7 +42,7 @@ DEFAULT_POINTS: Mapping[PropertyGroup, float] = {
 
 
 MAX_MESSAGE = 1000
-"""characters of a message, for which the file, or its name, may be to blame"""
+"""the most characters of a message, since it may quote the file or its name"""
 
 
 class BadContract(ValueError):
@@ -73,7 +73,7 @@ class Exercise:
     points: Mapping[PropertyGroup, float] = field(default_factory=dict)
     """the points of groups, where they differ from `DEFAULT_POINTS`"""
     cases: int = 24
-    """the most cases that a property is checked on"""
+    """the largest number of cases for one property"""
     by_hand: bool = False
     """whether torch's own attention functions may not be called"""
     limits: Mapping[str, float] = field(default_factory=dict)

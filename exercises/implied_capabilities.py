@@ -20,7 +20,7 @@ C = Capability
 TOKENS = frozenset({"x", "query", "key", "value", "context"})
 """inputs that are tokens"""
 ROLES = ("query", "key", "value")
-"""inputs of a function that is given what is to be compared and averaged"""
+"""inputs of a function that takes queries, keys and values directly"""
 
 
 def takes(*quantities: str) -> Callable[[Contract], bool]:
@@ -131,7 +131,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     ),
     C.CONFIG: takes("config"),
 }
-"""When a capability need not be listed: the rest of the contract says it."""
+"""Capabilities that follow from the rest of a contract, each with the condition."""
 
 
 def complete_capabilities(contract: Contract) -> frozenset[Capability]:

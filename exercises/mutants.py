@@ -54,12 +54,12 @@ class Mutant:
     """A solution with one change."""
 
     name: str
-    """the change in terms of the code; it stays the same as long as that code does"""
+    """describes the change in terms of the code, and stays the same as long as that code does"""
     source: str
 
 
 Mutations = Iterator[tuple[str, ast.AST]]
-"""Descriptions of changes, each with the node to be put in the place of another."""
+"""Descriptions of changes, each with the node that replaces another."""
 
 
 def generate_mutants(exercise: Exercise) -> list[Mutant]:

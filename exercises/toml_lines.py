@@ -28,7 +28,7 @@ class Place:
     text: str
     keys: tuple[str, ...] = ()
     error: type[Exception] = BadContract
-    """what is raised about the file"""
+    """the exception to raise for a fault in the file"""
 
     def enter(self, *keys: str) -> "Place":
         return replace(self, keys=(*self.keys, *keys))

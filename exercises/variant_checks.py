@@ -20,13 +20,13 @@ from headcheck.properties.parameter_mapping import (
 )
 
 HEAD_DIMS = range(1, 65)
-"""widths of heads that are tried"""
+"""the widths of a head to try"""
 
 OF_OTHERS = (*PER_HEAD, "W_gate", "W_down")
-"""parameters of steps that a block's attention does not have"""
+"""parameters of variants that attention in a block may not have"""
 
 Problem = tuple[tuple[str, ...], object, str]
-"""the keys that lead to what is wrong, the wrong value if it is one of several, and what to do"""
+"""the keys that lead to the fault, the wrong value if there are several, and advice"""
 
 
 def check_variant(contract: Contract) -> Iterator[Problem]:

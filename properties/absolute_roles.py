@@ -35,7 +35,7 @@ class AbsoluteNorm:
     """
 
     unit: Tensor
-    """what is normed, before the gain"""
+    """the normed tensor, before the gain"""
     size: Tensor
     """r"""
     factor: Tensor
@@ -100,7 +100,7 @@ def bound_roles(
 
 
 Scales = dict[str, Tensor]
-"""of the gradients of x and of parameters"""
+"""scales of the gradients of x and of parameters"""
 
 
 def enter_layers(x: Tensor, p: Parameters, parts: Mapping[str, Tensor], case: Case) -> Scales:

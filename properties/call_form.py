@@ -54,17 +54,18 @@ class MaskConvention:
 
     polarity: Polarity = Polarity.KEEP
     dtype: str | None = None
-    """by name; None for the mask's own, and where it is added, for that of the tokens"""
+    """the dtype by name; None means the mask's own, or that of the tokens for an added mask"""
     axes: int | None = None
-    """how many of (batch, heads, queries, keys) are passed, the first left out; None for any"""
+    """how many of (batch, heads, queries, keys) are passed, counted from the last; None means
+    any"""
     keys_only: bool = False
     """whether it is the same for all queries, without an axis for them or with one of length 1"""
     fill: float = -math.inf
-    """of a mask that is added: what hides a key"""
+    """the number that hides a key in an added mask"""
     required: bool = False
-    """whether there is no call without a mask"""
+    """whether every call needs a mask"""
     empty_row: EmptyRow = EmptyRow.ANYTHING
-    """what is promised to a query that may attend to nothing"""
+    """the promised output of a query that may attend to nothing"""
 
     @property
     def forms(self) -> tuple[MaskForm, ...]:
@@ -88,11 +89,11 @@ class CacheConvention:
     """
 
     argument: str = "cache"
-    """the argument that takes the cache, or where the module keeps it, True"""
+    """the argument that takes the cache, or takes True if the module keeps it"""
     place: int = 1
-    """where the cache is among what is returned, if it is handed over"""
+    """the place of the cache among the results, if the caller passes it"""
     reset: str | None = None
-    """the method that forgets the cache, where the module keeps it"""
+    """the method that clears the cache, if the module keeps it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,13 @@ class CallForm:
     axes: TokenAxes = TokenAxes.BATCH_FIRST
     mask: MaskConvention = MaskConvention()
     places: tuple[int, ...] | None = None
-    """where the results are among what is returned; None if they are all of it, in order"""
+    """the places of the results in what is returned; None if they are all of it, in order"""
     one_head: bool = False
     """whether the weights, if they are a result, have no axis for heads"""
     cache: CacheConvention | None = None
-    """how a sequence is continued, if it can be"""
+    """how a call continues a sequence, if it can"""
     without_weights: Mapping[str, int | float | bool | str] | None = None
-    """what is passed, by name, where the attention weights are not wanted"""
+    """the arguments of a call that wants no attention weights, by name"""
 
     def to_meta(
         self, heads: int, numbers: Mapping[str, object] = MappingProxyType({})

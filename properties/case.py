@@ -69,19 +69,19 @@ class Case:
     heads: int = 1
     head_dim: int = 1
     group: int = 0
-    """how many heads share keys and values; 0 where the number is left open"""
+    """how many heads share keys and values; 0 if the case leaves it open"""
     window: int = 0
-    """how many tokens each sees, itself included; 0 where the number is left open"""
+    """how many tokens each token sees, itself included; 0 if the case leaves it open"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
     d_latent: int = 0
-    """how many numbers keys and values of a token are made of; 0 where the number is left open"""
+    """the width of the latent of keys and values; 0 if the case leaves it open"""
     rope_dim: int = 0
-    """how many numbers are turned beside each head's; 0 where the number is left open"""
+    """how many coordinates rotate beside each head's own; 0 if the case leaves it open"""
     block: int = 0
-    """how many keys are computed at a time; 0 where the number is left open"""
+    """how many keys are computed at a time; 0 if the case leaves it open"""
     causal: bool = False
-    """whether later tokens are hidden, where that is an option"""
+    """whether later tokens are hidden, if a call may choose"""
     bias: bool = False
     dropout: float = 0.0
     sharpness: int = 1

@@ -6,7 +6,7 @@ from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
 from headcheck.properties.contract import Capability, Contract, Entry
 
 CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_size"}
-"""what a config calls the sizes, unless it has fields of its own"""
+"""the names of sizes in a config, unless it has fields of its own"""
 
 
 def list_own_names(contract: Contract) -> dict[str, str]:

@@ -17,13 +17,13 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 EXHAUSTIVE_LIMIT = 60
-"""Up to this many smaller cases are all tried; of more, Hypothesis chooses."""
+"""Up to this many smaller cases are all tried; Hypothesis chooses among more."""
 VISIBLE = 0.1
-"""a wrong number that is off by this share of the larger of the two is seen to be off"""
+"""the relative difference at which a reader sees that a number is wrong"""
 OTHER_NUMBERS = 6
-"""so many times other random numbers are tried on the smallest case, until one is visible"""
+"""how many other seeds of the smallest case are tried to find a visible difference"""
 SEARCH_BUDGET = 100
-"""so many cases are tried in all searches on one submission; one example in a hundred needs more"""
+"""the most cases of all searches on one submission; one example in a hundred needs more"""
 ADDED_IN_SHAPE = re.compile(r"^shape \((?:1, ){1,2}(\d+, \d+)\)")
 ADDED_AXES = re.compile(r"^([^\[]+)\[(?:0, ){1,2}(\d+, \d+)\]")
 Error = TypeVar("Error", bound=Exception)
@@ -145,7 +145,7 @@ class CounterexampleSearch:
     harness: Harness
     kind: ViolationKind
     without: frozenset[Peculiarity] = frozenset()
-    """no case has one of these"""
+    """peculiarities that no case may have"""
     tried: dict[Case, Violation | None] = field(default_factory=dict)
 
     @property

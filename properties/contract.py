@@ -95,7 +95,7 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.CAUSAL_OPTION, "causal", False),
     (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
 )
-"""The value that a field of a case is fixed to where a contract lacks a capability."""
+"""The value of a case's field if the contract lacks a capability."""
 
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """Under these the exponentials of some scores overflow."""
@@ -119,7 +119,7 @@ class Argument:
     optional: bool = False
 
     fields: tuple[Argument, ...] = ()
-    """of a config: what it holds; empty for what exercises ask for"""
+    """the fields of a config; empty for the usual fields"""
 
     def get_value(self, case: Case) -> Value:
         """Return what is passed for this argument in this case."""
@@ -143,7 +143,7 @@ DISPENSABLE: Mapping[str, frozenset[Capability]] = {
     "bias": frozenset({Capability.BIAS, Capability.BIAS_OPTION}),
     "dropout": frozenset({Capability.DROPOUT}),
 }
-"""Quantities that a constructor may lack, and the capabilities that are lost with each."""
+"""Quantities that a constructor may lack, each with the capabilities that it then loses."""
 
 EXTRA_CONFIG: Mapping[str, int | float | bool] = {
     "dropout": 0.0,
@@ -179,30 +179,31 @@ class Contract:
     scale: float | None = None
     positions: Positions = Positions.NONE
     rotary_base: float = 10_000.0
-    """pair i of d coordinates turns by base^(-2i/d) radians a token"""
+    """the base of rotary angles: pair i of d coordinates rotates by base^(-2i/d) radians a token"""
     rotary_share: float = 1.0
-    """how much of each head is turned, from its first dimension on"""
+    """the share of each head that rotates, from its first dimension on"""
     feature_map: FeatureMap = FeatureMap.NONE
     lambda_init: float = 0.8
-    """where the lambdas of differential attention start"""
+    """the initial value of the lambdas of differential attention"""
     norm: Norm = Norm.NONE
-    """of queries and keys, before they get their places"""
+    """the norm of queries and keys, before positions rotate them"""
     norm_epsilon: float = 0.0
-    """what a norm adds to the mean square, or to the variance; 0 for the dtype's own rounding"""
+    """the number that the norm adds to the mean square, or to the variance; 0 means the dtype's
+    rounding"""
     norm_gain_from: float = 0.0
-    """what the gain of a norm counts from: 1 where what is stored is added to 1"""
+    """the number that is added to the stored gain: 1 if a module stores the gain minus 1"""
     token_norm: Norm = Norm.NONE
-    """of tokens, before attention and before the feed-forward of a block"""
+    """the norm of a block's tokens, before attention and before the feed-forward"""
     token_norm_epsilon: float = 1e-5
-    """what that norm adds to the mean square, or to the variance"""
+    """the number that the norm of tokens adds to the mean square, or to the variance"""
     activation: Activation = Activation.NONE
-    """of the feed-forward of a block"""
+    """the activation of a block's feed-forward"""
     hidden_factor: int = 4
-    """how many times as wide as tokens is what the first layer of a feed-forward gives"""
+    """the width of a feed-forward between its layers, in widths of a token"""
     size_rules: SizeRules | None = None
-    """what `with_sizes` was given, and what follows from it"""
+    """the rules that `with_sizes` got, and those that follow"""
     waived: tuple[str, ...] = ()
-    """names of properties that are not asked for, although they make sense for it"""
+    """names of applicable properties that are not checked"""
 
     def has(self, *capabilities: Capability) -> bool:
         return self.capabilities.issuperset(capabilities)

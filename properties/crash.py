@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 Piece = str | tuple[int, ...]
 """a part of a sentence: text, or a shape"""
 WHOLE = frozenset({"heads", "head_dim"})
-"""the two sizes whose product is a size itself"""
+"""the two sizes whose product is also the size of an axis"""
 COUNTS = ("batch", "heads", "kv_heads")
-"""sizes of axes that stand before the tokens"""
+"""sizes of the axes in front of the tokens"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class CallSizes:
     text: str = ""
     """the input in words"""
     in_case: bool = True
-    """whether that is the case's own input, and not one of another size"""
+    """whether this is the case's own input rather than one of another size"""
 
     def name_shape(self, shape: tuple[int, ...]) -> str:
         """Write a shape with the names of the axes that can only be one: (batch=2, tokens=3, 5)."""
@@ -82,9 +82,9 @@ class Crash:
     """What went wrong: a sentence of a catalogue, and what is particular to this crash."""
 
     sentence: str
-    """the same for all submissions and cases"""
+    """the sentence, the same for all submissions and cases"""
     details: tuple[Piece, ...] = ()
-    """text of the submission is in them"""
+    """the particulars, which may quote the submission"""
     sizes: CallSizes = NO_SIZES
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from headcheck.properties.precision import Precision
 from headcheck.reference import MultiHeadResult, split_heads
 
 LARGEST_LOSS = 0.9
-"""of the divisor's sum; more says nothing any more"""
+"""the largest error of the divisor, as a share of it; beyond this a bound says nothing"""
 
 
 def bound_shares(

@@ -60,7 +60,7 @@ class ExactGradients:
     growth: float
     dtype: str
     uncertain: Mapping[str, Tensor] = field(default_factory=dict)
-    """how far each gradient may be off because it is not known what dropout kept"""
+    """the extra tolerance of each gradient if it is not known which weights dropout kept"""
 
     def compute_tolerance(self, name: str) -> Tolerance:
         """Return the tolerance of the gradient with this name."""
@@ -71,9 +71,9 @@ class ExactGradients:
 
 
 ROLES = ("query", "key", "value")
-"""what a function is given that takes them as they are"""
+"""the inputs of a function that takes queries, keys and values directly"""
 MAX_CACHED_NUMEL = 1 << 21
-"""the most numbers that the losses of all results that are cached may depend on"""
+"""the most numbers on which the losses of all cached results may depend"""
 _CACHE = SizedCache[ExactGradients](MAX_CACHED_NUMEL)
 
 

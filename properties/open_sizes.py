@@ -7,9 +7,9 @@ from headcheck.properties.case import Case
 from headcheck.properties.size_rules import SizeRules, list_divisors
 
 USUAL_SOFTCAP = 2.0
-"""of a case that says none: small enough for usual scores to come near it"""
+"""the limit of scores if a case leaves it open: usual scores come near it"""
 USUAL_ROPE_DIM = 4
-"""of a case that says none: two pairs, which turn by different angles"""
+"""the number of rotated coordinates if a case leaves it open: two pairs with different angles"""
 
 
 def choose_open_sizes(

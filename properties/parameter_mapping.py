@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # so that listing exercises does not import torch
 
 
 VECTORS = frozenset({"gain_q", "gain_k", "shift_q", "shift_k"})
-"""canonical parameters that all heads have in common: a number for each coordinate of a head"""
+"""canonical parameters that all heads share: a number for each coordinate of a head"""
 
 
 class Packing(StrEnum):
@@ -41,17 +41,17 @@ class Packing(StrEnum):
 
 
 PER_HEAD = ("sinks", "lambdas")
-"""canonical parameters that are one number for each head"""
+"""canonical parameters with one number for each head"""
 LATENTS = ("W_down", "W_qr", "W_kr")
 """canonical parameters of latent attention: there are all of them, or none"""
 BESIDE_HEADS = ("W_down", "W_kr")
-"""canonical parameters that all heads have in common"""
+"""canonical parameters that all heads share"""
 NORMS_OF_TOKENS = ("gain_in", "shift_in", "gain_ff", "shift_ff")
 """canonical parameters of a block's norms: a number for each coordinate of a token"""
 FEED_FORWARD = ("W_1", "b_1", "W_2", "b_2")
 """canonical parameters of a block's feed-forward"""
 AROUND = (*NORMS_OF_TOKENS, *FEED_FORWARD)
-"""canonical parameters of what is around attention, of which heads have no parts"""
+"""canonical parameters of a block around attention; heads have no parts of these"""
 BY_HEAD = (Packing.STACKED, Packing.BETWEEN)
 """packings whose tensors have an axis for heads"""
 
@@ -65,10 +65,10 @@ class HeadSizes:
     head_dim: int
     kv_heads: int
     d_latent: int = 0
-    """the width of what keys and values are made of, if that is no token"""
+    """the width of the latent of keys and values, if there is one"""
     rope_dim: int = 0
     d_hidden: int = 0
-    """the width of what the first layer of a feed-forward gives"""
+    """the width of a feed-forward between its layers"""
 
     @property
     def d_out(self) -> int:

@@ -10,7 +10,7 @@ class Precision:
     u: float
     tiny: float
     underflow: float
-    """how far a product may be off, however small it is, where it is no normal number"""
+    """the absolute error of a product that is too small to be a normal number"""
 
     @property
     def ua(self) -> float:

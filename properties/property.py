@@ -28,14 +28,14 @@ from headcheck.properties.violation import (
 )
 
 MIN_NATURAL_CASES = 8
-"""With this many unchanged cases of the case set, no transformed ones are added."""
+"""If the case set has this many fitting cases, no transformed ones are added."""
 
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
 NOT_ASKED_MESSAGE = "Not tried for lack of time, which costs no points"
 Sizes = Mapping[str, object]
 """values of some fields of a case"""
 SizesSource = Callable[[], Sequence[Sizes]]
-"""gives sizes that take a while to choose"""
+"""returns sizes that take a while to choose"""
 CaseSelection = Callable[[Sequence[Case]], Sequence[Case]]
 """keeps some of these cases"""
 RecordableCheck = Callable[[CaseContext], None]
@@ -63,13 +63,13 @@ class Property:
     redundant_because: str = ""
     """why it exists although it follows from the properties that it requires"""
     list_sizes: SizesSource | None = field(default=None, repr=False)
-    """gives the values of fields at which it is checked, if the case set does not"""
+    """returns the sizes to check it at, if they do not come from the case set"""
     choose: CaseSelection = field(default=tuple, repr=False)
-    """which of the fitting cases it may be checked on"""
+    """selects those of the fitting cases on which it may be checked"""
     about: Peculiarity | None = None
-    """the peculiarity that is supported if it holds; else the other claims do without"""
+    """the peculiarity that this property tests; if it fails, the others use cases without it"""
     essential: bool = False
-    """whether its group is about this: if it does not hold, nothing of the group earns points"""
+    """whether its group depends on it: if it fails, the group earns no points"""
 
     def applies_to(self, contract: Contract) -> bool:
         """Return whether the property makes sense for this contract."""
@@ -206,11 +206,11 @@ class Verdict:
     case_description: str = ""
     """the case in one line, in the terms of the exercise"""
     hint: str = ""
-    """a better one than the property's own, if reading the submission gave one"""
+    """a better hint than the property's own, if the source gave one"""
     hint_is_certain: bool = False
-    """whether that hint is true whatever the mistake is, such as that a module is missing"""
+    """whether that hint is true for every mistake, such as a missing module"""
     without: frozenset[Peculiarity] = frozenset()
-    """the peculiarities that it was not asked for, since their own claims had not held by then"""
+    """the peculiarities that its cases left out, because the properties about them had failed"""
 
     @cached_property
     def unsupported(self) -> bool:

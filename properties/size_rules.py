@@ -32,7 +32,7 @@ class SizeRule:
 
     name: str
     among: tuple[int, ...] = ()
-    """all that it may be; empty if there is no such list"""
+    """the allowed values; empty if there is no such list"""
     multiple: int = 1
     least: int = 1
     most: int | None = None

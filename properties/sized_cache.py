@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 EACH = 1024
-"""so many numbers take the room that a result takes besides its own"""
+"""the overhead of each result, counted in numbers"""
 LARGEST_SHARE = 16
-"""a result that takes more than this part of all the room is not kept"""
+"""a result that takes more than 1/n of the room is not kept"""
 
 
 class SizedCache(Generic[T]):

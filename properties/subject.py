@@ -66,11 +66,11 @@ class CallResult:
     held: int = 0
     """the most numbers that new tensors held at a time, if they were counted"""
     kept: int = 0
-    """of a call with a cache how many numbers are in what it gave, if they were counted"""
+    """how many numbers are in the cache that the call returned, if they were counted"""
     altered: tuple[str, ...] = ()
     """attributes of the inputs that changed, besides their numbers"""
     unmoved: tuple[str, ...] = ()
-    """after a move: sentences about tensors that were used without having been moved"""
+    """sentences about tensors that were used after a move without having been moved"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,21 +78,21 @@ class Pass:
     """One call in a series during which nothing is reseeded, and what is done after it."""
 
     inputs: int
-    """the number of the input that it is called with"""
+    """the number of the input of the call"""
     training: bool = True
     grad: str = "grad"  # as in CallOptions
     input_learns: bool = True
     """whether the input requires a gradient"""
     weights_learn: bool = True
-    """whether the parameters do"""
+    """whether the parameters require gradients"""
     backward: tuple[int, ...] = ()
-    """the numbers of the passes whose outputs are then propagated back, one after the other"""
+    """the passes whose outputs are then propagated back, by number, one after the other"""
     rate: float = 0.0
-    """of a step of gradient descent after that"""
+    """the rate of a step of gradient descent after that; 0 for no step"""
     clear: bool = False
-    """whether the gradients are cleared in the end"""
+    """whether the gradients are cleared at the end"""
     output: int = 0
-    """the number of the output that is taken"""
+    """the number of the output to use"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,11 @@ class Chunk:
 
     tokens: Tensor
     after: int | None
-    """the number of the chunk whose cache the call gets; None for an empty one"""
+    """the number of the chunk whose cache the call gets; None for an empty cache"""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    """written before the call, by attribute path"""
+    """the weights to write before the call, by attribute path"""
     mask: Tensor | None = None
-    """of all keys so far, those of earlier chunks first"""
+    """the mask of all keys so far, those of earlier chunks first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,12 @@ class PassResult:
 
     output: Tensor
     input_gradients: Mapping[int, Tensor | None]
-    """of each pass that was propagated back, by its number"""
+    """the input's gradient of each pass that was propagated back, by number"""
     gradients: Mapping[str, Tensor | None]
-    """as they have added up in the parameters, by path; empty if nothing was propagated back"""
+    """the gradients that have added up in the parameters, by path; empty if nothing was propagated
+    back"""
     weights: Mapping[str, Tensor]
-    """after a step of gradient descent, by path; empty without one"""
+    """the weights after a step of gradient descent, by path; empty without a step"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class Gradients:
     kept: int = 0
     """how many numbers new tensors held between forward and backward, if they were counted"""
     held: int = 0
-    """the most that they held at a time, in the forward or in the backward"""
+    """the most numbers that new tensors held at a time, in the forward or in the backward"""
 
 
 class Module(Protocol):

@@ -18,15 +18,15 @@ UNSUPPORTED_KERNEL = re.compile(
     r"|FlexAttention does not support|no rule registered for HigherOrderOperator flex_attention"
     r"|derivative for '?aten::\S+ is not implemented|the MPS framework doesn't support float64"
 )
-"""what torch raises where a kernel does not support something, on any device"""
+"""torch's messages if a kernel does not support something, on any device"""
 UNSUPPORTED_DTYPE = re.compile(r"^NotImplementedError\b|not implemented for '")
-"""what is raised on the CPU where a dtype is not supported"""
+"""the messages on the CPU if a dtype is not supported"""
 UNSUPPORTED_DEVICE = re.compile(
     r"^NotImplementedError\b|not implemented for|could not run 'aten::|not supported|unsupported"
     r"|(does not|doesn't|only) supports?\b",
     re.IGNORECASE,
 )
-"""what is raised where a device does not support something"""
+"""the messages if a device does not support something"""
 
 
 def classify_failure(failure: SubmissionFailed, case: Case) -> SubmissionFailed:

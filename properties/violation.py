@@ -20,13 +20,13 @@ class Status(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     NOT_TRIED = "not_tried"
     NOT_ASKED = "not_asked"
-    """no time was left, although every call ended: nothing is known, and nothing held against it"""
+    """every call ended, but no time was left for the check; it costs no points"""
 
 
 NOT_FAILED = frozenset({Status.PASSED, Status.NOT_TRIED, Status.NOT_ASKED})
-"""the statuses that hold nothing against a submission"""
+"""the statuses that are no failures"""
 UNKNOWN = (Status.NOT_TRIED, Status.NOT_ASKED)
-"""the statuses that tell nothing of a submission"""
+"""the statuses that say nothing about a submission"""
 
 
 class ViolationKind(StrEnum):
@@ -58,7 +58,7 @@ HEADINGS: Mapping[str, str] = {
     Status.NOT_TRIED: "Not tried",
     Status.NOT_ASKED: "Not tried for lack of time",
 }
-"""what stands before a claim that has not been found to hold"""
+"""the words before a claim, by the status of its check"""
 STATUS_MESSAGES = {
     Status.TIMED_OUT: "it took too long",
     Status.OUT_OF_MEMORY: "it asked for too much memory",
@@ -82,11 +82,11 @@ class Violation(Exception):
     """the sizes in one line, if they are not those of the case that the check was given"""
     hint: str = ""
     after: str = ""
-    """what was done before, where the failure depends on it"""
+    """the earlier calls, if the failure depends on them"""
     difference: float | None = None
-    """of a wrong value: how far it is off, as a share of the larger of the two numbers"""
+    """the relative error of a wrong value, as a share of the larger of the two numbers"""
     known: Peculiarity | None = None
-    """what the call that it shows in has, and is known to be too much for the submission"""
+    """the peculiarity of the failing call, if the submission is known not to support it"""
 
     def with_details(self, claim: str, case: str, hint: str) -> "Violation":
         """Return it with the details of the check; a case and a hint of its own take precedence."""
@@ -125,13 +125,13 @@ class SubmissionFailed(Exception):
     cell: int | None = None
     line: int | None = None
     after: str = ""
-    """what was done before, where the failure depends on it"""
+    """the earlier calls, if the failure depends on them"""
     crash: Crash | None = None
-    """what went wrong, if its exception shows that"""
+    """the explanation of the crash, if its exception shows one"""
     case: str = ""
     """the sizes in one line, if they are not those of the case that the check was given"""
     known: Peculiarity | None = None
-    """what the call that failed has, and is known to be too much for the submission"""
+    """the peculiarity of the failing call, if the submission is known not to support it"""
 
     def __str__(self) -> str:
         return f"{self.message}{format_location(self.cell, self.line)}"

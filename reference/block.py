@@ -19,7 +19,7 @@ from headcheck.reference.multi_head import MultiHeadResult, Parameters, multi_he
 from headcheck.reference.variant import PLAIN, BlockSteps, Variant
 
 CUBE = 0.044715
-"""of the cube in the approximation of GELU by tanh"""
+"""the factor of the cube in the approximation of GELU by tanh"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +30,14 @@ class BlockResult:
     """the normed tokens, which attention reads"""
     attention: MultiHeadResult
     added: Float[Tensor, "*batch tokens d_in"]
-    """the tokens, and what attention gives"""
+    """the tokens plus the output of attention"""
     normed: Float[Tensor, "*batch tokens d_in"]
-    """what the feed-forward reads"""
+    """the normed tokens that the feed-forward reads"""
     hidden: Float[Tensor, "*batch tokens d_hidden"]
-    """what the first layer of the feed-forward gives, before the activation"""
+    """the output of the feed-forward's first layer, before the activation"""
     active: Float[Tensor, "*batch tokens d_hidden"]
     forwarded: Float[Tensor, "*batch tokens d_in"]
-    """what the feed-forward gives, before the residual"""
+    """the output of the feed-forward, before the residual"""
     output: Float[Tensor, "*batch tokens d_in"]
 
 

@@ -93,26 +93,27 @@ class MultiHeadResult:
     """All intermediate results of multi-head attention, and its output."""
 
     projected: tuple[Tensor, Tensor, Tensor]
-    """queries, keys and values as the layers give them"""
+    """queries, keys and values as the layers return them"""
     query: Float[Tensor, "*maps heads tokens width"]
-    """in its place, as key, with what is turned beside each head; in linear attention the features
-    of both. Both and value are there for every head, also where heads share them. Differential
-    attention has an axis more in front, for the two halves of each head"""
+    """the queries of every head after positions, with the coordinates that rotate beside each head;
+    in linear attention their features. Keys and values are laid out alike, and repeated for every
+    head if heads share them. Differential attention has one more axis in front, for the two halves
+    of each head"""
     key: Float[Tensor, "*maps heads keys width"]
     value: Float[Tensor, "*batch heads keys head_dim"]
     scores: Float[Tensor, "*maps heads tokens keys"]
-    """scaled and adjusted, before any mask; products of features in linear attention"""
+    """the scores after scale and bias, before any mask; in linear attention products of features"""
     weights: Float[Tensor, "*batch heads tokens keys"]
-    """before dropout"""
+    """the weights before dropout"""
     context: Float[Tensor, "*batch tokens d_out"]
-    """the heads' outputs side by side, through the gate if there is one, before W_o"""
+    """the heads' outputs side by side, after the gate if there is one, before W_o"""
     output: Float[Tensor, "*batch tokens d_out"]
     lost: Float[Tensor, "*batch heads tokens 1"] | None = None
-    """the weights of the sinks, if there are any: what the others lack to one"""
+    """the weights of the sinks, if there are any: one minus the sum of the other weights"""
     gate: Float[Tensor, "*batch tokens d_out"] | None = None
-    """what the gate is the sigmoid of, if there is one"""
+    """the input to the gate's sigmoid, if there is a gate"""
     maps: Float[Tensor, "2 *batch heads tokens keys"] | None = None
-    """of differential attention the two softmaxes, whose difference the weights are"""
+    """the two softmaxes of differential attention, from whose difference the weights come"""
 
     @property
     def softmaxes(self) -> Float[Tensor, "*maps heads tokens keys"]:

@@ -24,11 +24,12 @@ class BlockSteps:
     """What a block has around its attention, besides its residuals."""
 
     norm: str
-    """of tokens: "rms", or "layer", which subtracts the mean first"""
+    """the norm of tokens: "rms", or "layer", which subtracts the mean first"""
     epsilon: float
-    """what is added to the mean square, or to the variance"""
+    """the number that the norm adds to the mean square, or to the variance"""
     activation: str
-    """between the layers of the feed-forward: "gelu", or "gelu_tanh", which approximates it"""
+    """the activation between the layers of the feed-forward: "gelu", or "gelu_tanh", which
+    approximates it"""
 
     @property
     def norms(self) -> "Variant":
@@ -41,31 +42,31 @@ class Variant:
     """The steps that one attention has besides the plain ones; by default it has none."""
 
     rotary: bool = False
-    """whether queries and keys are turned by their places"""
+    """whether positions rotate queries and keys"""
     alibi: bool = False
     """whether scores fall with the distance"""
     base: float = 10_000.0
-    """of rotary positions: pair i turns by base^(-2i/head_dim) radians a token"""
+    """the base of rotary angles: pair i rotates by base^(-2i/head_dim) radians a token"""
     share: float = 1.0
-    """how much of each head's dimensions is turned, from the first on"""
+    """the share of each head's dimensions that rotates, from the first on"""
     beside: int = 0
-    """how many numbers of queries and keys, the last ones, are turned in the place of a share"""
+    """how many of the last coordinates of queries and keys rotate instead of a share"""
     neighbours: bool = False
-    """whether coordinates 2i and 2i+1 turn together, and not i and i + half"""
+    """whether coordinates 2i and 2i+1 rotate together, rather than i and i + half"""
     positions: tuple[int, ...] | None = None
-    """where the tokens stand; None for one after the other, from 0"""
+    """the positions of the tokens; None means 0, 1, 2, …"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
     features: bool = False
-    """whether weights are in proportion to products of features, as in linear attention"""
+    """whether weights are proportional to products of features, as in linear attention"""
     norm: str = ""
-    """of queries and keys: "rms", "layer", which subtracts the mean first, or none"""
+    """the norm of queries and keys: "rms", "layer", which subtracts the mean first, or none"""
     epsilon: float = 0.0
-    """what is added to the mean square, or to the variance"""
+    """the number that the norm adds to the mean square, or to the variance"""
     gain_from: float = 0.0
-    """what a gain counts from: 1 where it is stored as what is added to 1"""
+    """the number that is added to the stored gain: 1 if a module stores the gain minus 1"""
     block: BlockSteps | None = None
-    """what is around it: norms of tokens and a feed-forward, each with a residual"""
+    """the steps of a block around attention: norms of tokens and a feed-forward, with residuals"""
 
     def normalise(
         self,

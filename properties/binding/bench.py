@@ -48,7 +48,7 @@ class Bench:
     match: Match
     settled: Settled
     sized: Case | None = None
-    """the sizes to call it with, where not those of the match"""
+    """the sizes of its calls, if they differ from those of the match"""
 
     @property
     def contract(self) -> Contract:

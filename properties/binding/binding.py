@@ -26,11 +26,11 @@ class Binding:
 
     contract: Contract
     mistakes: Mistakes = ()
-    """with which it was recognised; none if it computes the equation"""
+    """the mistakes with which it was recognised; none if it computes the equation"""
     inexact: bool = False
     """whether it was recognised although it computes something else, and no mistake is known"""
     remarks: tuple[str, ...] = ()
-    """what was found and is not judged, a sentence each"""
+    """findings that are not judged, a sentence each"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class NotBound:
     """A class that is no attention that is known here."""
 
     failures: tuple[str, ...] = ()
-    """what it said when it was constructed and called, the last ones"""
+    """the last errors of its construction and its calls"""
     tried: str = ""
-    """what comes nearest to it, or how it was tried in vain"""
+    """the nearest known attention, or the attempts that failed"""
 
 
 def bind(subject: Subject, signature: Signature) -> Binding | NotBound:

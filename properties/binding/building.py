@@ -20,7 +20,7 @@ from headcheck.properties.violation import Status, SubmissionFailed
 
 ConstructorSource = Callable[[Signature], Iterator[Constructor]]
 MAX_FIELDS = 24
-"""so many values a config may be asked for"""
+"""the most values that a class may read from a config"""
 MISSING = re.compile(r"has no attribute '(\w+)'|KeyError: '(\w+)'")
 
 

@@ -33,7 +33,7 @@ from headcheck.reference import Parameters
 
 C = Capability
 TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
-"""of tensors by which queries and keys are turned in pairs"""
+"""names of tensors that rotate queries and keys in pairs"""
 
 
 def match_by_name(search: BindingSearch) -> Match | None:

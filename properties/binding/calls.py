@@ -18,12 +18,12 @@ MASK_CONVENTIONS = (
     MaskConvention(Polarity.KEEP, "float64"),
     MaskConvention(Polarity.KEEP, "int64"),
 )
-"""What a mask may say, the most permissive first"""
+"""The conventions of masks to try, the most permissive first"""
 REQUIRED_MASKS = ((4, False), (3, False), (2, False), (2, True))
-"""how many axes a mask has that cannot be left out, and whether it is one of keys alone"""
+"""forms of required masks: the number of axes, and whether the mask covers keys alone"""
 QKV = ("query", "key", "value")
 AXES = (None, 4, 3, 2)
-"""how many axes a mask may have; None for any that broadcast"""
+"""the numbers of axes of a mask to try; None means any that broadcast"""
 
 
 def iter_call_forms(parameters: Sequence[SignatureParameter]) -> Iterator[CallForm]:

@@ -11,26 +11,26 @@ from headcheck.properties.call_form import CallForm, TokenAxes
 from headcheck.properties.contract import CONSTANT, Argument, Entry
 
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
-"""those of tokens that a function may take"""
+"""the axes of tokens that a function may take"""
 SIZES = ("d_in", "d_out", "heads", "kv_heads", "head_dim", "context_length")
-"""the quantities that are numbers of something"""
+"""the quantities that are sizes"""
 GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout", "kv_heads")
-"""what an argument whose name says nothing may be, the most frequent first"""
+"""the quantities to try for an argument whose name says nothing, the most frequent first"""
 MAX_ASSIGNMENTS = 240
 MAX_OPEN = 6
-"""so many arguments at most are guessed: more are no attention, or take longer than a search may"""
+"""the most arguments to guess: with more, a class is no attention, or a search takes too long"""
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
-"""of numbers that are small, such as the spread of initial weights"""
+"""names of arguments for small numbers, such as the spread of initial weights"""
 OTHERS: Mapping[str, int | str] = {
     "batch_size": 2,
     "layer_idx": 0,
     "layer_id": 0,
     "device": "cpu",
 }
-"""what other arguments get: names and values"""
+"""values for other required arguments, by name"""
 ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
 WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
-"""of numbers that say how much of something is used"""
+"""names of arguments for a share of something"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Constructor:
     variables: tuple[Argument, ...] = ()
     """variables of the submission that are set before it is constructed"""
     inner: int | None = None
-    """the only width that all heads together may have"""
+    """the width of all heads together, if only one is possible"""
     entry: Entry = Entry.CLASS
     axes: TokenAxes = TokenAxes.BATCH_FIRST
-    """those of the tokens of a function, which may take them cut into heads"""
+    """the axes of a function's tokens, which may be cut into heads"""
 
     @property
     def quantities(self) -> frozenset[str]:

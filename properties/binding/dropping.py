@@ -16,9 +16,9 @@ from headcheck.properties.violation import SubmissionFailed, Violation
 C = Capability
 RATE = 0.5
 ELSEWHERE = "dropout_not_on_weights"
-"""a mistake that is none where no statement says what is dropped, and the output is"""
+"""a mistake that does not count without a statement, if dropout falls on the output"""
 OTHER_RATES = frozenset({"dropout_of_another_rate", "dropout_not_asked_for", "dropout_twice"})
-"""mistakes that are none where an argument may be the rate of something else"""
+"""mistakes that do not count if an argument may be the rate of another dropout"""
 
 
 def settle_dropout(bench: Bench) -> Settled:

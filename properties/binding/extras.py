@@ -20,10 +20,10 @@ KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
 SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
 SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
 EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0)
-"""what norms add, as models have it; 0 for the rounding of the dtype, as torch has it"""
+"""the small numbers that norms of models add; 0 stands for the dtype's rounding, torch's default"""
 GAINS_FROM = (0.0, 1.0)
 LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
-"""of fewer numbers nothing but the signs is left"""
+"""size rules of each norm: of fewer numbers a norm leaves only the signs"""
 KINDS = (Norm.RMS, Norm.LAYER)
 
 

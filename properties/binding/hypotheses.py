@@ -17,20 +17,22 @@ C = Capability
 PROBE = Case(
     batch=2, tokens=5, context_length=7, d_in=10, heads=4, head_dim=6, sharpness=2, seed=3001
 )
-"""No size is another one, nor twice or three times another: none passes for another. With several
-heads True does not pass for their number."""
+"""No size equals another, or is twice or three times another, so none is mistaken for another.
+There are several heads, so that True is not mistaken for their number."""
 OTHER = Case(
     batch=3, tokens=9, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
 )
-"""for confirmation: all sizes are others, and powers of two where these may be needed"""
+"""a case for confirmation: all sizes differ from those of PROBE, and those that a class may require
+to be powers of two are"""
 NARROW = Case(
     batch=2, tokens=9, context_length=9, d_in=3, heads=2, head_dim=2, sharpness=2, seed=3004
 )
-"""for confirmation, too: no width is as large as the number of tokens, so none passes for it"""
+"""another case for confirmation: every width is smaller than the number of tokens, so no width is
+mistaken for it"""
 WIDE = replace(PROBE, head_dim=16, seed=3003)
-"""with heads so wide that every usual part of them is even"""
+"""a case with heads so wide that every usual share of them is even"""
 FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
-"""as many tokens as there may be: some forget that there may be fewer"""
+"""a case of full length, since some classes work only on sequences of full length"""
 ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
 PLAIN_FORM = frozenset(
     {
@@ -48,19 +50,19 @@ PLAIN_FORM = frozenset(
         C.BARE,
     }
 )
-"""what attention has that is recognised by its behaviour: no more than the plain steps"""
+"""the capabilities of an attention that has only the plain steps"""
 ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
-"""how much of each head is turned: 0.4 of 16, cut to an even number, is 0.375"""
+"""the shares of each head that may rotate: 0.4 of 16, cut to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
-"""of the angles of rotary positions, as models have them"""
+"""the bases of rotary positions in models"""
 ALIBI_HEADS = (1, 2, 4, 8, 16, 32)
-"""for how many heads all have the same slopes: for other numbers there are several conventions"""
+"""the numbers of heads for which ALiBi's slopes are unambiguous; others have several conventions"""
 ALL_HEADS = 99
-"""the size of the group where all heads share keys and values: no more heads than this are tried"""
+"""the group size that means that all heads share keys and values; no case has more heads"""
 COUNTS = ("heads", "head_dim", "context_length")
-"""quantities that no width is"""
+"""quantities that are not widths"""
 HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
-"""how many heads a class may have that takes no number of heads"""
+"""the numbers of heads to try for a class without an argument for them"""
 
 
 @dataclass(frozen=True, slots=True)

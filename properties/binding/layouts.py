@@ -16,7 +16,7 @@ LETTERS = ("q", "k", "v")
 ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")
 """orders of the projections in a fused layer, the usual one first"""
 MAX_CANDIDATES = 6
-"""of so many matrices at most every choice is tried"""
+"""the most matrices of which every assignment is tried"""
 KERNELS = (Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
 SINGLE_PACKINGS = (
     Packing.ROWS,
@@ -37,7 +37,7 @@ class StoredTensor:
     path: str
     shape: tuple[int, ...]
     is_matrix: bool
-    """whether it holds weights, and no bias"""
+    """whether it is a matrix of weights rather than a bias"""
 
 
 def list_stored(tensors: Mapping[str, TensorInfo], case: Case) -> list[StoredTensor]:

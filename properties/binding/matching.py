@@ -29,9 +29,9 @@ from headcheck.properties.violation import Violation
 from headcheck.reference import Parameters, causal_mask, multi_head_attention
 
 RELATIVE = 2.0**-17
-"""How far an output may be off, relative to its largest number: by more than a scale that is
-rounded to float32 is off, and by far less than two hypotheses differ on random numbers. What
-matches is confirmed within the bound of `properties.tolerance`."""
+"""The error that an output may have, relative to its largest number. It is larger than the error of
+a scale rounded to float32, and far smaller than the difference of two hypotheses on random numbers.
+A match is then confirmed within the bound of `properties.tolerance`."""
 
 
 TURNED_WRONGLY = frozenset(
@@ -46,9 +46,9 @@ TURNED_WRONGLY = frozenset(
         "second_half_from_the_turned_first",
     }
 )
-"""Mistakes in turning that are mistakes whatever the base, the pairs and the direction are."""
+"""Mistakes in rotating that are mistakes for every base, pairing and direction."""
 CONVENTIONS = frozenset({"keys_and_values_in_turn"})
-"""Mistakes that are none where no statement says otherwise."""
+"""Conventions that are mistakes only if a statement rules them out."""
 OTHER_DESIGNS = frozenset(
     {
         "gate_after_the_output_layer",
@@ -62,16 +62,17 @@ OTHER_DESIGNS = frozenset(
         "values_normed_too",
     }
 )
-"""Mistakes that are another kind of attention where no statement asks for a gate or a norm."""
+"""Mistakes that count as other kinds of attention if no statement requires a gate or a norm."""
 TURNING_MISTAKES = tuple(m for m in ROTARY if m.name in TURNED_WRONGLY)
 TELLING = tuple(
     m
     for m in (*DETERMINISTIC, *(m for m in OF_SOME_CONTRACTS if m.name not in CONVENTIONS))
     if m not in TRIVIAL and not any("give" in overrides for overrides in m.variants)
 )
-"""The mistakes that show which attention it is: zeros, or the input itself, show nothing."""
+"""The mistakes whose output still shows which attention it is: zeros, or the input, show
+nothing."""
 SECTIONS = 60
-"""how often the interval of a scale is cut by a third: to some 10⁻¹¹ of its width"""
+"""the number of steps that each cut a third off the interval of a scale, to 10⁻¹¹ of its width"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from headcheck.properties.binding.search import BindingSearch
 from headcheck.properties.counting import count
 
 MAX_COMPARED = 4
-"""with so many contracts at most a class is compared, those that names suggest first"""
+"""the most contracts to compare a class with; those that names suggest come first"""
 
 
 def describe_failure(search: BindingSearch) -> str:

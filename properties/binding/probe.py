@@ -25,7 +25,7 @@ class CallProbe:
     seen: Observation
     batched: bool
     blind: bool
-    """whether no output depends on a later token"""
+    """whether all outputs are independent of later tokens"""
 
 
 def call_once(module: Module, x: Tensor, *, batched: bool) -> tuple[Tensor, ...]:

@@ -53,18 +53,19 @@ from headcheck.properties.violation import Status, SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 MAX_STEPS = 7000
-"""so much work, after which a search is given up: some three seconds. It is counted in comparisons
-of what a class returned with what one contract says, so that every machine gives up at the same"""
+"""the work after which a search gives up, which takes some three seconds. The unit is one
+comparison of an output with one contract, so that every machine gives up at the same point"""
 EXACT = 2 / 3
-"""of this work at most is spent on what is exact, so that some is left for known mistakes"""
+"""the share of this work for exact matches; the rest is left for known mistakes"""
 CALL_STEPS, MISTAKE_STEPS, PAIR_STEPS = 4, 60, 400
-"""what it takes to call the class, and to try all known mistakes, one at a time or two"""
+"""the work of one call of the class, of trying all known mistakes, and of trying all pairs of
+them"""
 MAX_NUMEL = 1 << 23
-"""so many parameters at most are overwritten: four layers of a width of 1,448"""
+"""the most parameters to overwrite: four layers of width 1,448"""
 MAX_PLACED = 40
-"""of so many contracts at most all kinds of positions are tried"""
+"""the most contracts for which all kinds of positions are tried"""
 MAX_MISTAKEN = 6
-"""with so many contracts at most mistakes are tried, those that names suggest first"""
+"""the most contracts for which mistakes are tried; those that names suggest come first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,16 @@ class Match:
     contract: Contract
     sizes: Sizes
     place: int = 0
-    """which of the results is the output"""
+    """the place of the output among the results"""
     mistakes: Mistakes = ()
     guessed: bool = False
-    """whether the names of its arguments did not say what they are"""
+    """whether quantities were guessed because the names of arguments do not say them"""
     inexact: bool = False
-    """whether it is explained by another scale, or not at all and its names alone say what it is"""
+    """whether only another scale explains it, or only its names say what it is"""
 
 
 SCALES = frozenset(mistake.name for mistake in SCALE)
-"""mistakes in what scores are multiplied by"""
+"""mistakes in the scale of the scores"""
 Attempt = Callable[[CallProbe], Match | None]
 
 
@@ -94,11 +95,11 @@ class BindingSearch:
     subject: Subject
     signature: Signature
     steps: int = 0
-    """how much work was done"""
+    """the work done so far"""
     failures: list[str] = field(default_factory=list)
-    """what it said when it was constructed or called in vain"""
+    """the errors of its constructions and calls that failed"""
     probes: list[CallProbe] = field(default_factory=list)
-    """the ways to construct and to call it that gave an answer"""
+    """the ways to construct and call it that returned an answer"""
 
     def iter_matches(self) -> Iterator[Match]:
         """Yield contracts that explain the class: what its names suggest first, then what is tried.

@@ -38,9 +38,9 @@ from headcheck.properties.subject import Subject
 
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
-"""of each head, that may be meant as they are"""
+"""shares of each head that an author may intend"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
-"""of arguments that may be how far a token sees, and not how long sequences are"""
+"""names of arguments that may be a window, and not the length of sequences"""
 
 
 def settle(subject: Subject, signature: Signature, match: Match) -> Settled:

@@ -22,9 +22,9 @@ class SignatureParameter:
     name: str
     has_default: bool = False
     default: Literal = None
-    """where it is written as such"""
+    """the default, if the source has it as a literal"""
     quantity: str | None = None
-    """what it is, if somebody said so"""
+    """its quantity, if the user named it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Signature:
     entry: Entry = Entry.CLASS
     """whether it is a class, or a function"""
     causal: bool | None = None
-    """whether it is meant to be causal, if somebody said so"""
+    """whether it is meant to be causal, if the user said so"""
 
 
 def read_signature(definition: type | FunctionType) -> Signature:

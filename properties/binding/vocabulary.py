@@ -60,7 +60,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
 """The more specific words first."""
 
 FLAGS = re.compile(r".*(causal|masked|mask|bias|flash|fused|batch_first|first|is_|use_).*")
-"""of options that are on or off"""
+"""names of options that are on or off"""
 
 INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (role, re.compile(pattern))

@@ -52,7 +52,7 @@ OWN_LEVELS: tuple[tuple[Capability, str, tuple[Any, ...]], ...] = (
     (Capability.LATENT, "d_latent", (3, 1, 4, 2, 8)),
     (Capability.LATENT, "rope_dim", (2, 4, 6)),
 )
-"""of what few contracts have; others draw no numbers for it"""
+"""levels of fields that few contracts have; other contracts draw no random numbers for them"""
 RELATIONS = (
     ("d_in", "d_out"),
     ("d_in", "head_dim"),
@@ -66,7 +66,7 @@ RELATIONS = (
 )
 """Sizes that are sometimes equal: some faults show only then, others are hidden only then."""
 PLAINEST = Case(batch=2, tokens=4, context_length=4, d_in=3, heads=2, head_dim=2, sharpness=2)
-"""a case without peculiarities, as far as a contract allows"""
+"""a case without peculiarities, as far as a contract allows that"""
 RELATION_WEIGHT = 10
 CANDIDATES = 24
 DEFAULT_COUNT = 24

@@ -27,7 +27,7 @@ ASKED_BY = {
     "lambdas": Capability.DIFFERENTIAL,
     "W_gate": Capability.GATED,
 }
-"""parameters that a contract may ask for before it is known where they are stored"""
+"""parameters that follow from a capability, even if it is not known yet where they are stored"""
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -39,9 +39,10 @@ HUGE = {"float64": 1000.0, "float32": 1000.0, "bfloat16": 1000.0, "float16": 20.
 SUBNORMAL = {"float64": -1040, "float32": -135, "bfloat16": -130, "float16": -18}
 """The power of two by which a token is multiplied to be subnormal."""
 GATE_SPREAD = 2.0
-"""the standard deviation of what gates are the sigmoids of: most are neither closed nor open"""
+"""the standard deviation of a gate's input to the sigmoid: most gates are neither closed nor
+open"""
 HIDDEN_SPREAD = 2.0
-"""of a feed-forward's second layer, times usual weights: an activation halves what it is given"""
+"""the factor of a feed-forward's second layer: an activation halves the spread of its input"""
 MASK_DTYPES = {
     MaskType.BOOL: torch.bool,
     MaskType.INT: torch.int64,

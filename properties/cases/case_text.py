@@ -25,7 +25,7 @@ LIMITS = {
     "d_latent": (0, MAX_SIZE),
     "rope_dim": (0, MAX_SIZE),
 }
-"""the least and the largest of some numbers; all others are sizes"""
+"""the smallest and largest value of each number that is not a size"""
 
 
 class BadCase(ValueError):

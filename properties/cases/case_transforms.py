@@ -9,7 +9,7 @@ from headcheck.properties.contract import Contract
 
 CaseTransform = Callable[[Case], Case | None]
 COUNTED = ("tokens", "d_in")
-"""Where a check needs several of these it tells one from another, so that one alone will not do."""
+"""Sizes of which a check may need at least two, because it tells one from another."""
 
 
 def identity(case: Case) -> Case | None:

@@ -32,9 +32,9 @@ FAR = {
     "d_in": 130,
     "context_length": 1100,
 }
-"""the sizes that can be drawn far, and how far"""
+"""the sizes that a search may draw large, each with its largest value"""
 LONGEST = 1100
-"""how many tokens the longest sequences have that are no edge"""
+"""the longest sequence, except for edges"""
 EDGES = (
     *sorted({2**k + offset for k in range(3, 9) for offset in (-1, 0, 1)} | {12, 80, 96}),
     512,
@@ -43,20 +43,21 @@ EDGES = (
 )
 """sizes at which real code changes its path"""
 NEAR = 7
-"""how large sizes are at most that are not drawn far"""
+"""the largest value of a size that is not drawn large"""
 PLAIN_EVERY = 40
-"""One case in so many has no size drawn far: it is cheap enough for every property."""
+"""Every n-th case has no large size, and so is cheap enough for every property."""
 OPTIONS = ("bias", "dropout", "content", "memory", "mask_form", "mask_type")
 SHARPNESSES = (1, 1, 2, 2, 3, 5, 8)
 DTYPES = ("float64",) * 6 + ("float32",) * 3 + ("bfloat16",)
 COMPANIONS, COMPANION_SIZE = 8, 12
-"""so many cases, of sizes up to this, cost together as much as one that is drawn far"""
+"""the number of small cases beside each large one, and their largest size: together they cost as
+much"""
 MAX_TRIES = 20
-"""how often small sizes are drawn again until a case is cheap"""
+"""the most draws of small sizes to find a cheap case"""
 MAX_WEIGHTS = 1 << 17
-"""how many numbers all weights of a module have"""
+"""the most numbers in all weights of a module"""
 MAX_WORK = 12 << 20
-"""multiplications: those of a call, and of the bounds of its errors, take some 20 ms together"""
+"""the most multiplications of a call, which together with its error bounds takes some 20 ms"""
 MAX_LONG_WORK = 48 * MAX_WORK
 
 

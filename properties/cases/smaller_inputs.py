@@ -7,9 +7,10 @@ from headcheck.properties.cases.search_cases import estimate_work
 from headcheck.properties.contract import Contract
 
 FEW_NUMBERS = 1 << 17
-"""inputs of less work than this are small: the slowest loops take a fraction of a second"""
+"""inputs with less work than this are small: the slowest loops take a fraction of a second for
+them"""
 HALVED = ("tokens", "batch", "heads", "head_dim", "d_in")
-"""the sizes that are halved, the first that are large before the others"""
+"""the sizes to halve, in order"""
 LARGE = 16
 
 

@@ -22,7 +22,8 @@ from headcheck.properties.size_rules import SizeRules
 T = TypeVar("T")
 OFFSET = 0x6A09_E667_F3BC_C908
 USUAL_SIZES = {"tokens": 12, "heads": 5, "head_dim": 6, "batch": 3, "d_in": 8}
-"""Up to these all sizes are drawn alike. At most one size of a case is larger: it stays cheap."""
+"""Sizes up to these are equally likely. At most one size of a case is larger, so cases stay
+cheap."""
 EDGES = sorted({2**n + step for n in range(2, 17) for step in (-1, 0, 1)} | {80, 96, 160, 300})
 """Large sizes at which real code takes another path."""
 CONTENTS = (InputContent.NORMAL,) * 5 + tuple(InputContent)[1:]

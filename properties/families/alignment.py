@@ -32,9 +32,9 @@ LONG = (
     {"batch": 1, "tokens": 270, "d_in": 3, "heads": 1, "head_dim": 2, "sharpness": 2},
 )
 MANY = 137
-"""so many keys come before the queries of a long case"""
+"""how many keys precede the queries in a long case"""
 MOST = 40
-"""so many keys come before those of others, at most"""
+"""the most keys that precede the queries in other cases"""
 HINT = "at which key does query i stand, if there are more keys?"
 aligned_property = functools.partial(
     PropertyFamily(PropertyGroup.MASK, FORM),

@@ -6,7 +6,7 @@ from headcheck.properties.contract import Argument, Contract
 from headcheck.properties.subject import Value
 
 USUAL_WIDTH = "n_embd"
-"""what a config without fields of its own calls the width"""
+"""the name of the width in a config without fields of its own"""
 
 
 def set_width(

@@ -40,7 +40,8 @@ OWN = (it_equals_the_equation, keys_and_values_come_from_their_own_tokens)
 RIGHT = (query_key_and_value_get_their_gradients,)
 SOME_TOKENS = at_least(tokens=5)
 MANY = with_values(batch=1, tokens=192, context_length=192, d_in=2, heads=1, head_dim=2, block=16)
-"""so many queries, and as many keys, that their scores outnumber all else, with many blocks"""
+"""a case with so many queries and keys that their scores outnumber everything else, in many
+blocks"""
 Roles = tuple[Tensor, Tensor, Tensor]
 
 

@@ -46,7 +46,7 @@ CALLED_WIDTH = 64
 
 
 PLAIN = compose(at_least(tokens=3), with_values(dtype="float32"))
-"""in torch's own dtype: some write it down, and then nothing else works"""
+"""cases in float32, torch's default: some code writes float32 down, and fails in other dtypes"""
 
 
 @family_property(

@@ -17,7 +17,8 @@ family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability
 UNMASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.NONE))
 FEWER = compose(UNMASKED, with_values(head_dim=7))
-"""where a length that is mistaken for the other is not taken for a width when a call crashes"""
+"""cases in which a crash shows whether one length was mistaken for the other, and not for a
+width"""
 
 
 @family_property(

@@ -40,7 +40,7 @@ LARGE = (
     {"batch": 1, "tokens": 1030, "d_in": 3, "heads": 1, "head_dim": 2},
     {"batch": 9, "tokens": 7, "d_in": 3, "heads": 12, "head_dim": 2},
 )
-"""more tokens, sequences and heads than a cache of a round size has room for"""
+"""sizes with more tokens, sequences and heads than a cache of a round size holds"""
 LONGEST_CHUNK = 255
 
 

@@ -34,12 +34,12 @@ from headcheck.reference import (
 )
 
 Lengths = tuple[int, ...]
-"""of the chunks that a sequence comes in"""
+"""the lengths of the chunks of a sequence"""
 Heads = tuple[Tensor, Tensor, Tensor]
-"""queries, keys and values of every head, before they are placed"""
+"""queries, keys and values of every head, before positions are applied"""
 Places = Int[Tensor, "tokens"]
 STARTS = range(1, 9)
-"""where positions may begin in every call"""
+"""the first positions to try for every call"""
 MASK_HINT = "which keys may each of the new tokens see?"
 POSITION_HINT = "at which positions do new tokens, and what is kept, stand?"
 KEPT_HINT = "what was kept has to be in later calls what it was"
@@ -51,13 +51,13 @@ class ChunkCall:
 
     number: int
     before: int
-    """where the tokens of the call before begin"""
+    """the place of the first token of the previous call"""
     begin: int
     end: int
     numbers: Places
-    """of the call that brought each token"""
+    """the number of the call that brought each token"""
     begins: Places
-    """where the tokens of that call begin"""
+    """the place of the first token of that call"""
     ends: Places
 
     def is_kept(self) -> Bool[Tensor, "tokens"]:
@@ -86,7 +86,7 @@ class OtherWay:
 
     words: str
     sees: Callable[[ChunkCall, Tensor, Tensor], Tensor] = see_the_past
-    """which keys the queries of a call see, by the places of both"""
+    """says which keys the queries of a call see, by the places of both"""
     stands: Callable[[ChunkCall, Places, Places], tuple[Places, Places]] = stand_where_they_are
     """the positions of queries and keys, from their places in the sequence"""
     change: Callable[[ChunkCall, Heads], Heads] = change_nothing

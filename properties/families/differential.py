@@ -38,7 +38,7 @@ NEEDS = (C.DIFFERENTIAL, C.PROJECTED, C.TOKENS)
 HALF_HINT = "which columns of a head make the first map, and which the second?"
 DIFFERENCE_HINT = "two softmaxes of each head: one minus lambda times the other"
 FACTORS = (1024.0, -1.0, 2.0**-20)
-"""what lambdas are multiplied by; powers of two and signs round nothing"""
+"""the factors of lambdas; powers of two and signs cause no rounding"""
 
 
 def _get_lambdas(context: CaseContext) -> Tensor:

@@ -63,7 +63,7 @@ EXTRA_DROPOUT = Note(
     "for that",
 )
 UNLIKE_SEQUENCES = 64
-"""The number of sequences whose unlike weights are compared."""
+"""How many sequences with different weights are compared."""
 ONLY_WEIGHTS_DROPPED = "nothing but attention weights dropped"
 
 

@@ -33,7 +33,7 @@ SIZES: tuple[Sizes, ...] = tuple(
     )
 )
 GRADIENTS = ("grad", "no_grad")
-"""in training with gradients first: what is drawn need not depend on them"""
+"""the modes of training calls, with gradients first: random draws need not depend on gradients"""
 
 
 @family_property(

@@ -61,7 +61,7 @@ SIZES: tuple[Mapping[str, object], ...] = (
     },
 )
 CALLS = 4
-"""so many calls are counted together, of two modules in turn, each with a seed of its own"""
+"""how many calls are counted together; two modules take turns, and each call has its own seed"""
 
 
 def observe_kept(context: LiveContext) -> Bool[Tensor, "calls batch heads tokens tokens"]:
@@ -129,7 +129,7 @@ def _assert_dropped_apart(
 
 
 PARTS = {"calls": 0, "sequences": 1, "heads": 2, "queries": 3, "keys": 4}
-"""the axes of what is kept"""
+"""the axes of the tensor that says which weights were kept"""
 
 
 def _assert_rate(case: Case, kept: Tensor) -> None:
@@ -149,7 +149,7 @@ class LikePair:
     agreed: int
     count: int
     excess: float
-    """how far the share that they agree on is from that expected"""
+    """the difference between their share of agreement and the expected one"""
 
 
 def _find_like_pair(

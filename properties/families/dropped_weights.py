@@ -38,7 +38,7 @@ DROPOUT_SEED = 1
 IN_TRAINING = CallOptions(training=True, seed=DROPOUT_SEED)
 IN_EVALUATION = CallOptions()
 SHORT = (SHORTER_THAN_CONTEXT, AXIS_OF_ONE)
-"""what a sequence of a single token has"""
+"""the peculiarities of a sequence of a single token"""
 
 
 def simplify_for_counting(case: Case) -> Case:
@@ -59,14 +59,14 @@ class RevealedWeights:
     """The attention weights of a sequence in evaluation mode, as outputs show them."""
 
     shown: Float[Tensor, "keys heads queries keys"]
-    """of as many sequences as there are tokens, all of them the same"""
+    """the weights shown by equal sequences, as many as there are tokens"""
     without: Float[Tensor, "keys heads queries keys"]
-    """of the same sequences, in each of which one token is zero"""
+    """the weights shown by the same sequences if one token of each is zero"""
     single: Float[Tensor, "2 1 d_out"]
-    """the outputs of tokens that see themselves alone, whose values are one: two, for one sequence
-    alone is a peculiarity"""
+    """the outputs of two tokens that see only themselves and have values of one; there are two
+    sequences, since a single one is a peculiarity"""
     exact: Float[Tensor, "heads queries keys"]
-    """what a right module shows"""
+    """the weights that a right module shows"""
 
     @property
     def visible(self) -> Bool[Tensor, "queries keys"]:
@@ -98,7 +98,7 @@ class DropoutObservation:
     """The attention weights of many training calls, relative to their undropped value."""
 
     visible: Bool[Tensor, "queries keys"]
-    """those weights that show in evaluation mode, in every head"""
+    """which weights show in evaluation mode, in every head"""
     ratios: Float[Tensor, "batch heads queries keys"]
     vanished_rows: Bool[Tensor, "rows"]
     """whether all coordinates of a single token vanished"""

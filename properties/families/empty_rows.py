@@ -5,7 +5,7 @@ from torch import Tensor
 from headcheck.properties.harness.case_context import CaseContext
 
 PADDED = 2
-"""so many tokens of padding a sequence has in front, where it has some"""
+"""how many tokens of padding a padded sequence has in front"""
 
 
 def hide_everything_from_some(context: CaseContext) -> Tensor:

@@ -41,7 +41,8 @@ C = Capability
 FIRST_FAR = 4096
 FAR = ({"batch": 1, "tokens": FIRST_FAR + 64, "d_in": 16, "heads": 1, "head_dim": 16},)
 LARGEST_RATIO = 2.0
-"""20 right answers of the banks have at most 1.22, and wrong positions at least 30"""
+"""the largest ratio of errors that passes: right answers have at most 1.22, wrong positions at
+least 30"""
 
 
 @family_property(

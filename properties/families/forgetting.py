@@ -21,10 +21,11 @@ from headcheck.properties.violation import Violation, ViolationKind
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
 TOKENS = 60
-"""so many that all of them outnumber what a short window needs, twice"""
+"""a number of tokens far beyond twice what a short window needs"""
 LONGEST_WINDOW = 7
 MOST = 2
-"""so many times what is needed may be kept: buffers have sizes of their own"""
+"""the cache may hold this many times what the window needs, since buffers have sizes of their
+own"""
 
 
 def _lengthen(case: Case) -> Case | None:

@@ -37,9 +37,9 @@ NEEDS = (C.GATED, C.PROJECTED, C.TOKENS)
 GATE_HINT = "a sigmoid multiplies what goes into the output layer"
 GATE = ("W_gate", "b_gate")
 FAR = 1e4
-"""what a gate is the sigmoid of where it is closed, or open, in any dtype"""
+"""the input to the sigmoid at which a gate is closed, or open, in any dtype"""
 FACTOR = 2.0**13
-"""times usual numbers: exponentials of the products overflow, and nothing is rounded"""
+"""a factor of usual numbers: exponentials of the products overflow, and nothing is rounded"""
 
 
 @values(*NEEDS, limit=3, hint="what is the sigmoid of zero?")

@@ -21,7 +21,7 @@ from headcheck.properties.subject import CallOptions
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability
 SPREAD = 2
-"""the standard deviation of what is added"""
+"""the standard deviation of the added mask"""
 WAYS = (
     (CallOptions(manner="added"), "in evaluation"),
     (CallOptions(manner="added", training=True), "in training"),

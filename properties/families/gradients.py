@@ -27,7 +27,7 @@ CORRECT_VALUES = (it_equals_the_equation,)
 C = Capability
 STEP_SIZE = 1e-5
 ATTENDING = ("W_q", "W_k", "b_q")
-"""the parameters that the attention weights depend on; they do not on the keys' bias"""
+"""the parameters on which the attention weights depend; the keys' bias does not change them"""
 GRADIENT_SIZES = (
     {"batch": 1, "tokens": 70, "d_in": 3, "heads": 3, "head_dim": 2, "sharpness": 2},
     {"batch": 1, "tokens": 140, "d_in": 3, "heads": 1, "head_dim": 2, "sharpness": 2},

@@ -47,15 +47,15 @@ FIRST_CALL_SIZES = (
     {"batch": 2, "tokens": 4, "context_length": 6, "d_in": 5, "heads": 2, "head_dim": 3},
     {"batch": 1, "tokens": 130, "context_length": 150, "d_in": 3, "heads": 1, "head_dim": 2},
 )
-"""What is kept may depend on a length being large."""
+"""The sizes of a first call; what a module keeps may depend on a large length."""
 FEW_TOKENS = 16
-"""Of more tokens only some first calls are tried: two loops in Python take long."""
+"""With more tokens only some first calls are tried, since two loops in Python take long."""
 MANY_LENGTHS = 66
-"""A cache of masks may have room for so many but two."""
+"""How many lengths are tried: a cache of masks may have room for 64."""
 REUSES = ("kept", "freed", "grown")
 """how the memory of one input may be used for the next: see `Module.refill`"""
 MIXED_STEPS = 7
-"""so many calls, evaluations and other modules are mixed with all ways to load, move and copy"""
+"""how many calls, evaluations and other modules are mixed with all ways to load, move and copy"""
 
 
 @family_property(

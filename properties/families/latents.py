@@ -25,12 +25,12 @@ from headcheck.properties.violation import Violation, ViolationKind
 cache = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
 TOKENS = 256
-"""so many that what else a cache may hold is little beside them"""
+"""a number of tokens at which everything else in a cache is small"""
 MANY_HEADS = with_values(
     batch=1, tokens=TOKENS, context_length=TOKENS, d_in=2, heads=16, head_dim=2, d_latent=2,
     rope_dim=2, dtype="float64",
 )  # fmt: skip
-"""keys of all heads have eight times as many numbers as what is to be kept"""
+"""a case in which the keys of all heads have eight times as many numbers as the latents"""
 
 
 @cache(

@@ -35,10 +35,10 @@ NEEDS = (C.FEATURES, C.PROJECTED, C.TOKENS)
 CORRECT = (it_equals_the_equation,)
 FEATURE_HINT = "features of queries and keys, multiplied, and divided by a sum"
 FAR = 8.0
-"""below zero, so that a product of features is a millionth"""
+"""a number whose negative makes a product of features a millionth"""
 CALLS = 6
 TOKENS = 512
-"""so many that their square outnumbers all that is linear in them"""
+"""a number of tokens whose square outnumbers everything linear in it"""
 LONG = with_values(
     batch=1, tokens=TOKENS, context_length=TOKENS, d_in=2, heads=1, head_dim=2, dtype="float64"
 )

@@ -33,9 +33,9 @@ MASK_NUMBERS = {
     torch.int32: (1, -1, 256),
     torch.int64: (1, -2, 2**32),
 }
-"""types that a mask may have, and numbers of that type other than zero
+"""the types of masks, each with numbers of that type other than zero
 
-Some have no place in a narrower type, and some are what masks have that are added to scores.
+Some of these do not fit into a narrower type, and some come from masks that are added to scores.
 """
 CAUSAL_HINT = "nothing of later tokens may enter: no score, no value, no mean"
 SIZES_OF_MASKED = {"batch": 2, "tokens": 4, "heads": 2, "head_dim": 2, "d_in": 3}
@@ -44,7 +44,8 @@ SQUARES = (
     {**SIZES_OF_MASKED, "batch": 4, "mask_form": MaskForm.QUERY_KEY},
     {**SIZES_OF_MASKED, "batch": 4, "heads": 4, "mask_form": MaskForm.QUERY_KEY},
 )
-"""as many sequences, or heads too, as tokens: the shape of a mask does not tell its axes apart"""
+"""sizes with as many sequences, or also heads, as tokens, so that a mask's shape does not tell its
+axes apart"""
 MASK_FORMS = tuple(
     {**SIZES_OF_MASKED, "mask_form": form}
     for form in (

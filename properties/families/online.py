@@ -37,10 +37,10 @@ C = Capability
 CORRECT = (it_equals_the_equation,)
 SOME_TOKENS = at_least(tokens=5)
 DISTANCE = 4000.0
-"""between scores, so that the exponential of one relative to the other vanishes"""
+"""the distance between scores at which the exponential of their difference vanishes"""
 MANY = with_values(batch=1, tokens=64, context_length=64, d_in=2, heads=1, head_dim=2, block=16)
-"""so many queries that their scores outnumber all else, with keys enough for many blocks; heads so
-narrow that what all blocks give may be stacked"""
+"""a case with so many queries that their scores outnumber everything else, with enough keys for
+many blocks, and with heads so narrow that the results of all blocks may be stacked"""
 MANY_KEYS = 512
 
 

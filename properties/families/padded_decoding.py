@@ -23,7 +23,7 @@ from headcheck.properties.subject import Chunk
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
 LONGEST = 3
-"""so many tokens of padding the sequence with the most has"""
+"""the most tokens of padding that a sequence has"""
 
 
 @family_property(

@@ -19,7 +19,7 @@ family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability
 HINT = "what is hidden is hidden as a key, from all queries and heads"
 GARBAGE = 3
-"""how many tokens of padding are put before or behind sequences"""
+"""how many tokens of padding stand before or behind sequences"""
 MASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.BATCH_ONE_ONE_KEY))
 
 

@@ -7,7 +7,7 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.reference import Parameters, ask_gate, linear
 
 ASKING = ("W_q", "b_q", "shift_q", "W_qr")
-"""the parameters that queries are made by: zeros for all of them make zeros of queries"""
+"""the parameters that make queries: if all of them are zero, queries are zero"""
 
 
 def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:

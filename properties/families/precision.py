@@ -44,7 +44,7 @@ family_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
 C = Capability
 LARGEST_RATIO, USUAL_SCORE = 4.0, 6.0
 HALF_VALUE_FACTORS = (2.0**20, 2.0**-30)
-"""bfloat16 has float32's range: values of millions, and of billionths, fit into it"""
+"""factors of values: bfloat16 has float32's range, so values of millions and of billionths fit"""
 
 
 @family_property(
@@ -116,7 +116,7 @@ def bfloat16_runs(context: CaseContext) -> None:
 
 HALF_SIZES = ({"batch": 2, "tokens": 24, "d_in": 12, "heads": 3, "head_dim": 8, "sharpness": 2},)
 LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 4, "heads": 1, "head_dim": 4, "sharpness": 2}
-"""more tokens than bfloat16 can count: 257 is 256 there, and 261 is 260"""
+"""a case with more tokens than bfloat16 can count: 257 is 256 there, and 261 is 260"""
 HALF_HINT = "some step loses more digits than plain torch does, or overflows"
 
 

@@ -30,16 +30,16 @@ from headcheck.properties.violation import Status, SubmissionFailed, Violation, 
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 USUAL_CASES = compose(at_least(tokens=3), with_values(dropout=0.5))
-"""Most of these are checked on the same cases, to share modules: constructing costs most."""
+"""The cases of most properties here. They share modules, because constructing costs most."""
 C = Capability
 RESULT_SIZES = (
     {"batch": 2, "tokens": 3, "context_length": 5, "d_in": 4, "heads": 2, "head_dim": 3},
     {"batch": 1, "tokens": 80, "d_in": 4, "heads": 1, "head_dim": 3},
     {"batch": 1, "tokens": 1, "d_in": 1, "heads": 1, "head_dim": 1},
 )
-"""Some results may be new, and only long ones kept, or those of a single token."""
+"""Sizes of results: a module may keep only long results, or only those of a single token."""
 LATER_CALLS = (1, 1, 1, 1, 70)
-"""so many later calls may write over an earlier result: buffers may take turns"""
+"""the sequences of later calls that may write over an earlier result: buffers may take turns"""
 
 
 @family_property(

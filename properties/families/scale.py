@@ -31,9 +31,9 @@ NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
 NOT_SCALED = "weights that these scores give with no scale"
 TOKEN_FACTORS = (2.0**17, 2.0**-17)
 UNBENT = 2.0**-8
-"""so small a share of the limit of scores that hardly any limit bends them"""
+"""a share of the limit so small that the limit hardly changes such scores"""
 BENT = 0.02
-"""by so much a limit may change them all the same"""
+"""the relative change that a limit may still cause"""
 
 
 @family_property(

@@ -46,13 +46,13 @@ C = Capability
 PLAIN = {"sharpness": 2, "bias": True, "dropout": 0.0}
 SLICED = {**PLAIN, "memory": MemoryLayout.SLICED}
 MODULES, CALLS = 80, 3
-"""so many modules are built for the small sizes, and each is called so many times"""
+"""the number of modules for the small sizes, and of calls of each"""
 ONE_MODULE = {"batch": 1, "heads": 1, "d_in": 3, "head_dim": 2, "context_length": 64}
 LENGTHS = (14, 15, 16, 17, 20, 24, 28, 31, 32, 33, 40, 48, 56, 63, 64)
 BATCHES = (7, 8, 9, 10, 12, 15, 16, 17, 20, 24, 31, 32, 33)
 CANDIDATES = 24
 MAX_WIDTH = 60
-"""the most dimensions of all heads of a small module"""
+"""the largest width of all heads together in a small module"""
 
 
 def make_small_sizes() -> tuple[Sizes, ...]:
@@ -131,8 +131,8 @@ WIDE: tuple[Sizes, ...] = (
     ),
     {**PLAIN, "tokens": 3, "d_in": 300, "heads": 2, "batch": 1, "head_dim": 8},
 )
-"""Tried first of all: long sequences and many heads are wide, too, and are told of if that is not
-what fails."""
+"""Sizes that are tried first. Long sequences and many heads are wide, too, so if these pass, width
+is not to blame."""
 LARGEST_LENGTH = 6
 SIZE_HINT = "does something in the code fit small sizes only?"
 

@@ -53,12 +53,13 @@ TRAINED = (C.TOKENS, C.PROJECTED, C.MODULE, C.INITIALISED, C.WIDTHS)
 
 
 MAX_TOKENS = 24
-"""of more, what was kept cannot be told from the output any more"""
+"""the most tokens for which outputs still show what dropout kept"""
 SIZES = (
     {"batch": 2, "tokens": 4, "context_length": 6, "d_in": 6, "heads": 3, "head_dim": 5},
     {"batch": 1, "tokens": 24, "context_length": 24, "d_in": 26, "heads": 1, "head_dim": 25},
 )
-"""A head is as wide as there are tokens, so that the weights show; the second ones are longer."""
+"""The sizes of training runs. A head is as wide as the sequence is long, so that outputs show the
+weights; the second sizes are longer."""
 
 
 def keep_for_training(case: Case) -> Case:

@@ -27,11 +27,11 @@ from headcheck.reference import Parameters, merge_heads, online_multi_head_atten
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability
 MOST = 1 << 10
-"""a window, or a block, as long as any sequence on which it counts whether all are seen"""
+"""a window or block as long as any sequence in the checks that need every token to be seen"""
 PLAIN_SCORES = (C.DOT_PRODUCT, C.UNBIASED, C.BARE)
-"""what other computations of attention need, which know no positions and limits"""
+"""the capabilities for a comparison with computations that know no positions and no limits"""
 PLAIN = (*PLAIN_SCORES, C.NORMALISED, C.UNGATED)
-"""what torch's own need, which know neither sinks nor gates either"""
+"""the capabilities for a comparison with torch's functions, which know no sinks and gates either"""
 ATTENDING = compose(
     at_least(tokens=3),
     with_values(

@@ -46,11 +46,12 @@ UNEVEN = ((6, 4), (4, 3), (2, 4), (9, 6))
 """numbers of heads, and numbers of key heads that they cannot share evenly"""
 LARGE_SCORES = 1e4
 LONG_IN_HALF = {"batch": 1, "tokens": 262, "d_in": 2, "heads": 8, "head_dim": 2}
-"""more tokens than bfloat16 can count: 257 is 256 there, and both 259 and 261 are 260"""
+"""a case with more tokens than bfloat16 can count: 257 is 256 there, and both 259 and 261 are
+260"""
 LONG_WINDOW = {"batch": 1, "tokens": 262, "d_in": 4, "heads": 1, "head_dim": 4, "window": 257}
 LARGE_VALUE = 1024.0
 SCORES_IN_HALF = (0, 12)
-"""products with a key at no distance; where all are 0, what the distance subtracts counts alone"""
+"""products with a key at distance zero; if all are 0, only the bias of the distance remains"""
 
 
 def _shorten_window(case: Case) -> Case | None:

@@ -20,7 +20,7 @@ OWN_SIZES = (
     (Capability.LATENT, "rope_dim"),
     (Capability.BLOCKED, "block"),
 )
-"""sizes that few contracts have"""
+"""sizes of cases that few contracts have"""
 
 
 @contextmanager

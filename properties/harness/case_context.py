@@ -59,7 +59,7 @@ class Query:
     seed: int | None = None
     """seeds the random number generators before the call"""
     cotangent: Tensor | None = None
-    """None where the outputs are wanted"""
+    """the cotangent of a gradient; None if the query is for outputs"""
     output: int = 0
     """the number of the output that the cotangent belongs to"""
 

@@ -8,7 +8,7 @@ from headcheck.properties.violation import Violation, ViolationKind
 
 BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
 MAX_LISTED = 8
-"""so many parameters are listed where one is missing"""
+"""the most parameters to list if one is missing"""
 
 
 def assert_given_class_fits(context: LiveContext, found: Mapping[str, tuple[int, ...]]) -> None:

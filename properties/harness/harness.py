@@ -47,9 +47,9 @@ ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(LATENTS, Capability.LATENT),
     **dict.fromkeys(AROUND, Capability.BLOCK),
 }
-"""what says that an implementation has them"""
+"""the capabilities with which an implementation has these parameters"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})
-"""what only those have that take a mask"""
+"""the capabilities of implementations that take a mask"""
 SHARP_CASE = Case(
     batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, sharpness=2, seed=1
 )
@@ -189,9 +189,9 @@ class Harness:
         self.counterexamples: list[Case] = []
         """small cases on which properties failed"""
         self.search_count = 0
-        """cases tried to find these"""
+        """how many cases were tried to find counterexamples"""
         self.unsupported: dict[Peculiarity, Any] = {}
-        """what it is asked for no more, and the property about it, which does not hold"""
+        """unsupported features, each with the property that showed it"""
         self._contexts: dict[Case, LiveContext] = {}
 
     @cached_property

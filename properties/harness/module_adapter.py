@@ -41,7 +41,7 @@ class NamedPassResult:
     input_gradients: Mapping[int, Tensor | None]
     gradients: Mapping[str, Tensor | None]
     parameters: Parameters | None
-    """after a step of gradient descent"""
+    """the parameters after a step of gradient descent"""
 
 
 @dataclass(eq=False)

@@ -163,7 +163,7 @@ class Build:
 
     case: Case
     differences: str
-    """a description of its arguments that differ"""
+    """a description of the arguments that differ"""
 
     def take(self, state: HistoryState) -> None:
         context = state.context

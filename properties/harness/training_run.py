@@ -48,7 +48,7 @@ from headcheck.reference import (
 
 LARGEST_WEIGHT, NEGLIGIBLE_WEIGHT = 1e6, 1e-9
 RATE = 2.0**-6
-"""of gradient descent; a power of two, which adds no rounding of its own"""
+"""the rate of gradient descent; a power of two adds no rounding of its own"""
 EVALUATION = Pass(inputs=0, training=False, grad="no_grad", input_learns=False)
 STEPS = (
     EVALUATION,  # so that whatever is kept of the first weights is out of date later
@@ -67,9 +67,9 @@ STEPS = (
     Pass(inputs=1, training=False, input_learns=False, backward=(13,), clear=True),
     Pass(inputs=3, backward=(14, 14)),  # twice through the same graph
 )
-"""What is done, in this order. The inputs have all tokens, fewer, a single one, and all again."""
+"""The passes of a run, in order. The inputs have all tokens, fewer, a single one, and all again."""
 COPY_STEPS = (Pass(inputs=0, training=False, backward=(0,), rate=RATE, clear=True), EVALUATION)
-"""what is done with a copy: a step of training and a call"""
+"""the passes of a copy: a step of training and a call"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class TrainingCall:
     kept: Tensor | None
     """how often each weight counted; None if nothing is dropped"""
     known: bool
-    """whether that could be recovered"""
+    """whether `kept` could be recovered"""
     result: NamedPassResult
 
     @cached_property

@@ -22,18 +22,18 @@ class AttentionInputs:
     scale: float
     context_length: int
     causal: bool = False
-    """whether the mask is the module's own; otherwise the caller passes it"""
+    """whether the module has its own mask; otherwise the caller passes one"""
     wanted: tuple[str, ...] = ("output",)
     """results to return: `output`, `weights`, `logsumexp`, or the `matrix` of the only head's
     weights"""
     variant: Variant = PLAIN
-    """what it has besides the plain steps"""
+    """the steps that it has besides the plain ones"""
     window: int = 0
-    """how many tokens each sees at most; 0 for all"""
+    """how many tokens each token sees at most; 0 for all"""
     block: int = 0
     """how many keys are computed at a time; 0 for all"""
     others: tuple[Float[Tensor, "batch others d_in"], ...] = ()
-    """in cross-attention the tokens of keys and values, or those of each; else all are x"""
+    """the tokens of keys and values in cross-attention, together or each; empty if all are x"""
 
     @property
     def d_in(self) -> int:

@@ -57,11 +57,11 @@ from headcheck.properties.mistakes.samples import (
 from headcheck.properties.violation import SubmissionFailed, Violation
 
 MIN_ANSWERS = 3
-"""how many answers a diagnosis has to explain at least"""
+"""the fewest answers that a diagnosis must explain"""
 
 
 Pipelines = tuple[Pipeline, ...]
-"""one for all outputs, or one for each if they are computed apart"""
+"""one pipeline for all outputs, or one for each output if they are computed apart"""
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class DiagnosedMistake:
     indistinguishable: tuple[Mistake, ...] = ()
     """other mistakes that give the same answers"""
     ways: tuple[Pipelines, ...] = ()
-    """what computes the answers, with this mistake and those found with it: the ways to make them
-    that nothing tells apart; none if that is not known"""
+    """the pipelines that compute the answers, with this mistake and those found with it. There are
+    several if nothing tells them apart, and none if no pipeline is known"""
     output: int | None = None
-    """of outputs that are computed apart, the only one that has it; None if there is none such"""
+    """the only output with the mistake, if outputs are computed apart; else None"""
 
 
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:

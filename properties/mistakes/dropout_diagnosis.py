@@ -204,7 +204,7 @@ def _diagnose_rows(observed: DropoutWeights, rate: float) -> Mistake | None:
 
 
 RowVariants = Callable[[Tensor, Tensor], Tensor]
-"""All rows that dropping can make of one, from its exact weights and its scores."""
+"""Returns all rows that dropping can make of one row, from its exact weights and its scores."""
 
 
 def _enumerate_choices(count: int) -> Float[Tensor, "choices {count}"]:

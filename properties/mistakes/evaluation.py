@@ -24,7 +24,7 @@ class MemoisedEvaluator:
     def __init__(self, inputs: AttentionInputs, base: Pipeline) -> None:
         self._base_functions = [getattr(base, step) for step in STEP_NAMES]
         self._path = [_Node(PipelineState(inputs))]
-        """the states of the base, after so many steps"""
+        """the states of the base after each number of steps"""
 
     def evaluate(self, pipeline: Pipeline) -> PipelineState | None:
         """Return all results of a pipeline, or None if some shapes in it do not fit."""

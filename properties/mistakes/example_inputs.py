@@ -15,21 +15,22 @@ from headcheck.properties.variant import get_variant
 from headcheck.reference import Parameters, Variant, sliding_window_mask
 
 HEAD_DIM = 4
-"""the width of a head, which has a whole root"""
+"""the width of a head; its root is a whole number"""
 SINKS = (2, 1)
-"""of the first head and of the second"""
+"""values of the first head and of the second"""
 GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
-"""the gate's layer of the first head; the second one has it backwards"""
+"""the gate's layer of the first head; the second head has it backwards"""
 SIGNS = ((3, 1, 1, 3), (0, 4, 0, 4), (5, 5, 1, 1))
-"""tokens of a block: a layer norm leaves ones and minus ones of them"""
+"""tokens of a block: a layer norm turns them into ones and minus ones"""
 SUMS = ((1, 0, 2, 0), (0, 3, 0, 1), (4, 0, 0, 2), (0, 1, 1, 0))
-"""both layers of a block's feed-forward, which is as wide as tokens here, and of attention"""
+"""a matrix for both layers of a block's feed-forward, which is as wide as tokens here, and for
+attention"""
 LAMBDAS = (0.5, 2)
-"""of the first head and of the second"""
+"""values of the first head and of the second"""
 WINDOW = 2
-"""how many tokens each sees where there is a window: of three tokens one is hidden"""
+"""the window, if there is one: of three tokens one is hidden"""
 BLOCK = 2
-"""how many keys are in a block where there are any: of three keys one is in a block of its own"""
+"""the number of keys in a block, if there are blocks: of three keys one is in a block of its own"""
 Matrix = Sequence[Sequence[float]]
 
 
@@ -43,7 +44,7 @@ class Asked:
     causal_option: bool
     masked: bool
     finished: bool
-    """by an output layer"""
+    """whether an output layer follows"""
     dropout: bool
     crossed: bool
     scale: float
@@ -96,7 +97,7 @@ class Numbers:
     heads: int = 1
     bias: tuple[float, ...] | None = None
     y: Matrix | None = None
-    """the tokens that are attended to, if they are others"""
+    """the tokens of keys and values, if they are not x"""
 
 
 TWO, THREE = ((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -105,16 +106,16 @@ VALUES = ((1, 0, 2, 0), (0, 3, 0, 1), (4, 0, 0, 2))
 QUERIES = ((1, 1, 1, 1), (2, 0, 0, 2), (0, 2, 0, 2))
 KEYS = ((2, 0, 2, 0), (0, 2, 0, 0), (2, 2, 2, 2))
 LOW_QUERIES, LOW_KEYS = ((2, 2, 2, 2), (2, 2, 2, 2)), ((-3, -3, -3, -3), (-2, -2, -2, -2))
-"""whose scores are far below zero, where a fill that is not small enough shows"""
+"""queries and keys whose scores are far below zero, which shows a fill that is not small enough"""
 HIGH_KEYS = ((300, 300, 300, 300), (200, 200, 200, 200))
-"""whose scores with `LOW_QUERIES` are so far above zero that their exponentials overflow"""
+"""keys whose scores with `LOW_QUERIES` are so large that their exponentials overflow"""
 OWN = ((20, 0, 0, 0), (0, 20, 0, 0))
-"""queries and keys by which every token attends to itself alone"""
+"""queries and keys with which every token attends only to itself"""
 SQUARE = ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0))
 """a layer as wide as tokens"""
 NUMBERED = ((1, 2, 3, 4), (5, 6, 7, 8))
 TURNED = ((2, 0, 0, 0), (2, 0, 0, 0))
-"""of which only the pair that turns fastest is not zero"""
+"""queries or keys in which only the pair that rotates fastest is not zero"""
 
 
 def list_numbers(asked: Asked) -> Iterator[Numbers]:
@@ -169,7 +170,7 @@ DROPPED_NUMBERS = (
     Numbers(TWO, ((0, 0, 0, 0),) * 2, KEYS[:2], NUMBERED),
     Numbers(TWO, QUERIES[:2], ((2, 0, 2, 0), (1, 1, 0, 4)), NUMBERED),
 )
-"""on which dropout is tried: of equal weights, then of scores none of which is zero"""
+"""inputs for dropout: the first has equal weights, the second has no score of zero"""
 
 
 def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionInputs:

@@ -16,7 +16,7 @@ class Stage:
 
     result: str
     take: Callable[[PipelineState], Tensor]
-    """heads, tokens, columns"""
+    """returns a tensor of heads, tokens and columns"""
     given: str
     take_given: Callable[[PipelineState], Tensor]
 
@@ -108,7 +108,7 @@ FEATURED_STAGES = tuple(
     )
     for each in STAGES
 )
-"""where products of features are compared"""
+"""the stages if products of features are compared"""
 CROSSED_STAGES = tuple(_list_stages(crossed=True))
 ROTARY_STAGES = tuple(_list_stages(rotary=True))
 BLOCK_STAGES = tuple(_list_stages(block=True))
@@ -117,9 +117,9 @@ SUMMED_STAGES = (
     *STAGES,
     Stage("logsumexp", lambda s: s.answer[-1][0].unsqueeze(-1), "scores", lambda s: s.scores[0]),
 )
-"""where the log-sum-exp is returned, too"""
+"""the stages if the log-sum-exp is also returned"""
 LATE_STAGES = tuple(dropwhile(lambda stage: stage.result != "weights", STAGES))
-"""for a mistake in the weights that are used, which may make up for an earlier one"""
+"""the stages for a mistake in the weights that are used, which may cancel an earlier mistake"""
 DROPPED_STAGES = tuple(
     Stage("weights", stage.take, "before dropout", lambda s: s.weights[0])
     if stage.result == "weights"

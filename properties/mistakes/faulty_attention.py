@@ -43,11 +43,11 @@ QUANTITIES = (
     "block", "causal", "d_latent", "rope_dim",
 )  # fmt: skip
 OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
-"""what is about the form of a submission, which the module does not share"""
+"""capabilities about the form of a submission, which the module does not share"""
 RATE = 0.5
-"""of dropout that nobody asked for"""
+"""the rate of dropout that nobody asked for"""
 DRAWS = 3
-"""how often dropout that is wrong draws"""
+"""how many draws of wrong dropout are tried"""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class Computation:
     pipelines: Pipelines
     dropping: Dropping = on_weights
     rate: float | None = None
-    """of dropout, if it has one of its own"""
+    """the rate of dropout, if it differs from the case's"""
     skipped: int = 0
-    """how many random numbers a call leaves out, so that dropout draws others"""
+    """how many random numbers a call skips, so that dropout draws others"""
     wrapper: CallWrapper = call_plainly
-    """what a call does besides"""
+    """the further behaviour of a call"""
     backward: Pipelines = ()
-    """whose gradients it has, if they are not those of what it computes"""
+    """the pipelines whose gradients it has, if they differ from those of its outputs"""
 
     def draw_several(self) -> "tuple[Computation, ...]":
         """Return it with other random numbers, too, if it is wrong in what dropout does.

@@ -41,9 +41,9 @@ CASES = (
     Case(batch=1, tokens=6, context_length=6, d_in=4, heads=2, head_dim=3, seed=2022),
     Case(batch=3, tokens=4, context_length=5, d_in=3, head_dim=3, bias=True, seed=2023),
 )
-"""All have several tokens: a single one has a weight of one, whatever its query and key are."""
+"""Cases with several tokens: a single token has a weight of one, whatever its query and key are."""
 LONGER = (0, 3, 0)
-"""so many keys more than queries a function of these is given in each of them"""
+"""how many more keys than queries a function gets in each of these cases"""
 
 Gradients = Mapping[str, Tensor | None]
 
@@ -57,7 +57,7 @@ class GradientSample:
     result: int
     cotangent: Tensor
     own: Gradients
-    """the submission's, by canonical names"""
+    """the submission's gradients, by canonical names"""
 
     def is_explained_by(self, pipeline: Pipeline) -> bool:
         """Whether a pipeline has these gradients, up to rounding."""

@@ -35,7 +35,7 @@ NAN_WORKAROUNDS: tuple[StepOverrides, ...] = (
     {"hide": raised_by(-1e9)},
     {"use": nan_replaced},
 )
-"""What people add where a row of nothing but −∞ gives NaN."""
+"""Steps that people add because a row of only −∞ gives NaN."""
 
 MAX_TABLES = 16
 """how many recently used tables are cached: a few megabytes each, 25 for a layer of GPT-2"""
@@ -84,7 +84,8 @@ class MistakeTable:
 
     candidates: tuple[Candidate, ...]
     rows: Mapping[Shapes, tuple[Tensor, Tensor]]
-    """the index of each row's candidate, and each row: the numbers of all tensors, end to end"""
+    """for each shape the index of each row's candidate, and the rows: the numbers of all tensors,
+    end to end"""
 
     def find_candidates(self, answer: Outputs, tolerances: Sequence[float]) -> Iterator[Candidate]:
         """Yield the candidates that give this answer within the tolerances.

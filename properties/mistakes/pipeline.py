@@ -325,10 +325,10 @@ class Pipeline:
 
 CORRECT = Pipeline()
 WITHOUT_ATTENTION = replace(CORRECT, mix=values_alone)
-"""A linear layer: the values as they are projected."""
+"""A pipeline without attention, which returns the projected values."""
 
 Dropping = Callable[[Pipeline, float, bool], Pipeline]
-"""Puts dropout at a rate into a pipeline, for a call in training or for one in evaluation."""
+"""Adds dropout at a rate to a pipeline, for a call in training or in evaluation."""
 
 STEP_NAMES = tuple(step.name for step in fields(Pipeline))
 RESULT_NAMES = tuple(step.name for step in fields(PipelineState) if step.name != "inputs")
@@ -344,4 +344,4 @@ def run_pipeline(pipeline: Pipeline, inputs: AttentionInputs) -> PipelineState:
 
 
 SHAPE_ERRORS = (RuntimeError, ValueError, IndexError)
-"""What torch raises where shapes do not fit, as in a program that makes the mistake."""
+"""The exceptions of torch for shapes that do not fit, as in a program that makes the mistake."""

@@ -91,7 +91,7 @@ CASES = (
 )
 """Cases on which mistakes differ. Some mistakes only run where d_in = d_out.
 
-The masks are of all types, so that what holds of one type alone is said of none.
+The masks have all types, so that a mistake with one type alone is not taken for one with all.
 """
 
 EXTREME_CASES = tuple(
@@ -103,20 +103,22 @@ EXTREME_CASES = tuple(
         (100_000, MaskForm.BATCH_HEAD_QUERY_KEY, 2010),
     )
 )
-"""For answers that are correct on `CASES`: scores that outweigh a fill or overflow an exp."""
+"""Cases for answers that are correct on `CASES`: their scores outweigh a fill or overflow an
+exp."""
 
 EXTREME_CROSS_CASE = replace(CASES[2], batch=8, sharpness=10**12, seed=2018)
-"""With scores as far apart as that, no exponential is so near to underflow that it is inexact."""
+"""A case whose scores are so far apart that no exponential is inexact because of underflow."""
 EXTREME_KEYS = 2
-"""so few that all scores of a query may be far below zero: no token attends to itself there"""
+"""a number of keys so small that all scores of a query may be far below zero, in cross-attention"""
 
 PADDED_CASE = replace(CASES[1], tokens=7, context_length=7, seed=2017)
-"""What is padding in all of its sequences stands between tokens: mistakes about padding differ."""
+"""A case whose padding stands between tokens in all sequences, which tells mistakes about padding
+apart."""
 
 OTHER_LENGTHS = (0, 3, -2)
-"""how many tokens more a sequence has that another attends to"""
+"""how many more tokens the other sequence has in cross-attention"""
 ALIGNED_LENGTHS = (0, 3, 2)
-"""the same where the one that attends is the end of the other"""
+"""the same numbers if the queries are the last of the other tokens"""
 
 
 class Sample:
@@ -139,7 +141,7 @@ class Sample:
         self.base = base
         self.exact_as = exact_as
         self.crash_is_known = crash_is_known
-        """whether a claim of its own has failed about something that the case has"""
+        """whether the property about a peculiarity of the case has failed"""
         self.evaluator = MemoisedEvaluator(inputs, base)
 
     @cached_property

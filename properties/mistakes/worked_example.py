@@ -52,13 +52,13 @@ from headcheck.properties.mistakes.pipeline import (
 from headcheck.properties.mistakes.steps.dropout import never, on_weights
 
 VISIBLE = 0.03
-"""two numbers that differ by less are not told apart at a glance"""
+"""the smallest difference of two numbers that a reader sees at a glance"""
 RATES = (0.5, 0.25)
-"""of dropout; the first one has the rounder numbers"""
+"""the rates of dropout to try; the first gives rounder numbers"""
 DRAWS = 16
 """how many draws of dropout are looked at for one that shows the mistake"""
 HEADS_APART = "|"
-"""what stands between the numbers of two heads"""
+"""the sign between the numbers of two heads"""
 
 Shown = tuple[tuple[str, ...], ...]
 """a matrix as it is displayed: a row for each token"""
@@ -70,9 +70,9 @@ class WorkedExample:
     """What goes into a step, and what comes out of it: rightly, and with a mistake."""
 
     sizes: str
-    """of the example, such as "2 tokens, queries of width 4" """
+    """the sizes of the example in words (2 tokens, queries of width 4)"""
     given: str
-    """what goes in, by name; what comes out is named by `result`"""
+    """the name of the input; `result` names the output"""
     result: str
     before: Shown
     right: Shown

@@ -51,7 +51,7 @@ OF_SOME_CONTRACTS = (
     *require(Capability.GROUPED, SHARING),
     *require(Capability.PADDING, PADDING),
 )
-"""mistakes in what few contracts ask for"""
+"""mistakes that only some contracts allow"""
 
 OF_A_SOFTMAX = frozenset(
     {
@@ -60,7 +60,7 @@ OF_A_SOFTMAX = frozenset(
         *(each for each in MASK if each.name.endswith(("_after_softmax", "_plus_infinity"))),
     }
 )
-"""mistakes about a softmax and its scale, which linear attention does not have"""
+"""mistakes in a softmax and its scale; linear attention has neither"""
 
 ALL = (
     *DETERMINISTIC,

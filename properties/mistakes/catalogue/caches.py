@@ -18,7 +18,7 @@ RESTING = (
     decoding.kept_keys_and_values_are_not_computed_again,
     latents.kept_latents_and_turned_keys_are_not_computed_again,
 )
-"""what continues sequences, and compares with the whole"""
+"""the properties that continue sequences and compare with one call"""
 SOME = ", in some of the calls$"
 
 WAYS = (
@@ -158,7 +158,7 @@ WAYS = (
         "(queries|keys|values) of calls with a cache lack their bias",
     ),
 )
-"""names, sentences, and what the claims say that show them"""
+"""mistakes in caches: name, sentence, and the message of the properties that show each"""
 
 
 def _define_ways() -> Iterator[StructuralMistake]:

@@ -9,9 +9,9 @@ from headcheck.properties.mistakes.steps import dropout
 from headcheck.properties.mistakes.steps.dropout import change_result, in_training
 
 CALLED = "projection:[dD]rop | dropout:^F | dropout:^(?!.*nn.Dropout)"
-"""the line that drops, not the one on which the layer is made"""
+"""patterns for the line that drops, and not the line that makes the layer"""
 OTHER = "dropout:^(?!.*(nn.Dropout|softmax|weights|attn|probs))"
-"""the line that drops something else than what is called like weights"""
+"""patterns for a line that drops something whose name is not that of weights"""
 
 IN_EVALUATION = define_mistake(
     "dropout_in_evaluation",

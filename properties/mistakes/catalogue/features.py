@@ -13,10 +13,10 @@ from headcheck.properties.mistakes.steps import features
 from headcheck.properties.mistakes.steps.features import as_they_are, divided_by, mapped_by
 
 SMALL = (1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
-"""what people add to a divisor that may be 0"""
+"""the small numbers that people add to a divisor that may be 0"""
 
 ODD_ONE = "only relu | only exp | only sigmoid | only gelu"
-"""where the features of one side alone are made by another function"""
+"""patterns for a feature function that occurs only once, and so for one side alone"""
 
 FEATURES: Sequence[Mistake] = (
     define_mistake(

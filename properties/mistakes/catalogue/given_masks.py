@@ -58,7 +58,7 @@ MASK_TYPES = (
         ),
     ),
 )
-"""what is so whatever is computed"""
+"""mistakes about types of masks, which show whatever is computed"""
 GIVEN_MASKS = (
     StructuralMistake(
         define_mistake("mask_demanded", "Without a mask it fails: the mask is not optional.", ""),

@@ -17,7 +17,7 @@ RENORMALISED = (
     *(late_masks.renormalised(late_masks.plus(n)) for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-12)),
     *(late_masks.renormalised(late_masks.at_least(n)) for n in (1e-6, 1e-8, 1e-9, 1e-12)),
 )
-"""what is left is divided by its sum, or by one that cannot be 0"""
+"""steps that divide the remaining weights by their sum, or by one that cannot be 0"""
 
 MASK: Sequence[Mistake] = (
     define_mistake(

@@ -11,7 +11,7 @@ from headcheck.properties.parameter_mapping import Packing
 
 PACKED_WEIGHTS = ("W_q", "W_k", "W_v")
 APART = (Packing.ROWS, Packing.INTERLEAVED, Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
-"""the ways in which one layer gives projections one after the other"""
+"""packings that put whole projections one after the other"""
 PACKED = ". One layer gives all three: the queries first, then the keys, then the values"
 
 
@@ -34,22 +34,23 @@ class Mistake:
 
     name: str
     sentence: str
-    """in which {width} stands for what the scores are scaled by the root of, {turned} for the name
-    of how many numbers of each query and key are turned, and {order} for what is said of the order
-    of queries, keys and values where one layer gives them all"""
+    """the sentence for students. In it {width} stands for the number whose root scales the scores,
+    {turned} for the name of the number of rotated coordinates, and {order} for a sentence about the
+    order of queries, keys and values in one layer"""
     code_matchers: tuple[CodeMatcher, ...]
     variants: tuple[StepOverrides, ...] = field(default=(), repr=False)
     """the faulty steps of each variant, the usual variant first"""
     rare: bool = False
-    """too unlikely to be considered in combination with another mistake"""
+    """whether it is too unlikely to be considered together with another mistake"""
     needs: Capability | None = None
-    """what a statement must ask for: without, the mistake is impossible, or is what is asked for"""
+    """the capability that a statement must ask for: without it the mistake is impossible, or
+    right"""
     unless: Capability | None = None
-    """what makes it another mistake if a statement asks for it"""
+    """the capability with which the same code is another mistake"""
     droppings: tuple[Dropping, ...] = field(default=(), repr=False)
-    """of a mistake in dropout: the ways in which dropout may then act"""
+    """the ways in which dropout acts with this mistake, if it is one in dropout"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
-    """what a call may do besides where it is made"""
+    """the ways in which a call with this mistake may also behave"""
 
     def describe(self, contract: Contract) -> str:
         """Return the sentence in the words of an exercise."""

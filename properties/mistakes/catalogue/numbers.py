@@ -28,7 +28,7 @@ LIMIT_UNASKED: Sequence[Mistake] = (
         *change_after_each("match", "scale", changes=[numbers.softcapped_at(c) for c in LIMITS])
     ),
 )
-"""no mistake where a limit of scores is asked for"""
+"""mistakes only in exercises without a limit of scores"""
 
 POSITIONS_UNASKED: Sequence[Mistake] = (
     define_rare_mistake(
@@ -76,7 +76,7 @@ POSITIONS_UNASKED: Sequence[Mistake] = (
         )
     ),
 )
-"""no mistakes where positions are asked for, as far as their sentences go"""
+"""mistakes only in exercises without positions, since their sentences would not be true"""
 
 NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(

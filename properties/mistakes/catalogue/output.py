@@ -201,4 +201,4 @@ _RETURNED: Sequence[Mistake] = (
 )
 
 RETURNED = exclude(Capability.LOGSUMEXP, _RETURNED)
-"""of results that are to be the output, and perhaps the weights"""
+"""mistakes in results that should be the output, and perhaps the weights"""

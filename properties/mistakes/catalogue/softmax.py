@@ -11,7 +11,8 @@ from headcheck.properties.mistakes.catalogue.mistake import (
 from headcheck.properties.mistakes.steps import late_masks, scores
 
 DROWNING = tuple(1.5 * 2.0**exponent for exponent in range(16, 52))
-"""one number between any two powers of two: what is added to such a number loses as many digits"""
+"""large numbers, one between any two powers of two: a score that is added to one loses as many
+digits"""
 
 SOFTMAX: Sequence[Mistake] = (
     define_mistake(

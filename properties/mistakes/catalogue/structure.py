@@ -19,7 +19,7 @@ from headcheck.properties.mistakes.catalogue.transfers import TRANSFERS
 BESIDE_OTHERS: Sequence[StructuralMistake] = (
     *TRANSFERS, *SIDE_EFFECTS, *MASK_TYPES, *REGISTRATION, *STARTS,
 )  # fmt: skip
-"""those whose symptoms say the same whatever is computed, right or wrong"""
+"""mistakes whose symptoms are the same whether the values are right or wrong"""
 
 STRUCTURAL: Sequence[StructuralMistake] = (
     *TRANSFERS, *SIDE_EFFECTS, *FORMS, *GIVEN_MASKS, *RESULTS, *REGISTRATION, *STATE,

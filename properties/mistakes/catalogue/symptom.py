@@ -19,9 +19,9 @@ class Symptom:
     pattern: str
     properties: tuple[Property, ...]
     dtype: str = ""
-    """that of the case, where another one could have other causes"""
+    """the dtype that the case must have, if another dtype could have other causes"""
     after: bool = False
-    """whether it has to depend on what was done before"""
+    """whether the failure must depend on earlier calls"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict is such a failure."""
@@ -55,15 +55,15 @@ class StructuralMistake:
 
     mistake: Mistake
     symptoms: tuple[Symptom | SqueezedShape, ...]
-    """any of which shows it"""
+    """the symptoms, any of which shows the mistake"""
     explains: tuple[Property, ...] = ()
     """properties that may fail, too, for the same reason"""
     said_by: tuple[str, ...] = ()
-    """mistakes in the equation that say the same"""
+    """mistakes in the equation whose sentences say the same"""
     causes: tuple[str, ...] = ()
-    """mistakes in the equation that may follow from it, and are told after it"""
+    """mistakes in the equation that may follow from it, and are named after it"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
-    """ways to make it, to find out what else fails for that reason"""
+    """ways to make the mistake, which show what else fails because of it"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict is a symptom."""

@@ -7,7 +7,7 @@ from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, S
 ARRIVES = (transfer.every_weight_arrives,)
 INDEPENDENT = (transfer.afterwards_the_two_modules_are_independent,)
 OF_NUMBERS = tuple(p for p in ALL if p not in list_properties(contract) and p not in INDEPENDENT)
-"""what a target fails whose weights are others than the source's"""
+"""the properties that fail if a target's weights differ from the source's"""
 
 TRANSFERS = (
     StructuralMistake(

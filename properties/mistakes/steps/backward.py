@@ -52,7 +52,8 @@ class Known:
 
 Part = Callable[[Known], Tensor]
 Finish = Callable[[Known, Tensor, Tensor], QKVTensors]
-"""From the weights and the gradient of the scores to the gradients of query, key and value."""
+"""Computes the gradients of query, key and value from the weights and the gradient of the
+scores."""
 
 
 # ------------------------------------------------------------------------------- the right one

@@ -18,7 +18,7 @@ Result = Tensor | tuple[Tensor, ...]
 UNCHANGED: StepOverrides = {}
 _MODULES = itertools.count()
 MOST_KEPT = 256
-"""how many tokens are kept from call to call at most"""
+"""the most tokens that are kept from call to call"""
 
 
 class Attend(Protocol):

@@ -17,7 +17,7 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 START = 0.8
-"""where lambdas start, which people write in their place"""
+"""the initial value of lambdas, which people write instead of the parameter"""
 Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
 """makes weights of the first map, the second, and lambdas that fit them"""
 

@@ -15,7 +15,7 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 Change = Callable[[Tensor, float], Tensor]
-"""what becomes of a tensor at a rate of dropout"""
+"""returns a tensor after dropout at a rate"""
 
 
 def change_result(step: str, change: Change) -> Dropping:
@@ -79,10 +79,10 @@ def _drop_values(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
 
 never: Dropping = in_training(change_result("use", lambda weights, rate: weights))
 on_weights: Dropping = in_training(change_result("use", drop))
-"""as it is asked for"""
+"""dropout on the weights, as the statement requires"""
 on_scores: Dropping = in_training(change_result("scale", drop))
 on_masked_scores: Dropping = in_training(change_result("hide", drop))
-"""where −∞ times 0 is NaN"""
+"""dropout on masked scores, which makes NaN of −∞ times 0"""
 on_input: Dropping = in_training(change_result("see", drop))
 on_values: Dropping = in_training(_drop_values)
 on_context: Dropping = in_training(change_result("merge", drop))

@@ -41,7 +41,7 @@ OTHERS: tuple[Function, ...] = (
     torch.square,
     torch.abs,
 )
-"""functions that are not negative, or seldom so, and take the place of elu(x) + 1"""
+"""functions that people use instead of elu(x) + 1, and that are seldom negative"""
 
 
 def values_too(s: PipelineState) -> QKVTensors:

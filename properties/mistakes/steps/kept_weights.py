@@ -71,4 +71,4 @@ TIMES = ((_is_unrecorded, False), (_is_evaluating, True))
 KEPT_WEIGHTS: tuple[CallWrapper, ...] = tuple(
     partial(_use_kept, names, is_used, renews) for names in ROLES for is_used, renews in TIMES
 )
-"""ways to keep weights, those first that break most"""
+"""ways to keep weights, in order of how much they break"""

@@ -7,7 +7,7 @@ from torch import Tensor
 from headcheck.properties.mistakes.pipeline import PipelineState
 
 Divisor = Callable[[Tensor], Tensor]
-"""makes of the sums of all rows what the rows are divided by"""
+"""returns the divisors of all rows from their sums"""
 
 
 def hidden_zeroed(s: PipelineState) -> Tensor:

@@ -14,7 +14,7 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 Norm = Callable[[PipelineState, Tensor, Tensor | None, Tensor | None], Tensor]
-"""of queries or keys, given a gain and a shift"""
+"""norms queries or keys with a gain and a shift"""
 
 
 def right_norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
@@ -103,7 +103,7 @@ def _length(t: Tensor) -> Tensor:
 NORMS_OF_SIZE: tuple[Plain, ...] = (
     _layer, *(_root_mean_square(eps) for eps in (None, 1e-5, 1e-6, 1e-8)),
 )  # fmt: skip
-"""those of layers, with what is added to the mean square by default, or by habit"""
+"""the norms of torch's layers, with the numbers that people add to the mean square"""
 
 
 def list_unasked(

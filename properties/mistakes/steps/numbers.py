@@ -124,7 +124,7 @@ DIVISIONS: tuple[Divide, ...] = (
     lambda position, column, width: position * (column * (-math.log(10_000.0) / width)).exp(),
     lambda position, column, width: position * (1.0 / 10_000 ** (column / width)),
 )
-"""ways to write the same, which differ in float32"""
+"""ways to write the same formula, which differ in float32"""
 
 
 def positions_added(

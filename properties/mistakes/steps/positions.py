@@ -13,11 +13,11 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 Angles = Callable[[PipelineState, Tensor], Tensor]
-"""how far each pair of some queries or keys turns at each token"""
+"""returns the angle by which each pair of queries or keys rotates at each token"""
 Turn = Callable[[Tensor, Tensor], Tensor]
-"""turns pairs of columns by angles, of shape (…, tokens, pairs)"""
+"""rotates pairs of columns by angles of shape (…, tokens, pairs)"""
 Slopes = Callable[[PipelineState, Tensor], Tensor]
-"""by how much the scores of each head fall with every token, from the numbers 1, 2, … of heads"""
+"""returns the slope of each head's scores per token, from the heads' numbers 1, 2, …"""
 
 # ------------------------------------------------------------------------------------- turning
 

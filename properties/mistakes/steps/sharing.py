@@ -8,7 +8,7 @@ from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, me
 from headcheck.reference.variant import share_heads
 
 Share = Callable[[Tensor, int], Tensor]
-"""what every one of so many heads uses, of the heads of keys or of values"""
+"""returns the key or value head that each of n heads uses"""
 
 
 def in_turn(t: Tensor, heads: int) -> Tensor:

@@ -24,7 +24,7 @@ from headcheck.reference import activate, gelu, gelu_by_tanh
 Function = Callable[[Tensor], Tensor]
 OneStep = Callable[[PipelineState], Tensor]
 Norm = Callable[[PipelineState, Tensor, Tensor | None, Tensor | None], Tensor]
-"""of tokens, given a gain and a shift"""
+"""norms tokens with a gain and a shift"""
 
 
 # --------------------------------------------------------------------------------------- norms

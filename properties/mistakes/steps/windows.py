@@ -9,7 +9,7 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 Permit = Callable[[PipelineState], Tensor | None]
 Shows = Callable[[Tensor, Tensor, int], Tensor]
-"""whether the query at i sees the key at j, of i, of j and of the window"""
+"""returns whether the query at i sees the key at j, given i, j and the window"""
 
 
 def shown(shows: Shows) -> Permit:
