@@ -25,7 +25,7 @@ ADVICE = {
     errno.EEXIST: "a file is where a folder should be; choose another place",
     errno.EISDIR: "a folder is where a file should be; choose another place",
 }
-"""what to do about an error of the system, by its number"""
+"""advice on errors of the system, by number"""
 PROBE_SIZE = 1 << 16
 """how many bytes must fit into a folder for it to count as writable"""
 

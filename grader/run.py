@@ -71,7 +71,7 @@ __all__ = [
 
 
 MORE = "--verbose"
-"""the option that shows what is folded"""
+"""the option that shows collapsed parts"""
 
 
 class DeviceUnavailable(Exception):

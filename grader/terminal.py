@@ -25,7 +25,7 @@ class Stream(io.BufferedWriter):
     """A standard stream that continues on the null device once its descriptor fails."""
 
     is_reader_gone = False
-    """whether the reader has closed its end"""
+    """whether the reader of standard output has closed it"""
 
     def write(self, data: Any) -> int:
         """Write as to a file; discard the data if that fails."""

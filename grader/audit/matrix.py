@@ -37,7 +37,7 @@ from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status
 BATCH_LABEL = "(all questions at once)"
 MEMORY_LIMIT = 8 << 30
 SLOW_CHECK_S, MAX_SLOW_CHECKS = 2.0, 3
-"""a search ends after so many checks that took longer than this"""
+"""a search ends after this many checks that took longer than this many seconds"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class AnswerResult:
     not_tried: tuple[str, ...]
     notes: tuple[str, ...]
     seconds: dict[str, float]
-    """processor time by property; that of the batched queries under `BATCH_LABEL`"""
+    """processor time by property; batched queries count under `BATCH_LABEL`"""
     found: tuple[str, ...] = ()
-    """the properties that hold on the fixed cases and that a search broke on generated ones"""
+    """the properties that hold on the fixed cases and fail on generated ones"""
     generated: int = 0
     """how many generated cases the search tried"""
 

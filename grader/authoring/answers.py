@@ -14,12 +14,13 @@ from headcheck.grader.authoring.rewrites import generate_rewrites
 from headcheck.grader.authoring.slips import generate_slips
 
 MOST_KEPT = 24
-"""so many wrong answers are kept as files; the others are made again by `audit --mutants`"""
+"""the most wrong answers to keep as files; `audit --mutants` makes the others again"""
 FEWEST_KEPT = 8
 GOLDEN = (5**0.5 - 1) / 2
-"""its multiples, less whole numbers, fill the interval from 0 to 1 evenly"""
+"""the golden ratio, less one: the fractions of its multiples fill the interval from 0 to 1
+evenly"""
 NEVER_KEPT = (DOES_NOT_END, ENDS_ITS_PROCESS)
-"""an audit could not judge them"""
+"""outcomes of answers that are not kept, because an audit could not judge them"""
 SAME = "its outputs and gradients are those of the solution on every case"
 
 

@@ -28,9 +28,9 @@ from headcheck.properties.cases.case_set import PUBLIC_SEED
 Ask = Callable[[Recognised, Sequence[Question]], Mapping[str, bool]]
 """returns answers to questions, by their names; the others have the suggested answer"""
 JUDGING_SECONDS = 180.0
-"""so long changes of the solution are judged: the rest of what is done takes as long at most"""
+"""how long changes of the solution are judged; everything else takes at most as long again"""
 CASES = 12
-"""the most cases that a property is checked on; a statement may ask for more"""
+"""the largest number of cases for one property; a statement may ask for more"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Authored:
     recognised: Recognised
     decided: tuple[str, ...]
     waived: tuple[str, ...]
-    """claims that are not asked, since the solution does not keep them"""
+    """properties that are not checked, because the solution breaks them"""
     judged: tuple[Judged, ...]
     """the changes of the solution"""
     variants: int
@@ -49,7 +49,7 @@ class Authored:
     audit: Audit
     """of the right answers; each wrong one was kept because a property catches it"""
     left: int = 0
-    """how many changes were not judged, for lack of time"""
+    """how many changes were not judged for lack of time"""
 
     @property
     def caught(self) -> list[Judged]:

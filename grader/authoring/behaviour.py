@@ -19,13 +19,13 @@ from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.violation import SubmissionFailed, Violation
 
 RELATIVE = 2.0**-36
-"""How far outputs in float64 may be off, relative to the largest: by more than another order of
-operations makes, and by far less than another computation."""
+"""The error that outputs in float64 may have, relative to the largest. It is larger than the error
+from another order of operations, and far smaller than that of another computation."""
 CASES = 16
 RATE = 0.5
 
 Outcome = tuple[Tensor, ...] | None
-"""what came of a call; None if it failed"""
+"""the outputs of a call; None if it failed"""
 
 
 @dataclass(frozen=True, slots=True)

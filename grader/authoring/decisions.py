@@ -23,7 +23,7 @@ class Question:
     text: str
     suggested: bool
     said: Mapping[bool, str]
-    """what either answer means, for the report"""
+    """the meaning of each answer, for the report"""
 
 
 CAUSAL = {True: "later tokens are hidden", False: "every token sees every other"}

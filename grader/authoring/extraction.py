@@ -14,9 +14,9 @@ from headcheck.grader.reading.slicing import Statement, compute_slice
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 GIVEN = ("__init__", "forward")
-"""methods whose signatures are given"""
+"""methods whose signatures the starter gives"""
 DATA = ("dataclass", "dataclasses.dataclass", "NamedTuple", "TypedDict", "SimpleNamespace", "Enum")
-"""decorators and bases of what only holds values: configurations"""
+"""decorators and bases of classes that only hold values, such as configs"""
 
 
 def extract_solution(source: SubmissionSource, name: str) -> str:
@@ -93,7 +93,7 @@ def _mark_class(text: str, node: ast.ClassDef) -> str:
 
 
 Region = tuple[int, int, int]
-"""its first and last line, and how far it is indented"""
+"""the first line, the last line and the indentation of a region"""
 
 
 def _find_region(node: ast.stmt) -> Region | None:

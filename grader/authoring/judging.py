@@ -32,11 +32,11 @@ class Judged:
 
     answer: Answer
     caught_by: str | None = None
-    """the first property that it breaks"""
+    """the first property that the change breaks"""
     mistake: str | None = None
-    """the name of the mistake that it makes, if it has one"""
+    """the name of the mistake, if there is one"""
     same: bool = False
-    """whether it computes the same as the solution on every case"""
+    """whether the change computes the same as the solution on every case"""
 
     @property
     def is_equivalent(self) -> bool:

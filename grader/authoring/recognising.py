@@ -29,7 +29,7 @@ FAILED = {status.value for status in Status if status not in NOT_FAILED}
 WAIVABLE = (PropertyGroup.PRECISION, PropertyGroup.SCALE, PropertyGroup.DEVICE)
 MOST_LISTED = 6
 MAX_ROUNDS = 4
-"""how often a solution is judged: without a claim that it breaks, others are tried"""
+"""how often a solution is judged: after it breaks a property, it is judged without that property"""
 
 
 class CannotAuthor(Exception):

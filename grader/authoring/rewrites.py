@@ -352,4 +352,4 @@ STYLES: Mapping[str, tuple[str, Transform]] = {
     "delegated": ("`forward` calls a method that does the work.", _delegate),
     "inherited": ("The class inherits all it has.", _inherit),
 }
-"""the styles by name: a sentence about each, and what makes it"""
+"""the styles by name, each with a sentence and the transform that makes it"""

@@ -12,7 +12,7 @@ from headcheck.exercises.mutants import Mutant
 SOFTMAX = ("softmax", "Softmax", "log_softmax")
 EXCHANGES = ("transpose", "permute", "swapaxes", "movedim")
 FILLS = (0.0, -1.0)
-"""what is too much for a score that is to be hidden"""
+"""fills that are too large to hide a score"""
 
 
 def generate_slips(source: str) -> list[Mutant]:
@@ -29,7 +29,7 @@ def generate_slips(source: str) -> list[Mutant]:
 
 
 Slip = tuple[str, Callable[[], None]]
-"""what is changed, and a function that changes it in the tree"""
+"""a description of a change, and a function that makes it in the tree"""
 
 
 def _list_results(tree: ast.Module) -> Iterator[Slip]:

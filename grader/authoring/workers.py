@@ -15,7 +15,7 @@ from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, J
 from headcheck.grader.sandbox.timing import ChildTimer, OutOfPatience, read_process_times
 
 TIME_LIMIT_S = 60.0
-"""so long may an answer compute or sleep; the slowest takes some seconds"""
+"""how long an answer may compute or sleep; the slowest takes some seconds"""
 CONTEXT = multiprocessing.get_context("spawn")
 Task = Callable[[Answer, Exercise], Judged]
 
@@ -29,7 +29,7 @@ class _Worker:
     timer: ChildTimer
     number: int | None = None
     ready: bool = False
-    """whether it has imported what it needs"""
+    """whether the worker has finished its imports"""
 
     @property
     def used(self) -> float:

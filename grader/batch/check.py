@@ -24,7 +24,7 @@ from headcheck.properties.property import (
 from headcheck.properties.violation import NOT_FAILED, Status
 
 MANY = 32
-"""more cases than this are not asked for one by one, if the submission's own are others"""
+"""with more replaced cases than this, only a sample is checked"""
 CheckLive = Callable[[Property, Sequence[Case]], Verdict]
 """checks a property on cases, on the submission itself"""
 

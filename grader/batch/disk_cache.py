@@ -42,15 +42,15 @@ from headcheck.properties.property import Property
 
 SOURCE_PACKAGES = ("reference", "properties", "exercises", "grader")
 MAX_PLANS = 64
-"""so many plans are kept, the ones used last"""
+"""how many plans are kept, those used last"""
 MAX_BYTES = 256 << 20
-"""so many bytes they may take together: every run leaves those of its own seed"""
+"""the most bytes of all plans together: every run leaves the plans of its own seed"""
 NEW_SUFFIX, LOCK_SUFFIX = ".new", ".lock"
-"""suffixes of a file that is being written, and of one that is locked during compilation"""
+"""the suffixes of a file that is being written, and of a lock during compilation"""
 STALE_S = 3600.0
-"""after so long no process is still writing or compiling"""
+"""the age at which no process is still writing or compiling a file"""
 LOCK_TIMEOUT_S = 10.0
-"""how long a process waits for another that compiles the same plan; on one core it takes one"""
+"""how long a process waits for another that compiles the same plan; on one core that takes 1 s"""
 POLL_INTERVAL_S = 0.02
 DIGEST_BYTES = 16
 
@@ -191,7 +191,7 @@ def get_folder() -> Path:
 
 
 ROW_FIELDS = ("exact", "allowed", "allowed_float32", "owners")
-"""what a batch request holds besides what it sends"""
+"""the fields of a batch request that are not sent"""
 
 
 def _encode_plan(plan: BatchPlan) -> list[bytes | memoryview]:

@@ -24,7 +24,7 @@ from headcheck.properties.property import Property
 from headcheck.properties.violation import Status, SubmissionFailed
 
 PLACEHOLDER_NAME = ""
-"""stands in a plan for the name of the definition under check"""
+"""the placeholder in a plan for the name of the definition under check"""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Comparison:
     """What the answers to one message, or to all, show."""
 
     inexact: frozenset[int]
-    """queries that got another answer than the exact one, or two different answers"""
+    """the queries whose answer was not exact, or that got two different answers"""
     float32: bool = False
     """whether some answers are only as exact as float32 allows"""
     answer_rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
-    """the answers to each message; None where it failed"""
+    """the answers to each message; None if the message failed"""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class BatchRequest:
     allowed: Tensor
     allowed_float32: Tensor
     owners: Tensor
-    """the number of the query that each element of the row answers"""
+    """for each element of the row, the number of the query that it answers"""
     repeated_queries: tuple[tuple[int, int], ...]
-    """pairs of numbers of the same query"""
+    """pairs of numbers that stand for the same query"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
         """Send it to a submission, for a definition of this name. Raises SubmissionFailed."""
@@ -151,7 +151,7 @@ class _ObjectReply:
     dtypes: list[str]
     devices: list[str]
     tensors: list[int]
-    """how many each request brought back, up to the last that was carried out"""
+    """how many tensors each request returned, up to the last that was carried out"""
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,9 @@ class QueryKey:
 
     key: QueryId
     shapes: tuple[tuple[int, ...], ...]
-    """of the outputs"""
+    """the shapes of the outputs"""
     unstacked: bool
-    """it shares its batch with no other query"""
+    """whether the query has a batch of its own"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ class Transcript:
     """The requests of one check, in order, with their tensors end to end."""
 
     requests: Sequence[Mapping[str, Any]]
-    """op, meta and tensor names of each; objects are referred to by number"""
+    """op, meta and tensor names of each request; objects have numbers"""
     tensors: PackedTensors
 
     def name_definition(self, name: str) -> list[Mapping[str, Any]]:
@@ -210,10 +210,10 @@ class BatchPlan:
 
     batches: tuple[BatchRequest, ...]
     query_keys: tuple[QueryKey, ...]
-    """by number"""
+    """the key of each query, by number"""
     queries_by_property: Mapping[Property, frozenset[int]]
     transcripts: Mapping[Property, Transcript] = field(default_factory=dict)
-    """of properties that are checked live"""
+    """the transcripts of properties that are checked live"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
         """Send every message to a submission; the queries of one that fails count as inexact."""

@@ -35,11 +35,11 @@ from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
-"""so many numbers share a message; a module of the size of GPT-2 has one of its own"""
+"""the most numbers in one message; a module of the size of GPT-2 has a message of its own"""
 LONGEST_IN_ORDER = 512
-"""objects with longer inputs have the last message"""
+"""objects with longer inputs go into the final message"""
 MAX_MESSAGE_TENSORS = MAX_TENSORS // 2
-"""so many tensors share a message: a list of heads has some for each head"""
+"""the most tensors in one message: a list of heads has some for each head"""
 ANSWERING = ("answer", "vjp")
 """the requests whose replies are answers; the others prepare an object"""
 

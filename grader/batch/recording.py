@@ -54,11 +54,11 @@ from headcheck.reference import Parameters
 
 T = TypeVar("T")
 MAX_SCORES, MAX_WEIGHTS = 1 << 21, 1 << 18
-"""Queries with more scores or larger weights than this are not worth laying out beforehand."""
+"""Queries with more scores or larger weights than this are not recorded."""
 EXACT_DTYPES = ("float64", "float32")
-"""Of coarser dtypes only finite numbers are demanded."""
+"""The dtypes whose answers must be exact; in coarser ones they must only be finite."""
 QueryId = tuple[bytes, int | None]
-"""a hash of what must have the same answer whenever it is asked, and the seed of a repetition"""
+"""a hash of everything that decides the answer, and the seed of a repeated query"""
 
 
 class NotRecordable(Exception):
@@ -71,7 +71,7 @@ class RecordedQuery(Query):
 
     id: QueryId
     needs_own_batch: bool
-    """whether it may share its batch with no other query"""
+    """whether the query needs a batch of its own"""
     exact: tuple[Tensor, ...]
     """the answer, tensor by tensor, as a submission gives it"""
     tolerances: tuple[Tolerance, ...]
@@ -83,7 +83,7 @@ class Recording:
 
     queries: tuple[RecordedQuery, ...]
     query_numbers: Mapping[Property, frozenset[int]]
-    """only of properties that could be recorded"""
+    """the queries of each property that could be recorded, by number"""
 
 
 def record_queries(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Recording:

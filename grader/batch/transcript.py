@@ -47,7 +47,7 @@ from headcheck.properties.property import Property
 from headcheck.properties.violation import Status, SubmissionFailed
 
 MAX_TRANSCRIPT_NUMEL = 1 << 22
-"""A transcript with more numbers than this is not kept: its requests take longer than to send."""
+"""A transcript with more numbers than this is not kept: its requests take longer than messages."""
 
 
 class UnexpectedRequest(Exception):
@@ -148,7 +148,7 @@ class TranscriptReplay:
     transcripts: Mapping[Property, Transcript]
     cases: Mapping[Property, Sequence[Case]]
     given_up: bool = False
-    """whether a transcript could not be carried out: others would only take time, too"""
+    """whether a transcript could not be carried out, so that no others are tried"""
 
     def __post_init__(self) -> None:
         self.channel = ReplayChannel()

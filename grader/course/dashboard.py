@@ -19,7 +19,7 @@ from headcheck.grader.report.render.view import format_points, format_status, ta
 from headcheck.properties.violation import NOT_FAILED, Status
 
 ANSWERED = frozenset({Status.PASSED, Status.FAILED, Status.CRASHED})
-"""the statuses of checks that tell whether a submission does what they ask for"""
+"""the statuses that say whether a submission satisfies a check"""
 
 
 @dataclass(frozen=True, slots=True)

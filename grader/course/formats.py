@@ -20,7 +20,7 @@ class ExportFormat:
     renderer: str
     """`module:function` in `grader.course.export`"""
     description: str
-    """what it is, for the instructor who has to choose"""
+    """a description for the instructor who has to choose"""
     fills: str = ""
     """what the instructor provides to be filled in: a "sheet" or a "database\""""
     extra: str = ""

@@ -37,15 +37,15 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violation import Status, ViolationKind
 
 MAX_NUMEL = 1 << 22
-"""how many weights, scores included, a case may have on which a property is tried again"""
+"""the most weights and scores of a case on which a property is tried again"""
 MAX_KNOWN = 1 << 14
 Outcome = tuple[str, str]
-"""a status, and what differs or the type of the exception"""
+"""a status, with the kind of difference or the type of the exception"""
 TOLD_OF_ITSELF = {
     the_output_is_finite: ViolationKind.FINITE,
     the_dtype_is_kept: ViolationKind.DTYPE,
 }
-"""claims that say of all outputs what else is met wherever numbers are compared"""
+"""properties about all outputs, whose violation also shows in every comparison of numbers"""
 PASSED: Outcome = (Status.PASSED.value, "")
 
 _KNOWN: dict[tuple[Contract, Computation, Property, Case], Outcome] = {}
@@ -56,7 +56,7 @@ class ComputationChecker:
     """Checks properties of an attention that computes something given."""
 
     contract: Contract
-    """a restated one"""
+    """the contract in canonical form"""
     computation: Computation
 
     @cached_property
@@ -89,11 +89,11 @@ class Explained:
     """What is explained of the failures of a submission."""
 
     properties: frozenset[Property] = frozenset()
-    """those that fail for no other reason than a mistake with a name"""
+    """the properties that fail only because of a named mistake"""
     structural: StructuralMistake | None = None
-    """a mistake besides those in the equation"""
+    """a mistake outside the equation"""
     faults: tuple[NoteRecord, ...] = ()
-    """a fault of ours on the way, because of which nothing is explained"""
+    """faults of headcheck, because of which nothing is explained"""
 
     @property
     def diagnosed(self) -> tuple[DiagnosedMistake, ...]:

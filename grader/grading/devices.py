@@ -16,13 +16,13 @@ class DeviceKind:
     """A kind of device: whether this machine has one, and what it can do."""
 
     explain_missing: Callable[[], str | None]
-    """return why there is none; None if there is one"""
+    """returns why the device is missing; None if it is there"""
     count: Callable[[], int] | None = None
-    """count the devices of this kind, if they are numbered"""
+    """counts the devices of this kind, if they are numbered"""
     missing_dtypes: tuple[str, ...] = ()
-    """dtypes that it cannot compute in"""
+    """the dtypes in which the device cannot compute"""
     make_deterministic: Callable[[], None] | None = None
-    """make it compute repeatably, in the full precision of each dtype"""
+    """makes the device compute repeatably, in the full precision of each dtype"""
 
 
 def explain_unavailable(device: str) -> str | None:

@@ -45,17 +45,17 @@ from headcheck.properties.tolerance import PRECISIONS
 from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
 
 MAX_TOKENS = 6
-"""how many tokens a figure shows: more would be too small to read"""
+"""the most tokens in a figure: more would be too small to read"""
 MIN_TOKENS = 4
-"""how many tokens a figure shows if the case can have so many: two show little"""
+"""the fewest tokens in a figure, if the case allows: two show little"""
 MIN_SHARPNESS = 2
-"""standard deviation of the scores, at least: nearly equal weights show little"""
+"""the least standard deviation of the scores: nearly equal weights show little"""
 MAX_MEASURED_TOKENS = 64
-"""longer sequences are cut to so many before a figure is made of a part of them"""
+"""longer sequences are cut to this length before a figure shows a part of them"""
 MAX_WIDTH = 64
 """modules wider than this take too long to construct again for a figure"""
 MIN_DIFFERENCE = 1e-5
-"""a smaller error of a weight is no mistake: float32 may cause it"""
+"""the smallest error of a weight that counts: float32 may cause smaller ones"""
 SIGNIFICANT_DIGITS = 6
 
 T = TypeVar("T")
@@ -67,7 +67,8 @@ VALUE_GROUPS = (
     PropertyGroup.MASK,
 )
 EVIDENCE_ERRORS = (SubmissionFailed, Violation, *SHAPE_ERRORS)
-"""What ends a measurement: the submission, its process, or shapes that do not fit."""
+"""The exceptions that end a measurement: of the submission, its process, or shapes that do not
+fit."""
 
 
 def attach_evidence(

@@ -30,7 +30,7 @@ from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.property import Property, Verdict
 
 GROUPS = tuple(PropertyGroup)
-"""in the order in which they are shown"""
+"""the groups in the order of reports"""
 
 
 @dataclass(eq=False)
@@ -40,7 +40,7 @@ class ExampleSearch:
     live: LiveChecker
     verdicts: list[Verdict]
     finished: set[Property]
-    """those for which there is nothing more to search"""
+    """the properties that need no further search"""
 
     def explain(self, mistakes: Sequence[DiagnosedMistake]) -> Explained:
         """Return what follows from mistakes; all that does not gets a smallest case first."""

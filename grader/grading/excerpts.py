@@ -12,9 +12,9 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.violation import SubmissionFailed
 
 MAX_EXCERPTS = 8
-"""how many excerpts a record carries"""
+"""the most excerpts of a record"""
 MAX_LENGTH = 16_000
-"""how many characters one excerpt has"""
+"""the most characters of one excerpt"""
 
 SourceLocation = tuple[int | None, int | None]
 """a cell, None in a module, and a line of it, None if unknown"""

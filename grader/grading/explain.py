@@ -18,7 +18,7 @@ from headcheck.properties.property import Verdict
 from headcheck.properties.violation import Status, SubmissionFailed, ViolationKind
 
 RESULTS = ("first", "second")
-"""of an answer that returns two, each computed by itself"""
+"""the names of the results of an answer that computes two separately"""
 UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 
 

@@ -76,7 +76,7 @@ from headcheck.properties.violation import NOT_FAILED, Note, Status, SubmissionF
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
 )
-"""in what is said of a class that takes other arguments, or is given others than it takes"""
+"""matches errors about a class whose arguments differ from those it was given"""
 TargetCallback = Callable[[Target], None]
 """is called with every target before it is graded"""
 
@@ -199,13 +199,13 @@ class _Grading:
     on_search: SearchCallback
     began: float = field(default_factory=time.monotonic)
     failure: tuple[str, SubmissionFailed] | None = None
-    """what kept a class from being recognised"""
+    """the failure that kept a class from being recognised"""
     unrecognised: list[str] = field(default_factory=list)
-    """classes, each with what was tried"""
+    """unrecognised classes, each with a description of the attempts"""
     failures: list[str] = field(default_factory=list)
-    """what these said when they were constructed and called"""
+    """the errors of their constructions and calls"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
-    """what is said of definitions that are as in the starter"""
+    """the errors for definitions that are as in the starter"""
 
     def grade_named(self, targets: Sequence[Target]) -> list[SubmissionRecord]:
         """Return the records of the definitions that answer exercises by their names."""

@@ -40,9 +40,9 @@ class DefinitionSignature:
     bases: tuple[str, ...] = ()
     alias_of: str | None = None
     signature: Signature | None = None
-    """of a class that has a `forward`, or of a function that may be attention: what they take"""
+    """the signature of a class with a `forward`, or of a function that may be attention"""
     constructor: str | None = None
-    """what says which method was meant to be its constructor, if it has none"""
+    """a sentence about the method that was meant to be the constructor, if there is none"""
 
     def accepts(self, contract: Contract) -> bool:
         """Return whether it can be called with the names that the contract uses."""
@@ -69,9 +69,10 @@ class Target:
     name: str
     notes: tuple[Note, ...] = ()
     by_position: bool = False
-    """whether its arguments have other names than those asked for"""
+    """whether its arguments have other names than the statement's"""
     contract: Contract | None = None
-    """the exercise's contract in the terms of this class, where it takes or returns other things"""
+    """the contract in this class's own terms, if its arguments or results differ from the
+    exercise's"""
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,11 @@ class Inferred:
     targets: tuple[Target, ...] = ()
     candidates: tuple[Signature, ...] = ()
     functions: tuple[Signature, ...] = ()
-    """that may be attention; if anything else is judged, they are taken for parts of it"""
+    """functions that may be attention; if anything else is judged, they count as parts of it"""
     problem: ErrorRecord | None = None
     """why there are no targets"""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
-    """of all classes and functions that could be attention"""
+    """the signatures of all classes and functions that could be attention"""
     code: str = ""
     """a digest of the code of the file; none if it cannot be read"""
 

@@ -28,11 +28,12 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violation import Status, SubmissionFailed
 
 SLOW_FRACTION = 1 / 20
-"""a check that takes more of the file's time is asked for with smaller inputs from then on"""
+"""after a check that takes a larger share of the file's time, inputs become smaller"""
 LESS = 4
-"""by so much the work of inputs is reduced"""
+"""the factor by which the work of inputs is reduced"""
 EXPLAINED = 4
-"""smaller inputs may be so much quicker than their share of the work: some loops cost more yet"""
+"""the factor by which smaller inputs may be quicker than their share of the work, since some loops
+grow faster"""
 TOO_LARGE = SubmissionFailed(Status.NOT_ASKED, "its calls take too long on inputs this large")
 
 
@@ -43,7 +44,7 @@ class LiveChecker:
     session: Session
     harness: Harness
     most_work: int | None = None
-    """inputs of more work than this take this answer too long"""
+    """the most work of inputs that this answer can do in time"""
 
     def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
         """Check one property, on smaller inputs where a slow answer needs too long for these.

@@ -24,7 +24,7 @@ from headcheck.properties.violation import Note
 
 C = Capability
 SLUG = "attention"
-"""what stands for an exercise where a class is judged as what it is"""
+"""the slug of a class that belongs to no exercise"""
 INTENDED = frozenset(
     {
         C.CAUSAL,
@@ -38,11 +38,12 @@ INTENDED = frozenset(
         C.HALF,
     }
 )
-"""what an exercise decides, whatever a class does: one without an output layer is wrong by it"""
+"""capabilities that the exercise decides, whatever a class does: an answer that lacks an output
+layer is wrong"""
 ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
-"""without which an answer is an answer to something else"""
+"""capabilities without which a class answers another exercise"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
-"""what a class may have although the exercise does not ask for it"""
+"""capabilities that a class may have although the exercise does not ask for them"""
 VARIANTS = frozenset(
     {
         C.GROUPED,
@@ -58,9 +59,10 @@ VARIANTS = frozenset(
         C.BLOCK,
     }
 )
-"""what an exercise may ask for that is not recognised by behaviour"""
+"""capabilities of exercises that behaviour does not show"""
 CASES = 12
-"""Fewer than for an exercise: every answer is asked for live."""
+"""The largest number of cases for one property; fewer than for an exercise, since every check is
+live."""
 
 
 def recognise(reading: Session, signature: Signature, settings: Settings) -> Binding | NotBound:

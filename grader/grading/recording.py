@@ -39,9 +39,9 @@ from headcheck.properties.property import Verdict
 from headcheck.properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
 MAX_DEFINITIONS = 24
-"""so many definitions of one file are graded: there are fewer exercises"""
+"""the most definitions of one file that are graded"""
 MAX_LISTED = 8
-"""so many of the other definitions are named"""
+"""the most further definitions that are named"""
 
 NUMBERS = frozenset(
     {
@@ -52,7 +52,7 @@ NUMBERS = frozenset(
         PropertyGroup.GRADIENTS,
     }
 )
-"""groups of properties that are about the numbers in a result, or in its gradients"""
+"""the groups of properties about the numbers in a result, or in its gradients"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Explanation:
     source: tuple[Excerpt, ...]
     search: SearchRecord | None = None
     faults: tuple[NoteRecord, ...] = ()
-    """of ours, because of which less is said"""
+    """faults of headcheck, because of which less is explained"""
 
 
 def record_definition(

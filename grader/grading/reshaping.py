@@ -25,7 +25,7 @@ TOKENS, HEADS, HEAD_DIM = 3, 2, 3
 """The sizes of the example. Heads and their width differ, so that swapping them shows."""
 WIDTH = HEADS * HEAD_DIM
 NUMEL_PER_PART = TOKENS * WIDTH
-"""how many numbers the queries have, as do the keys and the values"""
+"""how many numbers the queries have, and so the keys and the values"""
 MAX_NUMEL = 64
 """how many numbers one figure shows"""
 PARTS = ("queries", "keys", "values")

@@ -26,7 +26,7 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.violation import Status
 
 MAX_KNOWN = 256
-"""so many codes are remembered; the oldest is forgotten first"""
+"""how many digests are remembered; the oldest is forgotten first"""
 SETTLED = {each.value for each in (Status.PASSED, Status.FAILED, Status.CRASHED, Status.NOT_TRIED)}
 
 

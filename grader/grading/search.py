@@ -65,14 +65,15 @@ FIRST = (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-"""tried first: values on every case, gradients on those of `LIGHT_WORK` and on a third of others"""
+"""the properties that are tried first: values on every case, gradients on those of `LIGHT_WORK` and
+on a third of the others"""
 LIGHT_WORK = MAX_WORK // 4
 RECORDABLE_EVERY, LIVE_EVERY = 8, 16
-"""one case in so many is tried on another property that can be recorded, and on one that cannot"""
+"""every n-th case is also tried on another recordable property, and every m-th on a live one"""
 HISTORY_EVERY = 10
-"""one case in so many gives a history"""
+"""every n-th case gives a history"""
 MODEST_TOKENS = 72
-"""how long the cases of these are: some make a call for every token"""
+"""the longest sequence of these cases, since some checks make a call for every token"""
 SIDE_EFFECTS = "its calls have effects besides their answers, so no answer stands for itself"
 USED_UP = "its limits were used up"
 REDUCED_SIZES = ("batch", "heads", "head_dim", "d_in", "tokens", "context_length")

@@ -20,7 +20,7 @@ class Settings:
     exercise: Exercise | None = None
     limits: Limits = field(default_factory=Limits)
     limit_overrides: Mapping[str, float] = field(default_factory=dict)
-    """limits that go before those of an exercise"""
+    """limits that override those of an exercise"""
     points: Points | None = None
     rounding: float = HUNDREDTH
     """the step, in points, that scores are rounded to"""
@@ -29,13 +29,13 @@ class Settings:
     by_hand: bool = False
     """whether torch's own attention is withheld in every exercise that does not ask for it"""
     jobs: int | None = None
-    """how many files are graded at the same time; by default as many as are worth it"""
+    """how many files are graded at the same time; by default as many as save time"""
     roles: StatedRoles = field(default_factory=StatedRoles)
-    """what is said of classes that are recognised by what they compute"""
+    """the user's statements about classes that are recognised by behaviour"""
     search: SearchLimit | None = None
     """how long to search for failures on generated cases, after the fixed ones"""
     all_examples: bool = False
-    """whether what follows from a known mistake gets smallest cases, too, which are not shown"""
+    """whether failures that follow from a known mistake are shrunk, too"""
 
     def get_limits(self, exercise: Exercise | None) -> Limits:
         """Return the limits of a submission to an exercise."""

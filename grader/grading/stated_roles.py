@@ -19,7 +19,7 @@ class StatedRoles:
     """What arguments and variables are, and whether the class is meant to be causal."""
 
     quantities: Mapping[str, str] = field(default_factory=dict)
-    """by the name of the argument"""
+    """the quantities, by the name of the argument"""
     causal: bool | None = None
 
     def add_to(self, signature: Signature) -> Signature:

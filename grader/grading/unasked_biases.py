@@ -19,7 +19,7 @@ from headcheck.properties.property import Verdict
 from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation
 
 TOLD_BY = (the_biases_follow_the_option, there_are_no_other_parameters)
-"""the claims that fail for such a bias"""
+"""the properties that fail because of such a bias"""
 
 
 def find_unasked_biases(live: LiveChecker, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

@@ -49,10 +49,10 @@ from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHan
 from headcheck.grader.sandbox.isolation import IsolationLevel
 
 MAX_TRIES = 3
-"""how often a submission is tried whose worker dies"""
+"""the most attempts for a submission whose worker dies"""
 DIED = "every process that judged it was killed, or memory ran out"
 MIN_SUBMISSIONS_PER_WORKER = 4
-"""so many submissions for each worker make up for the time that it takes to start"""
+"""the number of submissions that makes up for the start of one more worker"""
 
 SPAWN_CONTEXT = multiprocessing.get_context("spawn")
 WORKER_ENTRY_POINT = "headcheck.grader.grading.worker_pool:begin"
@@ -205,7 +205,7 @@ class Worker:
     zygote: Zygote | None = None
     running: RunningWorker | None = None
     dismissal_reason: str = ""
-    """why it grades no more; empty if it does"""
+    """why the worker grades no more; empty if it does"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grade(self, submission: Submission) -> list[SubmissionRecord]:

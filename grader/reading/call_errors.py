@@ -13,7 +13,7 @@ from headcheck.grader.reading.slicing import Position
 from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
 
 MAX_NAMED = 6
-"""so many arguments are named at most"""
+"""the most arguments to name"""
 _NO_FORWARD = re.compile(r'Module \[(?P<callee>\w+)\] is missing the required "forward" function')
 _NO_CONSTRUCTOR = re.compile(
     r"(?P<callee>\w+)(?:\.__init__)?\(\) "

@@ -40,7 +40,7 @@ class Unreadable(Exception):
 
 
 CONFLICT = re.compile(r"(?ms)^<{7}(?: [^\n]*)?$.*^={7}$.*^>{7}(?: [^\n]*)?$")
-"""what git leaves in a file that it could not merge"""
+"""the marks that git leaves in a file that it could not merge"""
 
 
 @dataclass(frozen=True, slots=True)

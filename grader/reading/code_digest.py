@@ -8,7 +8,7 @@ from headcheck.grader.reading.cells import SubmissionSource
 
 LAYOUT = {tokenize.NL, tokenize.COMMENT}
 MAX_CHARACTERS = 1 << 20
-"""code that is longer has no digest: it would take longer than it saves"""
+"""longer code has no digest, which would take longer than it saves"""
 OPENING, CLOSING = set("([{"), set(")]}")
 
 

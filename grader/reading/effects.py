@@ -36,7 +36,7 @@ class Effects:
     grows: set[str] = field(default_factory=set)
     calls: set[str] = field(default_factory=set)
     sets: set[str] = field(default_factory=set)
-    """names that a function in it declares global and binds when it is called"""
+    """names that one of its functions declares global and binds when called"""
     runs_code: bool = False
     """whether it calls something or applies a decorator, and so may run functions that it reads"""
     star: bool = False

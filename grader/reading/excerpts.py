@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from headcheck.grader.reading.cells import SubmissionSource
 
 MAX_WHOLE_CELL = 20
-"""a cell of up to so many lines is shown whole"""
+"""a cell of at most this many lines is shown whole"""
 CONTEXT_LINES = 8
 """lines shown before and after a position in a longer cell"""
 MAX_LINES = 160
 """lines shown in total at most"""
 MAX_LINE_LENGTH, MAX_MARKED_LENGTH = 240, 2000
-"""characters shown of a line at most, and of one to look at: the mistake may be anywhere in it"""
+"""the most characters of a line, and of a marked line, since the mistake may be anywhere in it"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headcheck.grader.reading.symbol_table import DefinitionSite, SymbolTable, list_methods
 
 MIN_SIMILARITY = {"__init__": 0.75, "forward": 0.8}
-"""the methods that are called by others, and how similar a name must be to be meant for one"""
+"""methods that other code calls, each with the similarity at which a name was meant for it"""
 
 
 @dataclass(frozen=True, slots=True)

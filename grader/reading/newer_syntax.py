@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Callable
 
 MAX_LENGTH = 200_000
-"""longer texts are not looked at: one cell with code that somebody wrote is far shorter"""
+"""longer texts are not examined: a cell that somebody wrote is far shorter"""
 MAX_NESTING = 20
-"""so deeply are strings looked for inside each other"""
+"""how deeply nested strings are examined"""
 
 Version = tuple[int, int]
 _TYPE_ALIAS = re.compile(r"^([ \t]*)type[ \t]+(\w+)[ \t]*(\[[^\]\n]{0,400}\])?[ \t]*=(?!=)", re.M)

@@ -33,7 +33,7 @@ class Parameter:
     kind: Literal["positional", "keyword", "*", "**"]
     has_default: bool
     default: int | float | bool | str | None = None
-    """where it is written as such"""
+    """the default, if the source has it as a literal"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class CodeWarning:
     cell: int | None
     line: int
     argument: str = ""
-    """that is never used"""
+    """the argument that is never used"""
 
 
 def list_definitions(source: SubmissionSource) -> list[Definition]:

@@ -37,13 +37,13 @@ from headcheck.grader.reading.submission import (
 )
 
 MAX_FILES = 64
-"""so many files beside one submission are taken along"""
+"""the most files beside a submission that are taken along"""
 MAX_DEPTH = 8
-"""so many folders deep they lie"""
+"""the deepest folder from which files are taken"""
 MAX_RIVALS, MAX_RIVAL_SIZE = 1000, 20 << 20
-"""so many files beside a sibling are looked at, and how large each may be"""
+"""the most files beside a sibling that are examined, and the largest size of each"""
 MAX_IMPORTS = 2000
-"""so many different imports of one submission are followed"""
+"""the most different imports of one submission that are followed"""
 _GAP = rb"[ \t]{1,20}"
 # In a notebook a line may begin after the two characters `\n`.
 _NAMES = rb"(\([\w\s,*\\\"]{0,400}|[\w, \t]{0,400})"
@@ -140,7 +140,7 @@ class _DiskTree:
 
     top: Path
     folders: Place
-    """the way to the submission"""
+    """the path to the submission"""
     is_open: bool
     """whether all of the outermost folder is the author's; otherwise `folders` of it are"""
 
@@ -183,11 +183,12 @@ class _Gathering:
 
     tree: _Tree
     folders: Place
-    """where the submission is"""
+    """the path to the submission"""
     left: int
     """how many more bytes may be taken"""
     entries: Set[str]
-    """names of which a file may not define one that another file beside it defines, too"""
+    """names that make a file a rival: two files beside each other may not both define one of
+    them"""
     taken: dict[Place, bytes] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
 

@@ -18,7 +18,8 @@ KIND_BY_SUFFIX = {".ipynb": "ipynb", ".py": "py"}
 OTHER_SUFFIXES = frozenset((
     ".txt", ".pdf", ".doc", ".docx", ".odt", ".rtf", ".html", ".htm", ".rar", ".7z", ".tar", ".gz",
 ))  # fmt: skip
-"""of files that students hand in by mistake; others, such as data, are nobody's work"""
+"""the suffixes of files that students hand in by mistake; others, such as data, are nobody's
+work"""
 NOBODYS_FILES = frozenset(("requirements.txt", "constraints.txt", "readme.txt", "license.txt"))
 SKIPPED_FOLDERS = frozenset((
     "__pycache__", ".ipynb_checkpoints", ".git", ".venv", "venv", "site-packages", "node_modules",
@@ -47,7 +48,7 @@ class Siblings:
     """The files that a submission imports."""
 
     main: tuple[str, ...] = ()
-    """where the submission itself is: names of folders, and its own as a module"""
+    """the place of the submission itself: the names of its folders, and its own as a module"""
     files: tuple[Sibling, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     """files that were not taken along, and why"""
@@ -62,7 +63,7 @@ class Siblings:
 
 NO_SIBLINGS = Siblings()
 FilesByPath = Mapping[tuple[str, ...], Path]
-"""where files lie, by the names of their folders and their own, as their author had them"""
+"""the paths of files, by the names of folders and file that their author used"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,14 @@ class Submission:
     submitted_by: str | None = None
     """who submitted it, where that is known from elsewhere than the file name"""
     folder: Path | None = field(default=None, compare=False)
-    """the folder whose files are all of the same author: what is beside the file may be imported"""
+    """the folder whose files all belong to the same author, and may be imported"""
     shared: bool = field(default=False, compare=False)
-    """whether that folder may be a class's all the same: a file there that answers the same is not
-    imported"""
+    """whether that folder may still belong to a class: a file there that answers the same exercise
+    is not imported"""
     beside: FilesByPath | None = field(default=None, compare=False)
     """the author's files by the paths that they had there, itself included, instead of a folder"""
     siblings: Siblings | None = field(default=None, compare=False)
-    """what it imports from beside it, if that was gathered already"""
+    """the files that it imports from beside it, if these were gathered already"""
 
     @property
     def student(self) -> str:

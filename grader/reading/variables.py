@@ -12,7 +12,7 @@ from headcheck.grader.reading.effects import Effects
 from headcheck.grader.reading.symbol_table import SymbolTable
 
 MAX_VARIABLES = 200
-"""so many are described; the others are left out"""
+"""the most variables to describe; the others are left out"""
 MAX_NUMBER = 1 << 53
 """larger numbers are no sizes, and JSON does not carry them"""
 

@@ -9,7 +9,7 @@ import unicodedata
 LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h"}
 )
-"""letters that Unicode does not take apart, and what they are sorted as"""
+"""letters that Unicode does not decompose, each with the letters it is sorted as"""
 
 CollationKey = tuple[tuple[tuple[int, str], ...], str]
 

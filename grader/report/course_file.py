@@ -31,7 +31,7 @@ KEYS = ("round", "feedback", "points")
 MAX_BYTES = 1 << 16
 """far more than the points of all groups of all exercises, and the levels of all properties"""
 MAX_MESSAGE = 1000
-"""characters of a message, for which the file, or its name, may be to blame"""
+"""the most characters of a message, since it may quote the file or its name"""
 MISSING = "there is no such file: name a course file"
 
 
@@ -49,9 +49,9 @@ class CourseFile:
     points: Points | None = None
     rounding: float = HUNDREDTH
     feedback: Feedback | None = None
-    """None where it says nothing of it"""
+    """None if the file does not set it"""
     path: Path | None = None
-    """None where there is no file"""
+    """None without a file"""
 
     def limit(self, wanted: Feedback | None) -> tuple[Feedback | None, str]:
         """Return what those are told who check their own work, and why not all that they wanted.

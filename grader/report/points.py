@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # so that reading a store does not import torch
     from headcheck.properties.property import Property, Verdict
 
 Points = Mapping[str, Mapping[str, float]]
-"""the points of groups by exercise, where they differ from an exercise's own"""
+"""the points of groups by exercise, if they differ from the exercise's own"""
 
 
 def distribute_points(exercise: Exercise, points: Points | None) -> dict[Property, float]:

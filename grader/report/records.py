@@ -15,12 +15,12 @@ from headcheck.grader.seed import Seed
 from headcheck.grader.version import get_version as get_version
 
 MAX_TEXT_LENGTH = 4000
-"""how many characters one text of a report has, since submissions choose some of them"""
+"""the most characters of one text in a report, since submissions choose some texts"""
 FORMAT_VERSION = 1
 NOT_JUDGED = "not_judged"
-"""the status of what there is no verdict on, through no fault of the submission's"""
+"""the status of a submission without a verdict, through no fault of its own"""
 BUSY_KIND = "machine_busy"
-"""the kind of error where the machine kept a submission from being judged"""
+"""the kind of error if the machine kept a submission from being judged"""
 NO_VERDICT_KINDS = (fault.ERROR_KIND, BUSY_KIND)
 
 

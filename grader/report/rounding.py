@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 
 DECIMALS = 2
-"""decimals of a score, everywhere"""
+"""the decimals of every score"""
 HUNDREDTH = 0.01
 """the step that scores are rounded to, unless a course has its own"""
 NOISE_DECIMALS = 6
-"""the decimals of a sum of floats that mean something"""
+"""the significant decimals of a sum of floats"""
 
 
 def explain_bad_step(step: float) -> str | None:

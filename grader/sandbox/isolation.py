@@ -54,7 +54,7 @@ GUARANTEES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "D": (),
     }
 )
-"""what each level guarantees about a submission"""
+"""the guarantees of each level about a submission"""
 
 REMEDIES: Mapping[Layer, str] = MappingProxyType(
     {

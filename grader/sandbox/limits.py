@@ -21,24 +21,24 @@ class Limits:
     """
 
     call_s: float = 10.0
-    """of one call"""
+    """seconds of one call"""
     endless_calls: int = 3
-    """calls that use up their time, after which no more are made"""
+    """how many calls may use up their time before no more are made"""
     idle_s: float = 15.0
-    """time in which the file's code neither computes nor waits for a processor: it sleeps"""
+    """seconds in which the file's code sleeps: it neither computes nor waits for a processor"""
     read_s: float = 60.0
-    """of reading the file, which every process does once"""
+    """seconds of reading the file, which every process does once"""
     import_s: float = 60.0
-    """of importing modules, of which one may take a third"""
+    """seconds of importing modules; one module may take a third"""
     total_s: float = 120.0
-    """of all other requests"""
+    """seconds of all other requests"""
     cpu_s: int = 60
     memory: int | None = 2 << 30
-    """of one process: address space beyond what the interpreter and torch map; None is no limit"""
+    """address space of one process beyond that of the interpreter and torch; None means no limit"""
     threads: int = 16
     open_files: int = 64
     scratch: int = 16 << 20
-    """of one process: total size of written files, where files can be written at all"""
+    """total size of the files that one process writes, if it can write files"""
     source: int = 20 << 20
     """size of the submitted file"""
     reply: int = 64 << 20

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SAMPLE_INTERVAL_S = 0.05
-"""waiting after which the kernel's counters are read again; after every call would cost too much"""
+"""how long to wait between two readings of the kernel's counters; reading them after every call
+would cost too much"""
 PATIENCE, MIN_PATIENCE_S = 60, 600.0
-"""how much longer than its limit a request may take by the clock, and the least of that in seconds:
-with 40 busy processes on two processors each gets a twentieth of one"""
+"""the factor by which a request may exceed its limit by the clock, and the least time in seconds:
+with 40 busy processes on two processors, each gets a twentieth of a processor"""
 BLIND_PATIENCE = 4
-"""the same factor where the kernel does not report queueing"""
+"""the same factor if the kernel does not report queueing"""
 MIN_WAIT_S = 0.02
 
 
@@ -37,7 +38,7 @@ class RequestTime:
     """The time that a child spent on some requests."""
 
     own: float = 0.0
-    """seconds that it used itself: computing or asleep, without queueing for a processor"""
+    """seconds in which the child computed or slept, without queueing for a processor"""
     idle: float = 0.0
     """seconds in which the child neither ran nor waited for a processor"""
 
@@ -51,7 +52,7 @@ class ProcessTimes:
 
     cpu: float = 0.0
     queued: float | None = 0.0
-    """None where the kernel does not report it"""
+    """seconds of queueing; None if the kernel does not report it"""
 
 
 class ChildTimer:

@@ -26,9 +26,9 @@ from torch import Tensor
 LENGTHS = struct.Struct("<IQ")
 MAX_HEADER = 4 << 20
 SHORT_HEADER = 256 << 10
-"""limit for replies whose header does not grow with the submission"""
+"""the limit of headers that do not grow with the submission"""
 MAX_TENSORS = 4096
-"""limit for one frame that is read from a socket; stored ones have more"""
+"""the limit of one frame that is read from a socket; stored frames have more"""
 MAX_BODY = 512 << 20
 MAX_DIMENSIONS = 8
 DTYPES = {

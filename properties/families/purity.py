@@ -39,7 +39,7 @@ RESULT_SIZES = (
 )
 """Sizes of results: a module may keep only long results, or only those of a single token."""
 LATER_CALLS = (1, 1, 1, 1, 70)
-"""the sequences of later calls that may write over an earlier result: buffers may take turns"""
+"""how many calls follow before an earlier result is compared again: buffers may take turns"""
 
 
 @family_property(

@@ -89,7 +89,7 @@ class ExportedFiles:
     files: Mapping[str, bytes]
     left_out: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    """what the files have or lack that the instructor may not expect, a line each"""
+    """remarks about unexpected or missing parts of the files, a line each"""
 
 
 def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str | None]:

@@ -39,7 +39,7 @@ class GradebookRow:
     submitted: str
     file: str
     feedback: str
-    """what the student is told, as in a gradebook"""
+    """the feedback for the student, as in a gradebook"""
 
 
 def make_rows(book: Gradebook) -> list[GradebookRow]:

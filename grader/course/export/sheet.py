@@ -22,7 +22,7 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
     delimiter: str = ","
     bom: bool = False
-    """whether it begins with a byte-order mark, by which some spreadsheets know UTF-8"""
+    """whether it begins with a byte-order mark, which tells some spreadsheets that it is UTF-8"""
 
 
 def read_sheet(path: Path) -> Sheet:

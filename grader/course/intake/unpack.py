@@ -30,7 +30,7 @@ from headcheck.grader.reading.submission import (
 
 ARCHIVE = ".zip"
 METADATA = frozenset(("submission_metadata.yml", "timestamp.txt"))
-"""what Gradescope and nbgrader write next to submissions"""
+"""files that Gradescope and nbgrader write next to submissions"""
 CHUNK = 1 << 16
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """other methods let an archive decide how much memory its reader needs"""

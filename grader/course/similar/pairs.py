@@ -16,9 +16,9 @@ from headcheck.grader.course.similar.winnowing import GRAM, hash_grams, winnow
 from headcheck.grader.reading.token_units import Unit
 
 MAX_HOLDERS = 10
-"""passages of more documents are common; in a small class, those of more than a third"""
+"""a passage in more documents than this is common; in a small class, one in more than a third"""
 MIN_HOLDERS = 3
-"""passages of so few documents are never common"""
+"""a passage in at most this many documents is never common"""
 MIN_SHARE = 0.6
 """the least share of the smaller document's own words at which a pair is reported"""
 MIN_WORDS = 40
@@ -33,7 +33,7 @@ class Document:
     file: str
     units: tuple[Unit, ...]
     source: tuple[str, str] = ("", "")
-    """the key of its content: digest and kind"""
+    """the key of the document's content: digest and kind"""
 
     @cached_property
     def unit_hashes(self) -> tuple[list[int], ...]:

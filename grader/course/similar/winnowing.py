@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from headcheck.grader.reading.token_units import NAME_PREFIX
 
 GRAM = 10
-"""words; about two lines of an ordinary program"""
+"""the number of words in a gram, about two lines of an ordinary program"""
 WINDOW = 6
 
 

@@ -12,7 +12,7 @@ from headcheck.grader.course.store.records import FileContent, hash_content
 from headcheck.grader.reading.submission import NO_SIBLINGS, Sibling, Siblings
 
 MARK = "+"
-"""what the kind of a bundle ends in"""
+"""the ending of a bundle's kind"""
 
 
 @dataclass(frozen=True, slots=True)

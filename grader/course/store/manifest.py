@@ -25,7 +25,7 @@ from headcheck.grader.report.rounding import HUNDREDTH
 from headcheck.grader.seed import Seed, SeedKind, make_seed
 
 POINT_RULES = ("points.py", "rounding.py")
-"""the modules that say what verdicts are worth"""
+"""the modules that turn verdicts into points"""
 
 
 class ManifestError(CourseError):
@@ -48,7 +48,7 @@ class Manifest:
     """the case seed; regrade and replay use it again"""
     device: str
     limits: dict[str, float]
-    """those set on the command line"""
+    """the limits set on the command line"""
     points: dict[str, dict[str, float]] | None
     worth: str = ""
     """digest of the points of every property, and of the rules by which they are awarded"""
@@ -61,7 +61,7 @@ class Manifest:
     search: SearchLimit | None = None
     """how long generated cases were tried on every submission; null if none were"""
     all_examples: bool = False
-    """whether what follows from a known mistake got smallest cases, too"""
+    """whether failures that follow from a known mistake were shrunk, too"""
     python: str = ""
     platform: str = ""
     attempts: str = "latest"

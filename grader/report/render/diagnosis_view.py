@@ -17,9 +17,9 @@ class DiagnosisView:
     examples: tuple[ExampleRecord | None, ...] = ()
     """one for each sentence"""
     compared: bool = False
-    """whether what such mistakes compute was compared with the answers"""
+    """whether the answers were compared with what such mistakes compute"""
     any_compared: bool = False
-    """whether one of them is in what is computed"""
+    """whether one of the mistakes is in the computation"""
 
     @property
     def pronoun(self) -> str:

@@ -17,7 +17,7 @@ from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.view import make_view, tally_statuses
 
 MAX_ERRORS = 10
-"""how many errors of one step GitHub displays beside the files"""
+"""the number of errors of one step that GitHub displays beside the files"""
 LineLookup = Callable[[SubmissionRecord, int, int], int | None]
 """maps a line of a notebook's cell to the line of the file, or None if unknown"""
 

@@ -44,7 +44,7 @@ SYMBOLS = {
 TOC_IGNORE_CLASS = "jp-toc-ignore"
 """the class by which JupyterLab leaves headings out of its table of contents"""
 MAX_NAME_LENGTH = 40
-"""how many characters of a page's file name come from the submission"""
+"""the most characters of a page's file name that come from the submission"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 
 COLUMNS = 80
-"""how wide a terminal is into which the text fits"""
+"""the width of a terminal into which the text fits"""
 COMMAND = re.compile(r"\s*(?:::|##\[)")
-"""how a line begins that some logs of continuous integration obey"""
+"""the beginning of lines that some logs of continuous integration obey"""
 LABEL = re.compile(r" {4}(?:expected|got|after|because|on|hint|seen) +|  note {2}")
-"""what stands before the text of a row; what goes on below begins where that text does"""
+"""the label of a row; continued lines are indented to the text after it"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ ENDINGS = {
     Status.TIMED_OUT: "It timed out",
     Status.OUT_OF_MEMORY: "It ran out of memory",
 }
-"""the statuses of a submission that gave no answer, each as the beginning of a sentence"""
+"""the statuses of a submission that gave no answer, each with the beginning of a sentence"""
 
 
 def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class ClassResult:
     link: str
     """empty if there is no page"""
     score: float
-    """what counts, which may differ from the record's"""
+    """the score that counts, which may differ from the record's"""
     max_score: float
 
 
@@ -54,7 +54,7 @@ class HistogramBin:
     label: str
     count: int
     share: float
-    """of the largest bin"""
+    """the height as a share of the largest bin"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import json
 import re
 
 MAX_LINE_LENGTH = 200
-"""how many characters of a file name, a class name or another single line are displayed"""
+"""the most characters of a file name, a class name or another single line"""
 
 # Characters that move the cursor, switch colours, reverse the reading order or are invisible: C0
 # and C1 except newline and tab, the soft hyphen, zero-width characters (except the two joiners,

@@ -10,7 +10,7 @@ from headcheck.properties.violation import UNKNOWN, Status
 
 BECAUSE = "because this check did not pass: "
 NOT_TRIED_WORDS = "Not tried"
-"""how every reason begins why a property was not tried"""
+"""the beginning of every reason why a property was not tried"""
 
 
 def describe_hidden(count: int) -> tuple[str, ...]:

@@ -37,17 +37,17 @@ from headcheck.properties.violation import Status
 STYLES = {"expected": "green", "got     ": "red", "hint    ": "cyan"}
 """styles of the lines of a message, by their first characters"""
 FILE_COLUMN_WIDTH = 48
-"""the maximal width of the file column in the last table; longer names are cut on the left"""
+"""the largest width of the file column in the last table; longer names are cut on the left"""
 
 
 UNJUDGED = ("not tried", "not asked", "not judged")
 """the statuses that hold nothing against a submission"""
 MORE_CLAIMS = 3
-"""how many claims are listed of failures that are folded"""
+"""the most claims of collapsed failures that are listed"""
 MAX_LINES = 22
-"""how many lines of such a terminal a folded submission has, unless its first failures need more"""
+"""the most lines of a collapsed submission, unless its first failures need more"""
 FOLDED_NOTES = 2
-"""how many notes stand below failures where the others are folded, unless there is one other"""
+"""how many notes stand below failures; the others are collapsed, unless there is only one other"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class Folding:
     """What of a submission is shown beside its failures."""
 
     examples: bool = True
-    """whether mistakes are shown on examples"""
+    """whether mistakes have examples"""
     notes: int = FOLDED_NOTES
-    """how many, unless there is one other"""
+    """how many notes are shown, unless there is only one other"""
     summary: bool = True
-    """whether there are sentences on all checks"""
+    """whether there are sentences about all checks"""
     apart: bool = True
     """whether an empty line stands between mistakes and points"""
 
@@ -72,7 +72,7 @@ FOLDINGS = (
     Folding(examples=False, notes=0),
     Folding(examples=False, notes=0, summary=False),
 )
-"""the best first: the first that fits is taken"""
+"""ways to shorten the text, the best first; the first that fits is used"""
 Lines = Sequence[StyledLine]
 
 

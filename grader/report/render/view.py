@@ -35,13 +35,13 @@ from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status, format_l
 
 GROUP_ORDER = {group.value: place for place, group in enumerate(PropertyGroup)}
 MAX_NOTES = 20
-"""how many notes are displayed; a submission can cause any number of them"""
+"""the most notes that are displayed; a submission can cause any number of them"""
 MAX_CODE_LENGTH = 20_000
-"""how many characters of a counterexample's code are displayed"""
+"""the most characters of a counterexample's code"""
 PROBED = frozenset({"weights", "scale", "heads"})
-"""the groups whose claims other mistakes may disturb"""
+"""the groups whose checks other mistakes may disturb"""
 MAX_EXCERPTS, MAX_SOURCE_LENGTH, MAX_SOURCE_LINES = 8, 38_400, 160
-"""how many excerpts of source are displayed, and characters and lines of each"""
+"""the most excerpts of source, and the most characters and lines of each"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class FailureView:
     """A failed property, and how many more had the same outcome."""
 
     heading: str
-    """what came of it, and the claim"""
+    """the outcome and the claim"""
     claim: str
     status: str
     details: str
@@ -82,7 +82,7 @@ class GroupView:
     alike: tuple[RepeatedFailures, ...]
     untried: tuple[str, ...]
     unasked: tuple[str, ...]
-    """for which no time was left"""
+    """the checks for which no time was left"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +120,14 @@ class SubmissionView:
     name: str
     score: str
     share: float
-    """of the points"""
+    """the share of the points"""
     status: str
     groups: tuple[GroupView, ...]
     summary: tuple[str, ...]
     short_summary: tuple[str, ...]
     """the same with one sentence at most on what was not tried"""
     why_nothing: tuple[str, ...]
-    """why what passes gives no points at all, if that is so"""
+    """why passing checks give no points, if they give none"""
     error: MessageView | None
     notes: tuple[MessageView, ...]
     diagnosis: DiagnosisView | None = None
@@ -195,7 +195,7 @@ class SubmissionView:
 
 
 HINT_ROW = f"{'hint':<9} "
-"""how a hint begins among the rows of a message"""
+"""the label of the hint among the rows of a message"""
 
 
 def _rank_as_example(group: GroupView) -> tuple[bool, bool, float]:

@@ -26,7 +26,7 @@ from headcheck.properties.violation import Status, SubmissionFailed
 BATCH_CALL_FRACTION, BATCH_TOTAL_FRACTION = 1 / 2, 1 / 4
 """fractions of a call's time and of all time for a batch: it exists to save time"""
 OVERRUN_DIVISOR = 3
-"""factor by which calls get shorter after one that used up its time"""
+"""the factor by which the time of calls shrinks after one that used it up"""
 READ_CPU_S_PER_BYTE = 10 / (1 << 20)
 """additional processor time of a process for reading the file: several times the usual"""
 READ_REQUESTS = ("read", "units")
@@ -62,7 +62,7 @@ class Budget:
     overruns: int = 0
     """calls that used up their time"""
     pardoned: int = 0
-    """those of them with inputs that may be too large for a slow answer, which may be right"""
+    """overruns with inputs that may be too large for a slow but right answer"""
     reading_cpu_s: float = 0.0
     """seconds of processor time in which the present child read the file, and imported modules"""
 

@@ -8,9 +8,9 @@ from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
 from headcheck.properties.crash import Crash, Piece
 
 MAX_PIECES, MAX_PIECE = 12, 200
-"""so many pieces of what is particular to a crash are taken, of so many characters"""
+"""the most pieces of a crash's particulars, and the most characters of each"""
 MAX_AXES, MAX_LENGTH = 8, 10**9
-"""of a shape so many axes are taken, and none is longer"""
+"""the most axes of a shape, and the greatest length of each"""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class ChildProcess(ForkedProcess):
     """A zygote that this process started, and has to reap."""
 
     reap: Callable[[], object]
-    """wait for its end"""
+    """waits for the process to end"""
 
     def close(self) -> None:
         """Wait for its end, and close the pidfd."""

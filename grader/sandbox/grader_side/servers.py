@@ -39,9 +39,9 @@ from headcheck.properties.violation import Status, SubmissionFailed
 
 SERVER_ENTRY_POINT = "headcheck.grader.sandbox.server_side.server:begin"
 LARGE_FRACTION = 1 / 2
-"""the fraction of its memory above which a process that the kernel killed is to blame for it"""
+"""a process that used more than this fraction of its memory is to blame if the kernel kills it"""
 LAST_S = 1.0
-"""seconds that a child which hung up may use until it ends by itself"""
+"""the seconds in which a child that closed its socket may end by itself"""
 LONG_HEADERS = ("read", "units", "landmarks", "excerpts")
 """requests whose replies grow with the file; other replies hold little besides tensors"""
 

@@ -29,11 +29,11 @@ from headcheck.grader.sandbox.wire import Message
 from headcheck.properties.violation import Status, SubmissionFailed
 
 MAX_TRIES = 3
-"""how often something is tried if its process is killed from outside, the first time included"""
+"""the most attempts if the child is killed from outside"""
 KILLED = f"its process was killed {MAX_TRIES} times from outside, or for lack of memory"
 
 MAX_IMPORTS = 200
-"""so many statements that import something are run for one submission"""
+"""the most import statements that are run for one submission"""
 MODULE_NAME = re.compile(r"[\w.]{1,100}")
 TOO_SLOW_HINT = (
     "leave it out if the class does not need it, and keep what it runs under "
@@ -118,15 +118,15 @@ class Session:
     by_hand: bool = False
     """whether torch's own attention is out of the submission's reach"""
     silenced: tuple[str, ...] = ()
-    """the paths of parameters that are zero in all that is constructed, and stay so"""
+    """the paths of parameters that are zero in every constructed module, and stay zero"""
     names: tuple[str, ...] = ()
     child: SubmissionChannel | None = None
     budget: Budget = field(default_factory=Budget)
-    """what all sessions on the same file have used"""
+    """the budget that all sessions on the same file share"""
     search_budget: Budget = field(default_factory=Budget)
-    """what searches in the same file have used: apart, so that they take nothing from verdicts"""
+    """a separate budget for searches in the same file, so that they take nothing from verdicts"""
     killed_children: int = 0
-    """earlier children that were ended from outside"""
+    """how many earlier children were killed from outside"""
 
     def read_outline(self) -> Mapping[str, Any]:
         """Read the outline of the submission, without running it. Raises SubmissionFailed."""

@@ -50,7 +50,7 @@ class Channel(Protocol):
 
 
 _TURN = threading.RLock()
-"""Held during a request: its answer replaces what all threads share, such as standard output."""
+"""The lock of a request: answering replaces global state such as standard output."""
 
 
 @dataclass(eq=False)

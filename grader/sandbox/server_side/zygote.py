@@ -40,10 +40,10 @@ from headcheck.grader.sandbox.server_side import concrete_shapes, uncompiled
 from headcheck.grader.sandbox.server_side.jail import kernel
 
 MAX_FDS = 3
-"""file descriptors that a request carries at most"""
+"""the most file descriptors of a request"""
 EXIT_FAILED = 70
 CONTROL_FD = 3
-"""where a forked zygote has its socket: after the standard streams"""
+"""the descriptor of a forked zygote's socket, after the standard streams"""
 
 
 def main(control_fd: int, grader_process: int, thread: int) -> None:
@@ -152,7 +152,7 @@ class ForkService:
     def __init__(self, control: socket.socket, grader_process: int) -> None:
         self.grader_process = grader_process
         self.essential_fds = (grader_process, control.fileno())
-        """when one of them is closed, the zygote shuts down"""
+        """the zygote shuts down when one of these is closed"""
         self.connections = {control.fileno(): control}
         self.forked: dict[int, int] = {}  # pidfd -> pid
         self.poll = select.poll()

@@ -47,7 +47,7 @@ def advance(seeded: int | None) -> None:
 
 
 INITIAL_SEED = 0x68656164
-"""Seed at the beginning of every request: one that nobody would choose.
+"""The seed at the beginning of every request, which nobody would choose.
 
 Code that draws random numbers without a seed gets the same ones in every process, so that its
 verdict can be reproduced.
@@ -135,7 +135,7 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
         torch.autograd.set_detect_anomaly,
     ),
 }
-"""settings of torch that hold for all of a process, by what they say: how to read and set each"""
+"""global settings of torch by description, each with functions to read and to set it"""
 
 
 class watch_settings:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 NO_CACHE = object()
-"""in place of a cache that was not returned"""
+"""stands for a cache that was not returned"""
 CUT = ("batch heads tokens width", "batch tokens heads width")
-"""axes of tokens that are cut into heads"""
+"""the axes of tokens that are cut into heads"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CallHooks:
     one_head: bool
     cache: Mapping[str, Any] | None = None
     numbers: Sequence[float] = ()
-    """what a function takes besides, behind the tensors"""
+    """further arguments of a function, after the tensors"""
     without_weights: Mapping[str, Any] | None = None
 
     def attach(self, module: nn.Module) -> None:

@@ -13,11 +13,11 @@ from headcheck.grader.sandbox.worker.moving import complex_buffers_apart
 from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
 
 SHORT_LIVED = 3
-"""so many tensors are used and freed: one of their places is then used again"""
+"""how many tensors are used and freed, so that memory is reused"""
 SPOILT = 7
-"""what results are written over with"""
+"""the number that overwrites results"""
 MAX_OUTPUTS = 64
-"""tensors accepted from one call at most; no exercise asks for more than two"""
+"""the most tensors accepted from one call; no exercise asks for more than two"""
 
 
 class Refused(Exception):

@@ -34,9 +34,9 @@ class DecodedChunk:
     form: str
     output: Tensor
     held: int
-    """the most that the call held at a time besides what it was given"""
+    """the most numbers that the call held at a time besides its inputs"""
     kept: int
-    """those in the cache that it gave"""
+    """the numbers in the cache that the call returned"""
 
 
 def decode(

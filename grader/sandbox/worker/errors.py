@@ -17,7 +17,7 @@ LOCAL_NAMES = frozenset(
     | {"main", "mask", "model", "models", "modules", "previous_chapters", "src", "tools"}
     | {"transformer", "util", "utils"}
 )
-"""names of modules that people give to their own, and that no well-known library has"""
+"""names that people give to their own modules, and that no well-known library has"""
 
 
 def describe_error(error: BaseException, position: Position | None = None) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from headcheck.grader.reading.cells import Unreadable, parse, read_source
 from headcheck.grader.sandbox.worker.calling import Refused
 
 TOP = "submission"
-"""the name of the module that a submission is, and of the package that its folder is"""
+"""the module name of a submission, and the package name of its folder"""
 PACKAGE_FILE = "__init__"
 RESERVED = frozenset({"IPython", "headcheck", "numpy", "torch"}) | sys.stdlib_module_names
-"""names under which no file of a submission is found"""
+"""names that never find a file of a submission"""
 
 Place = tuple[str, ...]
 """the folders in which a module lies and its name, below the outermost folder"""
@@ -44,18 +44,18 @@ class SiblingFinder(MetaPathFinder):
     ) -> None:
         self.main = tuple(main)
         self.problems = problems
-        """why files were not taken along, by their paths"""
+        """the reasons why files were not taken along, by path"""
         self.searched = searched
         """whether the folder of the submission was searched for what it imports"""
         self.files = {(*path[:-1], path[-1].removesuffix(".py")): path for path in files}
         self.data = {place: files[path] for place, path in self.files.items()}
         self.folders = {place[:n] for place in self.files for n in range(1, len(place))}
         self.modules: dict[Place, ModuleType] = {}
-        """what was executed, or is being executed"""
+        """the modules that were executed, or are being executed"""
         self.places: dict[str, Place] = {}
-        """where each module lies that was found, by its full name"""
+        """the place of each module that was found, by its full name"""
         self.loaded_before: frozenset[str] = frozenset()
-        """what has been imported before the submission ran"""
+        """the modules that were imported before the submission ran"""
 
     @property
     def package(self) -> str:

@@ -17,9 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 MAX_DEPTH = 5
-"""steps followed from the module to a tensor at most"""
+"""the most steps from the module to a tensor"""
 MAX_NAMED = 4
-"""tensors named at most"""
+"""the most tensors to name"""
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 MODULE_ATTRIBUTES = frozenset(vars(nn.Module())) - frozenset(REGISTRIES)
 COPY_OPS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)

@@ -25,9 +25,9 @@ class Loading:
     module: ModuleType
     steps: list[Statement]
     values: Mapping[str, Number] = field(default_factory=dict)
-    """numbers that variables of the submission have instead of their own"""
+    """numbers that replace the values of the submission's variables"""
     failed: dict[str | None, BaseException] = field(default_factory=dict)
-    """names that were not bound, with the errors"""
+    """names that could not be bound, with the errors"""
     first_error: BaseException | None = None
 
     def run_to_import(self) -> str | None:

@@ -52,15 +52,15 @@ from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
 from headcheck.grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
-"""so many random numbers are drawn after a construction"""
+"""how many random numbers are drawn after a construction"""
 WRITERS = {
     None: attribute_paths.put,
     "parameters": attribute_paths.exchange,
     "layers": attribute_paths.exchange_layer,
 }
-"""how tensors are written, by what is exchanged"""
+"""functions that write tensors, by the kind of exchange"""
 KEPT_RESULTS = 3
-"""so many results of an object are kept, to see whether a later call changes them"""
+"""how many results of an object are kept, to see whether a later call changes them"""
 
 
 def _split_inputs(meta: Meta) -> dict[str, int]:
@@ -85,12 +85,12 @@ class ObjectHost:
         self.objects: dict[int, Any] = {}
         self.factories: dict[int, Callable[..., Any]] = {}
         self.last_outputs: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        """the results handed out last, and copies of them"""
+        """the last results of each object, with copies"""
         self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
         self.converted_dtypes: dict[int, torch.dtype] = {}
         """the dtypes of objects that were converted after their construction"""
         self.silenced: tuple[str, ...] = ()
-        """the paths of parameters that are zero in all that is constructed"""
+        """the paths of parameters that are zero in every constructed module"""
         self.disturbed: set[str] = set()
         """settings of torch that the submission changed"""
 

@@ -52,7 +52,7 @@ from headcheck.grader.sandbox.worker.loading import Loading, Number, make_module
 from headcheck.grader.sandbox.worker.objects import ObjectHost
 
 MAX_VARIANTS = 16
-"""a submission is kept loaded with so many different values of its variables"""
+"""how many versions of a submission, with different values of its variables, stay loaded"""
 
 
 class WorkerRuntime(ObjectHost):
@@ -73,7 +73,7 @@ class WorkerRuntime(ObjectHost):
         self.module: types.ModuleType | None = None
         """the module in which names are looked up, if a source was run"""
         self.variants: dict[tuple[tuple[str, Number], ...], Loading] = {}
-        """what was loaded, by the values of variables that are not the submission's own"""
+        """the loaded versions, by the replaced values of variables"""
         self.homes: dict[int, types.ModuleType] = {}
         """the modules in which objects were made, by their handles"""
         self.numbered: dict[int, int] = {}

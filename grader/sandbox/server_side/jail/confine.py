@@ -22,7 +22,7 @@ from headcheck.grader.sandbox.server_side.jail import (
 SOCKET_FD, CONFINED_FD, RULESET_FD = 3, 4, 5
 SCRATCH_ENTRIES = 256
 SPARE_TASKS = 256
-"""threads that the user may start otherwise while the server runs"""
+"""threads that the user may start elsewhere while the server runs"""
 
 
 @dataclass(frozen=True, slots=True)

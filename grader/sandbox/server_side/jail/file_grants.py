@@ -9,11 +9,11 @@ from headcheck.grader.location import HEADCHECK
 from headcheck.grader.sandbox.server_side.jail import landlock
 
 ANSWER_PACKAGES = ("headcheck/reference", "headcheck/properties", "headcheck/exercises", "tests")
-"""packages with answers"""
+"""packages that contain answers"""
 GRADER = Path(__file__).resolve().parents[3]
 PROJECT_ROOT = HEADCHECK.parent
 READABLE = (GRADER / "sandbox", GRADER / "reading")
-"""the grader's code that runs in a submission's process, which may therefore read it"""
+"""the grader's code that a submission's process runs, and so may read"""
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/alternatives")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _DEVICES = {

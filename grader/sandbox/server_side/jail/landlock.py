@@ -29,7 +29,7 @@ READ = READ_FILE | READ_DIR
 SCRATCH = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 _FILE_RIGHTS = WRITE_FILE | READ_FILE | TRUNCATE
 _RIGHT_COUNTS = {3: 15, 4: 15}
-"""rights on files that a version knows; from 5 on it is 16"""
+"""how many rights on files a version knows; from 5 on it is 16"""
 
 
 def get_abi_version() -> int:

@@ -79,7 +79,8 @@ CONDITIONAL = {
     "sched_getaffinity": ArgumentFilter(0, (0,)),
 }
 UNIMPLEMENTED = ("clone3",)
-"""fail with ENOSYS, as on an older kernel: the C library then falls back on older calls"""
+"""calls that fail with ENOSYS, as on an older kernel; the C library then falls back on older
+calls"""
 SELF_ONLY = "tgkill"
-"""restricted to the process itself; threads raise signals with it, but not SIGKILL: a process that
-is killed is held against nobody"""
+"""the call that is restricted to the process itself. Threads raise signals with it, but not
+SIGKILL, since a killed process costs a submission nothing"""

@@ -16,7 +16,7 @@ from headcheck.grader.sandbox.worker.crashes.things import NUMBER_TYPES, explain
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN
 
 MIN_DEPTH = 100
-"""a function that is called so often by itself is called without end"""
+"""a function that calls itself this often does so without end"""
 
 
 def explain_missing(scene: Scene, match: re.Match[str]) -> Finding | None:

@@ -19,12 +19,12 @@ from headcheck.grader.reading.slicing import Position
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN, Values, list_attributes
 
 MAX_WRITTEN = 60
-"""so many characters of an expression are quoted"""
+"""the most characters of an expression that are quoted"""
 MAX_SOURCE = 1 << 20
 DISPATCHERS = ("headcheck", "torch.overrides", "torch.utils._python_dispatch")
 """modules whose frames only pass an operation on"""
 LIBRARIES = ("torch", "einops", "math", "numpy", "headcheck", "contextlib", "functools")
-"""packages whose frames below one of the submission's do only what it asked them for"""
+"""packages whose frames below the submission's do only what the submission asked for"""
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 LineLocator = Callable[[str | None, int | None], Position | None]
 
@@ -36,11 +36,11 @@ class Scene:
     kind: type[BaseException]
     text: str
     node: ast.AST | None
-    """what failed; None if none of the submission's code was running"""
+    """the node that failed; None if none of the submission's code was running"""
     tree: "SourceTree"
     values: Values
     frames: tuple[FrameType, ...]
-    """those of the submission, the innermost last"""
+    """the frames of the submission, the innermost last"""
     raiser: FrameType | None
     """the frame that raised, whosever it is"""
     direct: bool

@@ -20,7 +20,7 @@ from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude,
 from headcheck.grader.sandbox.worker.crashes.tensors import Operand, find_changed, iter_operands
 
 MASK_NAME = re.compile(r"mask|causal|tri[lu]|future|bias", re.IGNORECASE)
-"""in the names of masks, where these are added or multiplied"""
+"""words in the names of masks that are added or multiplied"""
 
 
 def explain_broadcast(scene: Scene, match: re.Match[str]) -> Finding | None:

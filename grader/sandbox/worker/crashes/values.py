@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 UNKNOWN: Any = object()
-"""the worth of an expression that would have to be run"""
+"""the value of an expression that would have to be run"""
 PLAIN_TENSORS = (Tensor, nn.Parameter, nn.Buffer)
 NUMBERS = (int, float, bool)
 REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -56,7 +56,7 @@ METHODS = frozenset(
     | {"matmul", "permute", "reshape", "size", "softmax", "split", "squeeze", "t", "transpose"}
     | {"tril", "triu", "unsqueeze", "view", "chunk", "sum", "mean", "logical_not"}
 )
-"""methods of tensors that give the shape of their result without any values"""
+"""methods of tensors whose result has a shape that does not depend on values"""
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     torch.matmul,
     torch.softmax,
@@ -66,7 +66,7 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = (
     functional.softmax,
     math.sqrt,
 )
-"""functions of which the same is true, or that take numbers only"""
+"""functions for which the same is true, or that take only numbers"""
 CREATORS: tuple[Callable[..., Any], ...] = (torch.ones, torch.zeros, torch.rand, torch.randn)
 
 
