@@ -50,7 +50,7 @@ BY_SLUG: dict[str, Exercise]
 if not TYPE_CHECKING:  # for the type checker, these two names are all
 
     def __getattr__(name: str) -> Any:
-        """Load the exercises when one is first asked for: importing this package cannot fail."""
+        """Load the exercises on first access, so that importing this package cannot fail."""
         if name not in ("ALL", "BY_SLUG"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         loaded = tuple(load_exercise(Path(__file__).resolve().parent / slug) for slug in SERIES)

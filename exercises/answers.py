@@ -9,8 +9,8 @@ fault. Most wrong answers are another answer with one fault put in: `answers/fau
     edits = [{replace = 'scores / keys.shape[-1] ** 0.5', by = 'scores'}]
 
 The base is another answer, by its path in `answers/`, or `solution.py`. `why` replaces its
-docstring; below that the edits are made in order. What an edit replaces must occur once, or `count`
-times, so that no change of a base repairs or moves a fault unnoticed.
+docstring, and the edits are made below it, in order. The text that an edit replaces must occur
+once, or `count` times. So no change of a base repairs or moves a fault unnoticed.
 """
 
 import difflib
@@ -106,7 +106,7 @@ def write_answer(answer: Answer, folder: Path) -> Path:
 
 
 def _load_faults(folder: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Read the entries of `faults.toml`, if any, by the paths that files of theirs would have."""
+    """Read the entries of `faults.toml`, if any, by the paths that they would have as files."""
     file = folder / "faults.toml"
     if not file.exists():
         return {}

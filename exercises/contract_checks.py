@@ -1,4 +1,4 @@
-"""Whether what a contract says fits together."""
+"""Check whether the parts of a contract fit together."""
 
 import difflib
 import keyword
@@ -109,7 +109,7 @@ NEEDED: Mapping[Capability, str] = {
 
 
 def find_problems(contract: Contract) -> Iterator[Problem]:
-    """Yield what does not fit together in a contract as it was written."""
+    """Yield the contradictions in a contract as it was written."""
     if not _is_name(contract.name):
         yield ("name",), None, f"{contract.name!r} can be no name of a class or a function"
     for check in (_check_capabilities, _check_arguments, _check_parameters, _check_holders):
@@ -120,7 +120,7 @@ def find_problems(contract: Contract) -> Iterator[Problem]:
 
 
 def find_wrongly_waived(contract: Contract) -> Iterator[Problem]:
-    """Yield the claims that are waived and do not exist, or that points depend on."""
+    """Yield waived properties that do not exist, or on which points depend."""
     applying = {each.name for each in select_summaries(contract)} if contract.waived else set()
     for name in contract.waived:
         if name in PREREQUISITES:
@@ -253,7 +253,7 @@ def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
 
 
 def _check_holders(contract: Contract) -> Iterator[Problem]:
-    """Every parameter is stored in one place, and with those that belong to it."""
+    """Check that every parameter is stored in one place, together with those that belong to it."""
     places: dict[str, str] = {}
     for mapping in contract.mappings:
         for name in mapping.holds:

@@ -1,4 +1,4 @@
-"""Read an exercise from its folder. What it asks for is in `contract.toml`, and nothing is run.
+"""Read an exercise from its folder: its contract is in `contract.toml`, and no code is run.
 
     title = "Causal attention"
     name = "CausalAttention"           # what a submission defines
@@ -125,7 +125,7 @@ def _convert_table(value: object, key_kind: Any, kind: Any, place: Place) -> Map
 
 
 def _choose(value: object, known: Mapping[str, Any], place: Place) -> Any:
-    """Return what a name stands for. Raises BadContract with the nearest one."""
+    """Return the value of a name. Raises BadContract with the nearest name."""
     if not isinstance(value, str):
         raise place.fail_type(value, WRITTEN[str])
     if value not in known:
@@ -283,14 +283,14 @@ def _read_contract(value: object, place: Place, others: Collection[str] = ()) ->
 
 
 def expect_call_form(contract: Contract) -> CallForm:
-    """Return the form of a call where none is written: only the order of inputs is its own."""
+    """Return the form of a call if the file has none: only the order of inputs is its own."""
     usual = contract.entry is Entry.TRANSFER or contract.call in USUAL_CALLS
     usual |= contract.entry is Entry.FUNCTION and not set(ROLES) & set(contract.call)
     return USUAL if usual else CallForm(inputs=contract.call)
 
 
 def _complete_call_form(contract: Contract, table: Table) -> CallForm:
-    """Return the form of a call, whose inputs are those that the contract calls with."""
+    """Return the form of a call, with the inputs of the contract's `call`."""
     if "call_form" not in table:
         return expect_call_form(contract)
     return replace(contract.call_form, inputs=contract.call)
@@ -300,7 +300,7 @@ def _complete_call_form(contract: Contract, table: Table) -> CallForm:
 
 
 def names_folder(name: str) -> bool:
-    """Return whether a name is that of an exercise's folder, or of its contract, not a slug."""
+    """Return whether a name is an exercise's folder, or its contract file, rather than a slug."""
     return Path(name).name != name or (Path(name) / CONTRACT_FILE).is_file()
 
 
@@ -319,10 +319,10 @@ def load_exercise(folder: Path) -> Exercise:
 
 
 def load_contract(path: Path) -> Contract:
-    """Return the contract in a file, or in the folder that has it, without an exercise around it.
+    """Return the contract in a file, or in a folder with one, without its exercise.
 
-    There is no statement then, which would say what else it takes and refuses: claims about that
-    are made where `stated` is listed, and those about 16 bits where `half` is. Raises BadContract.
+    No statement then says what else the class takes and refuses. Properties about that apply only
+    if `stated` is listed, and those about 16 bits only if `half` is. Raises BadContract.
     """
     path = path.expanduser()
     path = path / CONTRACT_FILE if path.is_dir() else path
@@ -358,7 +358,7 @@ def read_exercise(folder: Path, text: str) -> Exercise:
 
 
 def omit_points(text: str) -> str:
-    """Return what a contract file says besides points, in one form for any layout; "" for none."""
+    """Return a contract file without its points, in the same form for any layout; "" for none."""
     if not text:
         return ""
     table = {key: value for key, value in tomllib.loads(text).items() if key != "points"}

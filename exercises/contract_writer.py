@@ -1,8 +1,8 @@
 """Write a contract as the text of a `contract.toml`: `exercises.contract_file` inverted.
 
-What is written is what differs from the defaults, so a file says as little as one written by hand.
-Loading it gives an equal contract, if that has all the capabilities that follow from it
-(`exercises.implied_capabilities`): those are not written.
+Only values that differ from the defaults are written, so a file is as short as one written by hand.
+Loading it returns an equal contract, if the contract has all the capabilities that follow from it
+(`exercises.implied_capabilities`), since those are not written.
 """
 
 import json
@@ -110,7 +110,7 @@ def _write_field(value: Any) -> "str | _Table":
 
 
 def _iter_named(record: Any, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the lines of an entry: one with all of it, or for what holds others one for each."""
+    """Yield the lines of an entry: one line, or one for each part of an entry that holds others."""
     name, main = NAMED[type(record)]
     keys = (*above, getattr(record, name))
     others = {

@@ -46,9 +46,9 @@ MAX_MESSAGE = 1000
 
 
 class BadContract(ValueError):
-    """A folder that is no exercise. The message names the file and the line, and what to do.
+    """A folder that is no exercise. The message names the file, the line and the remedy.
 
-    It quotes the file, which may be a stranger's: it is one line that controls no terminal or log.
+    It quotes the file, which may be a stranger's, so it is one line without control characters.
     """
 
     def __init__(self, text: str) -> None:
@@ -60,7 +60,7 @@ class BadContract(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Exercise:
-    """One thing that a student is to write. There is one object per exercise."""
+    """A task for a student. There is one object per exercise."""
 
     slug: str
     title: str
@@ -82,7 +82,7 @@ class Exercise:
     """the text of its contract file; see `exercises.contract_file`"""
 
     def __reduce__(self) -> tuple[Callable[..., Exercise], tuple[Path, str]]:
-        """Be sent as a folder and a text: whoever gets them has one object per exercise, too."""
+        """Pickle as a folder and a text, so that the receiver also has one object per exercise."""
         from headcheck.exercises.contract_file import read_exercise
 
         return read_exercise, (self.folder, self.source)
@@ -91,7 +91,7 @@ class Exercise:
     def properties(self) -> tuple[Property, ...]:
         """All properties that make sense for the contract, and are not waived.
 
-        Raises BadContract if one is waived that does not exist, or that points depend on.
+        Raises BadContract if a waived property does not exist, or points depend on it.
         """
         from headcheck.properties import families
 
@@ -100,7 +100,7 @@ class Exercise:
 
     @cached_property
     def summaries(self) -> tuple[PropertySummary, ...]:
-        """What is known of `properties` without importing torch, in the same order.
+        """The summaries of `properties`, which need no torch, in the same order.
 
         Raises BadContract as `properties` does.
         """
@@ -127,7 +127,7 @@ class Exercise:
 
     @cached_property
     def prerequisite(self) -> Property:
-        """The property without which nothing earns points: a stub keeps many by doing nothing."""
+        """The property that must hold for any points: a stub satisfies many by doing nothing."""
         return next(each for each in self.properties if each.name == self.prerequisite_name)
 
     @property
@@ -154,14 +154,14 @@ class Exercise:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """The items of the numbered list in `hints.md`, each a step further than the last."""
+        """The items of the numbered list in `hints.md`, each one step further than the last."""
         text = self._read("hints.md")
         items = LIST_ITEM_START.split(text)[1:]
         return tuple(textwrap.dedent(f"   {item}").strip() for item in items)
 
     @property
     def has_solution(self) -> bool:
-        """Whether its folder has a solution; that of students, or on a cluster, need not."""
+        """Whether its folder has a solution; a student's copy, or one on a cluster, need not."""
         return (self.folder / "solution.py").is_file()
 
     @property

@@ -1,4 +1,4 @@
-"""The capabilities that follow from the rest of a contract, so that none of them is listed."""
+"""The capabilities that follow from the rest of a contract, and need not be listed."""
 
 from collections.abc import Callable, Mapping
 
@@ -24,7 +24,7 @@ ROLES = ("query", "key", "value")
 
 
 def takes(*quantities: str) -> Callable[[Contract], bool]:
-    """Return whether an argument takes one of these quantities, as a question to a contract."""
+    """Return a test of contracts: whether an argument takes one of these quantities."""
     return lambda contract: any(a.quantity in quantities for a in _list_taken(contract))
 
 
@@ -34,7 +34,7 @@ def _list_taken(contract: Contract) -> list[Argument]:
 
 
 def holds(name: str) -> Callable[[Contract], bool]:
-    """Return whether a parameter holds the one of this name, as a question to a contract."""
+    """Return a test of contracts: whether they store the parameter of this name."""
     return lambda contract: any(name in mapping.holds for mapping in contract.mappings)
 
 

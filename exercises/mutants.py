@@ -1,4 +1,4 @@
-"""Mutants: wrong answers that are generated, each a solution with one small change.
+"""Generate mutants: wrong answers that each are a solution with one small change.
 
 The answer banks hold the mistakes that people make; mutants cover what could be wrong at every node
 of a solution: an operator, a number, a dimension, two names swapped, a call or a line left out. The
@@ -157,7 +157,7 @@ def _mutate(tree: ast.Module, lines: Container[int]) -> Iterator[tuple[str, str]
 
 
 def _walk(parent: ast.AST, function: str) -> Iterator[tuple[Any, Any, str]]:
-    """Yield where each node below is stored, a list or dict and a key, and the function around."""
+    """Yield the place of each node below (a list or dict, and a key) and the function around it."""
     if isinstance(parent, ast.FunctionDef):
         function = parent.name
     for field, value in ast.iter_fields(parent):

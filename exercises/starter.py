@@ -6,7 +6,7 @@
     # %%                                a code cell of the notebook begins
     # %% [markdown]                     a Markdown cell begins, written as comments
 
-Students are given everything else. The two starters differ in their form only.
+Students get everything else. The two starters differ only in their form.
 """
 
 import ast
@@ -122,7 +122,7 @@ def render_notebook(exercise: Exercise) -> str:
 
 
 def _write_command(exercise: Exercise, ending: str) -> str:
-    """Return the command that checks the starter; other exercises than ours lie beside it."""
+    """Return the command that checks the starter; exercises of a course lie beside it."""
     named = "" if exercise.is_ours else f" --exercise {exercise.slug}"
     return f"headcheck check {exercise.slug}.{ending}{named}"
 

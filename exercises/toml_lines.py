@@ -1,4 +1,4 @@
-"""Read a TOML file so that what is wrong in it is told with its line."""
+"""Read a TOML file, and report errors with their lines."""
 
 import re
 import tomllib
@@ -48,7 +48,7 @@ class Place:
 
 
 def read_text(path: Path, missing: str, error: type[Exception] = BadContract) -> str:
-    """Return the text of a file. Raises the error, where there is none with what is said then."""
+    """Return the text of a file. Raises the error, with the given message if there is no file."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def parse(place: Place) -> Table:
 
 
 def _refuse_large_numbers(value: object, place: Place) -> None:
-    """Raise the error of the place of a whole number that TOML does not have."""
+    """Raise the error of a place whose whole number is too large for TOML."""
     if isinstance(value, dict):
         for key, each in value.items():
             _refuse_large_numbers(each, place.enter(key))
@@ -92,7 +92,7 @@ def _refuse_large_numbers(value: object, place: Place) -> None:
 
 
 def find_line(text: str, keys: tuple[str, ...], value: object = None) -> int:
-    """Return the line of a key, or of the table that it belongs in; tomllib does not tell.
+    """Return the line of a key, or of its table, which tomllib does not report.
 
     With a value, that of the line below it where this value is written, in quotes.
     """

@@ -1,4 +1,4 @@
-"""Whether what a contract asks for besides the plain steps fits its sizes, and goes together."""
+"""Check whether the variants of a contract fit its sizes, and one another."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ Problem = tuple[tuple[str, ...], object, str]
 
 
 def check_variant(contract: Contract) -> Iterator[Problem]:
-    """Yield what does not fit together in positions, windows, latents and halves."""
+    """Yield the contradictions in positions, windows, latents and halves."""
     yield from _check_positions(contract)
     if "window" in _take(contract) and Capability.CAUSAL not in contract.capabilities:
         yield ("arguments",), None, "a window ends at the token itself: list `causal`, too"
@@ -64,7 +64,7 @@ def _check_positions(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_halves(contract: Contract) -> Iterator[Problem]:
-    """In differential attention queries and keys have halves."""
+    """Check that queries and keys have halves in differential attention."""
     if _may_be_odd(contract):
         yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
     placed = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
@@ -74,7 +74,7 @@ def _check_halves(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_latents(contract: Contract) -> Iterator[Problem]:
-    """With latents, what is turned stands beside heads, and is as wide as an argument says."""
+    """Check that latents have a rotating part beside heads, as wide as an argument says."""
     if not contract.stores("W_down") or not _take(contract) >= {"d_latent", "rope_dim"}:
         text = "latents need W_down in [parameters], and arguments that take d_latent and rope_dim"
         yield ("arguments",), None, text
@@ -100,7 +100,7 @@ def _check_latent_mapping(mapping: ParameterMapping) -> Iterator[Problem]:
 
 
 def _check_features(contract: Contract) -> Iterator[Problem]:
-    """Linear attention has no softmax, and so nothing that belongs to one."""
+    """Check that linear attention, which has no softmax, has nothing that belongs to one."""
     held = [name for name in ("sinks", "lambdas") if contract.stores(name)]
     taken = {argument.quantity for argument in contract.arguments} & {"softcap", "dropout"}
     turned = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
@@ -113,7 +113,7 @@ def _check_features(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_block(contract: Contract) -> Iterator[Problem]:
-    """A block has all its parts, around attention that is as wide as tokens and has no other."""
+    """Check that a block has all its parts, and plain attention as wide as its tokens."""
     is_block = contract.stores("W_1")
     if not is_block and (contract.token_norm or contract.activation):
         key = "token_norm" if contract.token_norm else "activation"
@@ -141,7 +141,7 @@ def _check_block(contract: Contract) -> Iterator[Problem]:
 
 
 def _may_be_narrow(contract: Contract) -> bool:
-    """Return whether a token may have one number, or two."""
+    """Return whether a token may have only one or two numbers."""
     rules = contract.size_rules
     if contract.sizes and {"heads", "head_dim"} <= contract.sizes.keys():
         return contract.sizes["heads"] * contract.sizes["head_dim"] < 3
@@ -158,7 +158,7 @@ def _may_be_narrow(contract: Contract) -> bool:
 
 
 def _check_alone(contract: Contract) -> Iterator[Problem]:
-    """What is around attention goes with plain attention so far."""
+    """Check that a block has plain attention, the only kind supported so far."""
     others = [name for name in OF_OTHERS if contract.stores(name)]
     others += sorted(_take(contract) & {"dropout", "window", "softcap", "kv_heads"})
     others += [c.name.lower() for c in (Capability.CROSS,) if c in contract.capabilities]
@@ -174,7 +174,7 @@ def _check_alone(contract: Contract) -> Iterator[Problem]:
 
 
 def _may_be_odd(contract: Contract, share: float = 1.0) -> bool:
-    """Return whether a head may have a width of which that share is no even number."""
+    """Return whether a head may have a width of which this share is not even."""
     fixed, rules = (contract.sizes or {}).get("head_dim"), contract.size_rules
     allows = (lambda _: True) if rules is None else rules.get_test("head_dim")
     widths = (width for width in HEAD_DIMS if allows(width) and fixed in (None, width))

@@ -1,7 +1,8 @@
-"""A block on the absolute values of all numbers, and the way back through what is around attention.
+"""Error bounds of a block, and of its gradients, from absolute values.
 
-As in `properties.absolute_roles`: what a correct implementation rounds is proportional to these
-sums. What a step reads is bounded from what the steps before it gave, however much cancels there.
+As in `properties.absolute_roles`, the rounding errors of a correct implementation are proportional
+to sums of absolute values. The input of each step is bounded from the bounds of the steps before
+it, even if numbers cancel there.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from headcheck.reference import BlockResult, Parameters, Variant, linear, merge_
 
 @dataclass(frozen=True, eq=False)
 class AbsoluteBlock:
-    """What each step of a block gives, without signs, and its norms."""
+    """The bounds of each step of a block, and its norms."""
 
     entered: Tensor
     normed: Tensor
@@ -55,9 +56,9 @@ def make_absolute_block(
 def leave_feed_forward(
     block: AbsoluteBlock, parameters: Parameters, grad: Tensor
 ) -> tuple[Tensor, Scales]:
-    """Go back from the output of a block to what attention gives, and the tokens beside it.
+    """Go back from the output of a block to the output of attention and its residual.
 
-    An error of the numbers that are activated moves the slope there: so it counts with them.
+    An error before the activation moves its slope, so it counts here, too.
     """
     p = parameters.map(lambda t: t.detach().abs())
     assert p.W_1 is not None and p.W_2 is not None, "there is a feed-forward"
@@ -72,6 +73,6 @@ def leave_feed_forward(
 def leave_norm_of_tokens(
     block: AbsoluteBlock, entered: Tensor, beside: Tensor
 ) -> tuple[Tensor, Scales]:
-    """Go back from what attention reads, and from the residual beside it, to the tokens."""
+    """Go back from the input of attention, and from its residual, to the tokens."""
     scales = block.norm_in.bound_own("in", entered)
     return beside + block.norm_in.pull_back(entered), scales

@@ -1,7 +1,8 @@
-"""Queries, keys and values on the absolute values of all numbers, and the way back to layers.
+"""Error bounds of queries, keys and values, and of their layers' gradients.
 
-What a correct implementation rounds is proportional to sums of absolute values, however much the
-terms cancel: these are the sums, and of gradients those that go through norms and layers.
+The rounding errors of a correct implementation are proportional to sums of absolute values, even if
+the terms cancel. This module computes these sums, and those of gradients that go through norms and
+layers.
 """
 
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ class AbsoluteNorm:
         return {f"gain_{name}": gain, f"shift_{name}": grad.flatten(0, -2).sum(0)}
 
     def pull_back(self, grad: Tensor) -> Tensor:
-        """Return the gradient of what was normed, given that of the result."""
+        """Return the gradient of the norm's input, given that of its result."""
         inner = grad * self.factor
         pulled = self.size * (inner + self.unit * (self.unit * inner).mean(-1, keepdim=True))
         return pulled + pulled.mean(-1, keepdim=True) if self.centred else pulled
@@ -60,7 +61,7 @@ class AbsoluteNorm:
 def make_absolute_norm(
     bound: Tensor, exact: Tensor, gain: Tensor | None, shift: Tensor | None, variant: Variant
 ) -> AbsoluteNorm | None:
-    """Return the norm of queries or keys, from a bound of them and what they are; None if none."""
+    """Return the norm of queries or keys from their bound and their values; None without a norm."""
     if not variant.norm:
         return None
     centred = variant.norm == "layer"
@@ -104,10 +105,10 @@ Scales = dict[str, Tensor]
 
 
 def enter_layers(x: Tensor, p: Parameters, parts: Mapping[str, Tensor], case: Case) -> Scales:
-    """Go on from queries, keys and values of all heads to their layers, and to x.
+    """Go back from queries, keys and values of all heads to their layers, and to x.
 
-    Parameters and x are absolute values. With latents the numbers that heads have of their own come
-    first, then those that are turned.
+    Parameters and x are absolute values. With latents each head's own coordinates come first, then
+    those that rotate.
     """
     sources = dict.fromkeys(parts, x)
     own = {name: part[..., : case.head_dim] for name, part in parts.items()}
@@ -132,7 +133,7 @@ def enter_layers(x: Tensor, p: Parameters, parts: Mapping[str, Tensor], case: Ca
 
 
 def count_heads(name: str, case: Case) -> int:
-    """Return how many heads a part has: keys and values may be shared, what is turned is one."""
+    """Return how many heads a part has: keys and values may be shared, rotating keys always are."""
     if name == "kr":
         return 1
     return case.kv_heads if name in "kv" else case.heads

@@ -1,8 +1,8 @@
-"""How far a block may be off: norms of tokens, residuals and a feed-forward around attention.
+"""The tolerance of a block: norms of tokens, residuals and a feed-forward around attention.
 
-Errors go through the steps one after the other. A norm of tokens is that of queries
-(`bound_normed_error`), of what has errors already behind attention. A residual adds the errors of
-both, and its own rounding. With g(z) = z Φ(z) and an error e of z, g is off by at most
+Errors go through the steps one after the other. A norm of tokens is bounded like that of queries
+(`bound_normed_error`), and after attention its input already has errors. A residual adds the errors
+of both, and its own rounding. With g(z) = z Φ(z) and an error e of z, g is off by at most
 
     e min(L, |g'(z)| + C e) + 4u |z|      L = max |g'|, C = max |g''|
 

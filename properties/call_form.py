@@ -1,10 +1,10 @@
-"""How a module is called and what it returns, where that differs from the usual.
+"""How a module is called and what it returns, if that differs from the usual.
 
 Usually `forward` takes tokens of shape (batch, tokens, width) and perhaps a mask in which zero or
-False means "must not attend", and returns the output, perhaps with the weights. Others take
-queries, keys and values apart, order the axes otherwise, block where we keep, or return more. A
-call form says so as data; the call itself is converted beside the submission
-(`grader/sandbox/worker/call_hooks.py`), so that all that is asked of a module goes through it.
+False means "must not attend", and returns the output, perhaps with the weights. Other modules take
+queries, keys and values separately, order the axes otherwise, block what we keep, or return more. A
+call form describes this as data. The worker converts the call itself
+(`grader/sandbox/worker/call_hooks.py`), so that every request to a module goes through it.
 """
 
 import math
@@ -82,10 +82,10 @@ class MaskConvention:
 
 @dataclass(frozen=True, slots=True)
 class CacheConvention:
-    """How keys and values of earlier tokens come from one call to the next.
+    """How keys and values of earlier tokens pass from one call to the next.
 
-    They are handed over: a call takes None or what an earlier call gave, and gives its own. Or the
-    module keeps them, until it is told to forget them.
+    Either the caller passes them: a call takes None or the cache of an earlier call, and returns
+    its own. Or the module keeps them until it is told to forget them.
     """
 
     argument: str = "cache"
@@ -98,7 +98,7 @@ class CacheConvention:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """The inputs of a call in order, and where the results are among what comes back.
+    """The inputs of a call in order, and the places of the results in what comes back.
 
     An input is "x", the tokens; "query", "key" or "value", which are the tokens where a sequence
     attends to itself; "context", the tokens that are attended to; or "mask".
@@ -119,7 +119,7 @@ class CallForm:
     def to_meta(
         self, heads: int, numbers: Mapping[str, object] = MappingProxyType({})
     ) -> Mapping[str, object] | None:
-        """Return it as data for a request, for so many heads; None for the usual form.
+        """Return it as data for a request with this many heads; None for the usual form.
 
         A function gets the `numbers` in each call, behind the tensors.
         """

@@ -1,10 +1,10 @@
-"""What a property may ask of a contract, and a contract grants."""
+"""Features of contracts that properties may require."""
 
 from enum import Enum, auto
 
 
 class Capability(Enum):
-    """What a property may require of a contract to make sense for it."""
+    """A feature that a contract has or lacks; a property applies if all it needs are there."""
 
     MODULE = auto()  # there is an object with state
     STATELESS = auto()  # it is a function of tensors

@@ -1,4 +1,4 @@
-"""A case in one line, in the words of its exercise: `num_heads=2`, where that is its argument."""
+"""Describe a case in one line, in the words of its exercise, such as `num_heads=2`."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_s
 
 
 def list_own_names(contract: Contract) -> dict[str, str]:
-    """Return what an exercise calls the sizes, where that is not what we do."""
+    """Return an exercise's names of sizes that differ from ours."""
     own = {argument.quantity: argument.name for argument in contract.arguments}
     if not contract.mappings:
         own["d_out"] = "d"
@@ -56,7 +56,7 @@ def _list_sizes(contract: Contract, case: Case) -> Iterator[tuple[str, float]]:
 
 
 def _list_words(contract: Contract, case: Case, own: dict[str, str]) -> Iterator[tuple[str, bool]]:
-    """Yield what else a case may have, and whether it has."""
+    """Yield the other features of a case in words, each with whether the case has it."""
     mask, form = contract.call_form.mask, str(case.mask_form)
     if mask.keys_only and mask.axes == 2:
         form = form.replace(MaskForm.BATCH_ONE_ONE_KEY.value, "(b, t)")

@@ -40,7 +40,7 @@ def check_property(prop: Property, harness: Harness, cases: Sequence[Case]) -> V
 def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
     """Return a verdict with the smallest case on which the property fails in the same way.
 
-    It is returned as it is where nothing failed that can be searched for. Raises the same errors.
+    A verdict without a failure that can be shrunk is returned as it is. Raises the same errors.
     """
     prop, case, violation = verdict.property, verdict.case, verdict.violation
     if case is None or violation is None or not harness.contract.has(*prop.needs):
@@ -86,7 +86,7 @@ def _record_failure(
 
 
 def drop_added_axes(violation: Violation, contract: Contract) -> Violation:
-    """Return a violation without the axes that the answer's own results have not.
+    """Return a violation without the axes that the answer's own results lack.
 
     Answers without a batch are compared as a batch of one, and their weights as those of one head.
     """
@@ -117,8 +117,8 @@ def find_smallest_failure(
 ) -> tuple[Case, Violation]:
     """Search for the smallest case on which the property fails in the same way.
 
-    The search starts at the first of the starting cases on which it does. If few cases are smaller,
-    all of them are tried; if many are, Hypothesis chooses.
+    The search starts at the first of the starting cases on which the property fails. If few cases
+    are smaller, all of them are tried; if many are, Hypothesis chooses.
     """
     search.tried[case] = violation
     start = search.find_first(list_starting_cases(case), case) or case
@@ -160,16 +160,16 @@ class CounterexampleSearch:
         return case, violation
 
     def rank(self, case: Case) -> tuple[tuple[int, int], float, str]:
-        """Return what to sort failing cases by: small ones first, then those that show most."""
+        """Return the sort key of failing cases: small ones first, then those that show most."""
         return case.size, -self._get_difference(case), str(case)
 
     def _get_difference(self, case: Case) -> float:
-        """Return by which share a wrong number is off; 1 if something else is wrong."""
+        """Return the relative error of a wrong number; 1 if something else is wrong."""
         difference = self.get_violation(case)[1].difference
         return 1.0 if difference is None else difference
 
     def find_most_visible(self, case: Case) -> tuple[Case, Violation]:
-        """Return a failing case, or the same with other numbers if the difference shows there.
+        """Return a failing case, or one with other numbers if the difference is more visible there.
 
         0.585276 in the place of 0.585149 teaches nothing.
         """
@@ -210,7 +210,7 @@ class CounterexampleSearch:
         return any(map(self._fails, self._transform_case(drawn)))
 
     def fails_untransformed(self, case: Case) -> bool:
-        """Return whether it fails on this case, which has what the property needs already."""
+        """Return whether it fails on this case, which already meets the property's needs."""
         return case in self._transform_case(case) and self._fails(case)
 
     def _transform_case(self, drawn: Case) -> tuple[Case, ...]:

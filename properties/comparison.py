@@ -1,7 +1,7 @@
-"""Compare an answer with the expected one: its form before its values, in this one module.
+"""Compare an answer with the expected one, its form before its values.
 
-The message about a wrong value has the expected value and its tolerance, the value that came
-instead, how many elements are off, and where the worst one is.
+The message about a wrong value has the expected value with its tolerance, the value that was
+returned, how many elements are off, and the place of the worst one.
 """
 
 import math
@@ -37,7 +37,7 @@ def assert_finite(got: Tensor, what: str = "output", hint: str = "") -> None:
 
 
 def check_close(got: Tensor, expected: Tensor, tolerance: Tolerance, what: str = "output") -> bool:
-    """Return whether `got` is as exact as its dtype allows; False if as exact as float32 allows.
+    """Return True if `got` is as exact as its dtype allows, False if only as float32 allows.
 
     Raises Violation if it is neither.
     """

@@ -1,8 +1,9 @@
 """What an exercise asks for, as data.
 
-All exercises are one computation (project, split, score, mask, normalise, mix, merge, project).
-A contract says what differs: the entry point and its arguments, where the canonical parameters of
-`reference.Parameters` live in the student's module, whether there is a mask, what comes back.
+All exercises are one computation (project, split, score, mask, normalise, mix, merge, project). A
+contract states the differences: the entry point and its arguments, the places of the canonical
+parameters of `reference.Parameters` in the student's module, whether there is a mask, and the
+results.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Returns(StrEnum):
 
 
 class Positions(StrEnum):
-    """How the answer depends on where tokens stand, besides who is seen."""
+    """How the answer depends on the positions of tokens, besides the mask."""
 
     NONE = "not at all"
     ROTARY = "queries and keys are turned, in halves"
@@ -55,14 +56,14 @@ class Positions(StrEnum):
 
 
 class FeatureMap(StrEnum):
-    """What queries and keys are compared by."""
+    """The features by which queries and keys are compared."""
 
     NONE = "queries and keys themselves, and a softmax"
     ELU = "elu(x) + 1 of each number, without a softmax"
 
 
 class Norm(StrEnum):
-    """What brings the queries and the keys of each head to one size."""
+    """The norm of the queries and keys of each head."""
 
     NONE = ""
     RMS = "rms"
@@ -70,7 +71,7 @@ class Norm(StrEnum):
 
 
 class Activation(StrEnum):
-    """What the numbers between the two layers of a feed-forward go through."""
+    """The activation between the two layers of a feed-forward."""
 
     NONE = ""
     GELU = "gelu"
@@ -122,7 +123,7 @@ class Argument:
     """the fields of a config; empty for the usual fields"""
 
     def get_value(self, case: Case) -> Value:
-        """Return what is passed for this argument in this case."""
+        """Return the value of this argument in this case."""
         if self.quantity == CONSTANT:
             return self.default
         if self.quantity == "config" and self.fields:
@@ -134,7 +135,7 @@ class Argument:
 
 
 def list_numbers(variables: Iterable[Argument], case: Case) -> dict[str, int | float | bool]:
-    """Return the numbers that variables take in a case, by name."""
+    """Return the values of variables in a case, by name."""
     values = ((variable.name, variable.get_value(case)) for variable in variables)
     return {name: value for name, value in values if isinstance(value, int | float)}
 
@@ -155,7 +156,7 @@ EXTRA_CONFIG: Mapping[str, int | float | bool] = {
 
 
 def make_config(case: Case) -> dict[str, int | float | bool]:
-    """Return what a config object holds by contract."""
+    """Return the fields of a config object that the contract requires."""
     return {"n_embd": case.d_out, "n_head": case.heads, "block_size": case.context_length}
 
 
@@ -226,7 +227,7 @@ class Contract:
 
     @property
     def is_handed_parameters(self) -> bool:
-        """Whether its parameters, or what is computed with them, are inputs of each call."""
+        """Whether its parameters, or queries, keys and values, are inputs of each call."""
         return self.entry is Entry.FUNCTION and self.call_form == USUAL
 
     def stores(self, name: str) -> bool:
@@ -235,7 +236,7 @@ class Contract:
 
     @property
     def gates_heads(self) -> bool:
-        """Whether a gate opens for whole heads, and not number by number."""
+        """Whether a gate opens for whole heads rather than for single numbers."""
         return any(m.packing is Packing.HEADWISE for m in self.mappings)
 
     def has_biases(self, case: Case) -> bool:
@@ -245,7 +246,7 @@ class Contract:
     def swap_query_and_key(self) -> Contract | None:
         """Return the contract with the names of the query and key layers swapped.
 
-        None where these are not separate layers of the same tokens: in a fused layer the statement
+        None if these are not separate layers of the same tokens: in a fused layer the statement
         fixes the order.
         """
         separate = all(len(mapping.holds) == 1 for mapping in self.mappings)
@@ -288,7 +289,7 @@ class Contract:
     def with_sizes(self, rules: SizeRules) -> Contract:
         """Return the contract of an implementation that has these sizes only.
 
-        Raises BadSizes if it has none of those that the contract allows.
+        Raises BadSizes if the contract allows none of these sizes.
         """
         absent = {n: v for needed, n, v in FIXED_WITHOUT if needed not in self.capabilities}
         fixed = {n: v for n, v in absent.items() if n in ("batch", "heads")}
@@ -315,11 +316,11 @@ class Contract:
         return {a.name: v for a, v in values if not (a.optional and v == a.default)}
 
     def build_variables(self, case: Case) -> dict[str, int | float | bool]:
-        """Return what variables of the submission are set to."""
+        """Return the values that variables of the submission get."""
         return list_numbers(self.variables, case)
 
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
-        """Return the attribute paths of all parameters this case has, with their shapes."""
+        """Return the attribute paths of all parameters of this case, with their shapes."""
         return {
             mapping.path.format(head=head): mapping.compute_shape(self._get_head_sizes(case), head)
             for mapping, head in self._iter_mappings(case)

@@ -9,7 +9,7 @@ def count(number: int, noun: str) -> str:
 
 
 def count_share(part: int, whole: int, noun: str) -> str:
-    """Return how a sentence on a part begins: `2 of 3 elements are`, `the only element is`."""
+    """Return the beginning of a sentence: `2 of 3 elements are`, or `the only element is`."""
     which = f"the only {noun}" if part == whole == 1 else f"{part} of {count(whole, noun)}"
     return f"{which} {'is' if part == 1 else 'are'}"
 

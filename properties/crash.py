@@ -1,8 +1,8 @@
-"""A crash in words: what went wrong, and the shapes that took part, with the names of their axes.
+"""Describe a crash: its cause, and the shapes involved with the names of their axes.
 
-Which sentence it is, and what is particular to this crash, comes from the submission's process;
-the sizes of the call, from ours. An axis is named only if no other size of the call, and nothing
-that is usually made of them, is as long, and if such an axis can be in that place.
+The sentence and its particulars come from the submission's process, and the sizes of the call from
+ours. An axis gets a name only if no other size of the call, and no usual product of sizes, is as
+long, and if such an axis can be in that place.
 """
 
 import itertools
@@ -19,7 +19,7 @@ COUNTS = ("batch", "heads", "kv_heads")
 
 @dataclass(frozen=True, slots=True)
 class CallSizes:
-    """The sizes of one call by our names, and the exercise's names where these are others."""
+    """The sizes of one call by our names, with the exercise's names if these differ."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class CallSizes:
     def _belongs(
         self, name: str, place: int, found: Sequence[str | None], *, is_square: bool
     ) -> bool:
-        """Whether there can be such an axis in that place: another would be as long by chance."""
+        """Whether this axis can be in that place; if not, its length is a coincidence."""
         axes = len(found)
         if name in COUNTS:
             first_is_batch = name != "batch" and "batch" in self.sizes
@@ -60,7 +60,7 @@ class CallSizes:
         return True
 
     def _iter_compounds(self) -> Iterator[int]:
-        """Yield the lengths of axes that are made of several sizes, or of a part of one."""
+        """Yield the lengths of axes that combine several sizes, or are a part of one."""
         for (one, size), (other, by) in itertools.combinations(self.sizes.items(), 2):
             if {one, other} != WHOLE and min(size, by) > 1:
                 yield size * by
@@ -79,7 +79,7 @@ NO_SIZES = CallSizes()
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """What went wrong: a sentence of a catalogue, and what is particular to this crash."""
+    """The cause of a crash: a sentence of a catalogue, and the particulars of this crash."""
 
     sentence: str
     """the sentence, the same for all submissions and cases"""

@@ -1,4 +1,4 @@
-"""How far the shares of linear attention may be off: sums of products of positive features.
+"""The tolerance of linear attention, whose weights are shares of products of positive features.
 
 Let f = elu(q) + 1 and g = elu(k) + 1 be features, and s = Σ f g their products. An error e of q
 moves f by at most e times its largest slope nearby, exp(q + e) or 1. elu(q) is rounded by that of

@@ -1,4 +1,4 @@
-"""The exact gradients of a case, and how far from them a correct implementation may be.
+"""The exact gradients of a case, and their tolerances.
 
 Every gradient is a sum of terms. The rounding errors of a correct implementation are proportional
 to the sums of their absolute values, however much the terms cancel: the chain rule of attention,
@@ -43,7 +43,7 @@ from headcheck.reference import (
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """sum(output * cotangent) of one of the outputs, and what dropout kept on the way there."""
+    """The loss sum(output * cotangent) of one output, and the weights that dropout kept."""
 
     cotangent: Tensor
     output: int = 0
@@ -87,7 +87,7 @@ def compute_gradients(
 ) -> ExactGradients:
     """Return the oracle's gradients in float64. Cached: all submissions get the same queries.
 
-    What dropout kept is often the same, too, since all draw from the same seed.
+    Dropout often keeps the same weights, too, since all submissions draw from the same seed.
     """
     names, tensors = zip(*parameters.items(), strict=True)
     content = hash_tensors(x, may_attend, loss.cotangent, loss.kept, *tensors)
@@ -134,7 +134,7 @@ def _compute_gradients_of_block(
     may_attend: Tensor | None,
     loss: Loss,
 ) -> ExactGradients:
-    """Return those of a block, by way of its feed-forward, its attention and its norm of tokens."""
+    """Return the gradients of a block, through its feed-forward, attention and norm of tokens."""
     x, variant = leaves["x"], get_variant(contract, case)
     given = case.heads, may_attend, get_scale(contract, case), variant
     with torch.enable_grad():
@@ -159,7 +159,7 @@ def compute_role_gradients(
     may_attend: Tensor | None,
     cotangent: Tensor,
 ) -> ExactGradients:
-    """Return the oracle's gradients of queries, keys and values that are given as they are.
+    """Return the oracle's gradients of queries, keys and values that are inputs themselves.
 
     Each is of shape (batch, tokens, width) and keeps a length of its own; there are no weights.
     """
@@ -184,7 +184,7 @@ def compute_role_gradients(
 
 
 def weigh_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
-    """Return how much each softmax counts in the weights, without signs, along its axis."""
+    """Return the absolute factor of each softmax in the weights, along its axis."""
     if lambdas is None:
         return torch.ones_like(softmaxes[..., :1, :1])
     factors = torch.stack([torch.ones_like(lambdas), lambdas.abs()])
@@ -192,12 +192,12 @@ def weigh_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
 
 
 def sum_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
-    """Return the weights as they are before anything cancels: sums in the place of differences."""
+    """Return the weights before anything cancels: sums instead of differences."""
     return softmaxes if lambdas is None else (softmaxes * weigh_maps(softmaxes, lambdas)).sum(0)
 
 
 def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN) -> float:
-    """Return how many roundings an element is off by, in units of the sum of its terms."""
+    """Return the error of an element in roundings of the sum of its terms."""
     visible = exact.scores[exact.softmaxes > 0]
     largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
     # The rounding of exp and its argument (4S), and of products of this length.
@@ -222,7 +222,7 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
 def compute_block_growth(
     case: Case, attention: MultiHeadResult, variant: Variant, parameters: Parameters
 ) -> float:
-    """Return how many roundings an element is off by that goes through a block.
+    """Return the error of an element that goes through a block, in roundings.
 
     Norms sum up all numbers of a token: the first one's errors move scores, the second's are those
     of one more step, as are its layers', of which the second sums up all that is hidden.
@@ -236,7 +236,7 @@ def compute_block_growth(
 
 
 def count_feature_roundings(exact: MultiHeadResult, length: int) -> float:
-    """Return by how many roundings features are off, relative to themselves.
+    """Return the relative error of features, in roundings.
 
     They are rounded like one, however small; what their layer rounds grows with their size.
     """
@@ -332,7 +332,7 @@ def _enter_scores(
     compared: tuple[Tensor, Tensor],
     variant: Variant,
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Go on from weights to queries, keys, and the numbers of each head between them."""
+    """Go back from weights to queries, keys, and the parameters of each head between them."""
     (query, key), softmaxes = compared, exact.softmaxes.detach()
     into_softmaxes = into_weights * weigh_maps(softmaxes, p.lambdas)
     mean = (softmaxes * into_softmaxes).sum(-1, keepdim=True)

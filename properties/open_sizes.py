@@ -1,4 +1,4 @@
-"""What a case leaves open, chosen for it: sizes that few contracts have, and what they limit."""
+"""Choose the sizes and limits that few contracts have, if a case leaves them open."""
 
 from collections.abc import Collection
 
@@ -33,14 +33,14 @@ def choose_open_sizes(
 
 
 def _choose_latents(rules: SizeRules, case: Case) -> dict[str, int]:
-    """Return the width of latents, and an even number of columns that are turned."""
+    """Return the width of latents, and an even number of rotating columns."""
     turned = case.rope_dim + case.rope_dim % 2 or USUAL_ROPE_DIM
     latent = rules.fit_size("d_latent", case.d_latent or case.d_out // 2 + 1)
     return {"d_latent": latent, "rope_dim": turned}
 
 
 def _choose_group(rules: SizeRules, heads: int, asked: int) -> int:
-    """Return the nearest size of a group that divides the heads; a small one if none is asked."""
+    """Return the nearest group size that divides the heads; a small one if the case has none."""
     allows = rules.get_test("kv_heads")
     sizes = [size for size in list_divisors(heads) if allows(heads // size)]
     if not asked:

@@ -1,4 +1,4 @@
-"""The exact answer to a case, and how far from it a correct implementation may be."""
+"""The exact answer to a case, and its tolerance."""
 
 import hashlib
 import math
@@ -50,16 +50,16 @@ _CACHE = SizedCache[Expected](MAX_CACHED_SCORES)
 
 
 def get_scale(contract: Contract, case: Case) -> float:
-    """Return the factor that the scores are multiplied by."""
+    """Return the factor of the scores."""
     if contract.has(Capability.FEATURES):
         return 1.0  # what all products are multiplied by cancels
     return 1 / math.sqrt(get_width(contract, case)) if contract.scale is None else contract.scale
 
 
 def get_width(contract: Contract, case: Case) -> int:
-    """Return how many numbers of a query are compared with a key: in halves, half of a head's.
+    """Return how many numbers of a query are compared with a key: half of a head with two maps.
 
-    With latents these are a head's own, and those that are turned beside them.
+    With latents these are a head's own coordinates and the rotating ones beside them.
     """
     return case.head_dim // (2 if contract.has(Capability.DIFFERENTIAL) else 1) + case.rope_dim
 
@@ -75,8 +75,8 @@ def compute_expected(
 ) -> Expected:
     """Return the oracle's answer in float64. Cached: all submissions get the same queries.
 
-    `others` are the tokens of keys and values, or those of each, where they are not x; what is
-    `added` is added to the scores.
+    `others` are the tokens of keys and values, together or each, if they are not x. `added` is
+    added to the scores.
     """
     family = (
         contract.returns,
@@ -168,7 +168,7 @@ def _compute_expected_of_block(
 
 
 def _pair(limits: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Return the limits of both precisions, which are one except in float64."""
+    """Return the limits of both precisions, which are equal except in float64."""
     return limits[0], limits[-1]
 
 
@@ -184,5 +184,5 @@ def _compute_expected_linear(
 
 
 def get_precisions(dtype: str) -> tuple[Precision, Precision]:
-    """Return the precision of a dtype, and of what may compute in float32 instead."""
+    """Return the precision of a dtype, and that of an answer that computes in float32 instead."""
     return PRECISIONS[dtype], PRECISIONS["float32" if dtype == "float64" else dtype]

@@ -1,4 +1,4 @@
-"""Where the canonical parameters are in an implementation, and how they are laid out there.
+"""Map canonical parameters to the tensors of an implementation, and back.
 
 Canonically a projection is one matrix of shape (out, in), as in `torch.nn.Linear`, and its heads
 are consecutive blocks of rows; the output layer has them as blocks of columns. An implementation
@@ -58,7 +58,7 @@ BY_HEAD = (Packing.STACKED, Packing.BETWEEN)
 
 @dataclass(frozen=True, slots=True)
 class HeadSizes:
-    """The sizes that the shape of a tensor follows from."""
+    """The sizes that determine the shape of a tensor."""
 
     d_in: int
     heads: int
@@ -81,13 +81,13 @@ class HeadSizes:
         return self.kv_heads if name[-1] in "kv" else self.heads
 
     def get_rows(self, name: str) -> int:
-        """Return how many rows of a canonical parameter belong to a head: a sink is one number."""
+        """Return how many rows of a canonical parameter belong to a head; a sink has one."""
         own = {"W_down": self.d_latent, "W_qr": self.rope_dim, "W_kr": self.rope_dim}
         own |= {**dict.fromkeys(AROUND, self.d_in), "W_1": self.d_hidden, "b_1": self.d_hidden}
         return 1 if name in PER_HEAD else own.get(name, self.head_dim)
 
     def get_columns(self, name: str) -> int:
-        """Return the width of what a projection reads: a token, or a latent."""
+        """Return the width of a projection's input: a token, or a latent."""
         own = {"W_k": self.d_latent, "W_v": self.d_latent, "W_2": self.d_hidden}
         return own.get(name) or self.d_in
 
@@ -116,7 +116,7 @@ class ParameterMapping:
 
     @property
     def is_shared(self) -> bool:
-        """Whether heads may share all that it holds."""
+        """Whether heads may share all the parameters that it holds."""
         return all(name[-1] in "kv" for name in self.holds)
 
     @property
@@ -158,7 +158,7 @@ class ParameterMapping:
         return (heads, *(1,) * self.packing.kernel_axes)
 
     def pack(self, tensors: Sequence[Tensor], sizes: HeadSizes, head: int | None) -> Tensor:
-        """Lay canonical tensors out as the implementation keeps them."""
+        """Pack canonical tensors as the implementation stores them."""
         import torch
 
         if head is not None and self.holds != ("b_o",):
@@ -210,7 +210,7 @@ class ParameterMapping:
                 return self._split(stored, sizes)
 
     def _count_groups(self, sizes: HeadSizes) -> int:
-        """Return how many parts a tensor of all heads has, each with heads that share."""
+        """Return how many parts a tensor of all heads has; heads that share belong to one part."""
         return min(sizes.count_heads(name) for name in self.holds)
 
     @staticmethod
@@ -218,7 +218,7 @@ class ParameterMapping:
         return sizes.get_rows(name) * sizes.count_heads(name)
 
     def _split(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
-        """Cut a tensor into what it holds; that of a single head, into equal parts."""
+        """Cut a tensor into the parameters it holds; a single head's tensor, into equal parts."""
         rows = [self._count_rows(name, sizes) for name in self.holds]
         return list(stored.split(rows) if sum(rows) == len(stored) else stored.chunk(len(rows)))
 

@@ -1,9 +1,9 @@
-"""What some cases have and the plainest have not.
+"""Peculiarities: features that some cases have and the plainest cases lack.
 
-A student who forgets to cut the mask to the number of tokens has written attention all the same. So
-a definition is first asked for the plainest case. Each peculiarity has a claim of its own, which is
-checked next; where that does not hold, everything else is checked on cases without it. A
-peculiarity thus costs what is said of it, and nothing else.
+A student who forgets to cut the mask to the number of tokens has still written attention. So a
+definition is first checked on the plainest case. Then each peculiarity is checked by a property of
+its own. If that property fails, all others use cases without the peculiarity. An unsupported
+peculiarity therefore costs only its own property.
 """
 
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -14,7 +14,7 @@ from headcheck.properties.case import Case, MaskForm, MaskType, MemoryLayout
 
 @dataclass(frozen=True)
 class Peculiarity:
-    """Something that a case may have: whether it does, and the same case without it."""
+    """A feature that a case may have: how to find it in a case, and how to remove it."""
 
     is_in: Callable[[Case], bool]
     remove: Callable[[Case], Case]

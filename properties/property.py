@@ -99,7 +99,7 @@ class Property:
     ) -> Sequence[Case]:
         """Return cases without some peculiarities; none if it cannot be checked without them.
 
-        What is about something that a submission lacks asks for it all the same.
+        A property about something that the submission lacks keeps its cases.
         """
         is_plain = not any(each.is_in(case) for case in cases for each in without)
         if is_plain or not self.applies_to(contract):
@@ -115,7 +115,7 @@ class Property:
     def _apply_sizes(
         self, contract: Contract, case_set: Sequence[Case], sizes: Sequence[Sizes]
     ) -> tuple[Case, ...]:
-        """Return a case of each of its sizes; the case set gives them dtype, device and seed."""
+        """Return a case of each of its sizes; dtype, device and seed come from the case set."""
         drawn = itertools.cycle(case_set)
         cases = (_resize(case, each) for case, each in zip(drawn, sizes, strict=False))
         return transform_cases(contract, self.transform, cases)
@@ -126,7 +126,7 @@ def _make_source(sizes: Sequence[Sizes] | SizesSource | None) -> SizesSource | N
 
 
 def _resize(case: Case, sizes: Sizes) -> Case:
-    """Return a case of these sizes, which fills its context unless they say otherwise."""
+    """Return a case of these sizes; it fills its context unless the sizes say otherwise."""
     kept = {"dtype": case.dtype, "device": case.device, "seed": case.seed}
     filled = {"context_length": sizes["tokens"]}
     return Case(**{**kept, **filled, **sizes})  # type: ignore[arg-type]  # as the fields
@@ -134,7 +134,7 @@ def _resize(case: Case, sizes: Sizes) -> Case:
 
 @dataclass(frozen=True)
 class PropertyFamily:
-    """A family of properties: their group, and what must hold before they are worth checking.
+    """A family of properties: their group, and their common prerequisites.
 
     Use it as a decorator factory: `@family_property(Capability.CAUSAL, on=at_least(tokens=2))`.
     """
@@ -214,7 +214,7 @@ class Verdict:
 
     @cached_property
     def unsupported(self) -> bool:
-        """Whether it could not be checked, because something does not support what it needs."""
+        """Whether it could not be checked because a library or a device does not support it."""
         return self.status is Status.NOT_TRIED and self.failure is not None
 
     @cached_property
@@ -240,7 +240,7 @@ class Verdict:
         return ""
 
     def without_hint(self) -> "Verdict":
-        """Return the same without a hint: what is wrong is known better than it guesses."""
+        """Return the same without a hint, since the mistake is known better than a hint guesses."""
         bare = None if self.violation is None else replace(self.violation, hint="")
         prop = replace(self.property, hint="")
         return replace(self, property=prop, violation=bare, hint="")
@@ -277,11 +277,12 @@ def check_in_order(
     check: CheckOnCases,
     on_verdict: VerdictCallback = ignore_verdict,
 ) -> Iterator[Verdict]:
-    """Check each on its cases; a property that requires one that does not hold is not tried.
+    """Check each property on its cases, unless one that it requires does not hold.
 
-    One that could not be tried itself may hold: properties that require it are tried. So are
-    those that do without what the submission is lacking, where the required one is about that.
-    After one about a peculiarity that does not hold, the others are checked on cases without it.
+    A required property that could not be tried may hold, so those that require it are tried. If the
+    required property is about something that the submission lacks, properties that do without it
+    are tried as well. After a property about a peculiarity fails, the others are checked on cases
+    without it.
     """
     broken: list[Property] = []
     harness.unsupported.clear()

@@ -1,6 +1,6 @@
-"""How far queries, keys and values may be off as they are compared and averaged.
+"""The tolerance of queries, keys and values before they are compared and averaged.
 
-What layers, norms and turning round, for the theory in `properties.tolerance`.
+It comes from the rounding in layers, norms and rotations; see `properties.tolerance`.
 """
 
 import math
@@ -45,7 +45,7 @@ def bound_normed_error(
     variant: Variant,
     precision: Precision,
 ) -> Tensor:
-    """Bound the error of normed queries or keys, from what they are before and their errors there.
+    """Bound the error of normed queries or keys, from their values and errors before the norm.
 
     With r one over the root of the mean square and y = t r, an error e of t moves r by at most
     r³ mean(|t| e), so y by r (e + |y| mean(|y| e)); r itself is rounded, and sums up d squares. A
@@ -69,7 +69,7 @@ def bound_normed_error(
 
 
 def bound_turning(t: Tensor, variant: Variant) -> Tensor:
-    """Bound what turning by places makes of queries or keys that are no larger than these."""
+    """Bound the size of queries or keys after rotation, from a bound before it."""
     if not variant.rotary:
         return t
     cos, sin = variant.make_tables(t)
@@ -77,7 +77,7 @@ def bound_turning(t: Tensor, variant: Variant) -> Tensor:
 
 
 def bound_angles(t: Tensor, variant: Variant, rounding: float) -> Tensor:
-    """Bound the error of each angle: that of base^-e grows with e, and counts at every position.
+    """Bound the error of each angle; the error of base^-e grows with e and with the position.
 
     Angles are computed in float32 or better, as they have to be: 257 is 256 in bfloat16.
     """
@@ -89,9 +89,9 @@ def bound_angles(t: Tensor, variant: Variant, rounding: float) -> Tensor:
 
 
 def bound_placed_error(t: Tensor, error: Tensor, variant: Variant, precision: Precision) -> Tensor:
-    """Bound the error of queries or keys in their places, from them and from their errors before.
+    """Bound the error of queries or keys after positions, from their values and errors before.
 
-    Turning keeps lengths, so the queries or keys may be given as they are afterwards.
+    Rotation keeps lengths, so the caller may pass the queries or keys after rotation.
     """
     if not variant.rotary:
         return error
@@ -109,7 +109,7 @@ def bound_role_errors(
     variant: Variant,
     error: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Bound the errors of queries, keys and values as they are compared and averaged.
+    """Bound the errors of queries, keys and values before they are compared and averaged.
 
     `error` is that of the tokens, if these are computed themselves.
     """
@@ -145,9 +145,9 @@ def bound_read_error(
 ) -> Tensor:
     """Bound the rounding error of keys or values, which are made of tokens or of their latents.
 
-    Queries may be multiplied with the layer of keys first, and averages of latents with that of
-    values last: then what is compared and averaged is rounded by latents, however much of them
-    cancels in these layers.
+    An implementation may multiply queries with the layer of keys first, and averages of latents
+    with the layer of values last. Then latents determine the rounding of scores and averages, even
+    if they cancel in these layers.
     """
     if parameters.W_down is None:
         return bound_linear_error(x, weight, result, precision)

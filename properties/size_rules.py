@@ -1,4 +1,4 @@
-"""The sizes that an implementation has, where these are fewer than its contract allows.
+"""Rules for the sizes of an implementation that has fewer than its contract allows.
 
 Written as `head_dim=even tokens<=64 heads=1,2,4 d_out%8`: each rule names a size, and says that it
 is even, one of several, a multiple, at most or at least a number.
@@ -23,7 +23,7 @@ GRAMMAR = "write rules such as head_dim=even, heads=1,2,4, d_out%8, tokens<=64 o
 
 
 class BadSizes(ValueError):
-    """Rules that cannot be read, or that no case keeps; the message, one line, says why."""
+    """Rules that cannot be read, or that no case satisfies; the message, one line, says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SizeRules:
         return fits and self.can_share(case.heads, case.group)
 
     def can_share(self, heads: int, group: int = 0) -> bool:
-        """Whether so many heads may share keys, in groups of this size or of any."""
+        """Whether this many heads may share keys, in groups of this size or of any size."""
         if all(rule.name != "kv_heads" for rule in self.rules):
             return True
         allows = self.get_test("kv_heads")
@@ -90,7 +90,7 @@ class SizeRules:
         )
 
     def adapt(self, fixed: Mapping[str, int], same: Iterable[tuple[str, str]]) -> "SizeRules":
-        """Return the rules where some sizes are fixed, and others, given in pairs, are equal."""
+        """Return the rules with some sizes fixed, and others, given in pairs, equal."""
         rules = {*self.rules, *(SizeRule(name, among=(size,)) for name, size in fixed.items())}
         for one, other in same:
             swap = {one: other, other: one}
@@ -98,7 +98,7 @@ class SizeRules:
         return SizeRules(tuple(sorted(rules, key=str)))
 
     def fit_size(self, name: str, value: int, least: int = 1, most: int | None = None) -> int:
-        """Return the nearest number that a size may be. Raises BadSizes if there is none."""
+        """Return the nearest allowed value of a size. Raises BadSizes if there is none."""
         candidates = _list_by_distance(value, self.get_top(value, name))
         return self._choose(name, (c for c in candidates if c >= least and (not most or c <= most)))
 
@@ -137,7 +137,7 @@ class SizeRules:
 
 @functools.lru_cache(maxsize=4096)
 def _choose_heads(rules: SizeRules, heads: int, head_dim: int) -> tuple[int, int] | None:
-    """Return the nearest numbers of heads and of their dimensions; of several, as many heads."""
+    """Return the nearest number of heads and their width; if several are near, keep the heads."""
     widths = rules.get_test("d_out")
     names = "heads", "head_dim", "d_out"
     pairs = itertools.product(
@@ -161,7 +161,7 @@ def list_divisors(number: int) -> list[int]:
 def _list_by_distance(value: int, top: int) -> list[int]:
     """Return the numbers from 1 to `top`, the nearest first; of two that are as near, the larger.
 
-    The larger one keeps what a property needs at least.
+    The larger one still satisfies a minimum that a property needs.
     """
     return sorted(range(1, top + 1), key=lambda c: (abs(c - value), -c))
 

@@ -1,4 +1,4 @@
-"""Results that are computed once in a process, as long as they are not too many or too large."""
+"""A cache of results within a process, limited by how many numbers they hold."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -12,7 +12,7 @@ LARGEST_SHARE = 16
 
 
 class SizedCache(Generic[T]):
-    """Results by key; the oldest are dropped where all of them hold too many numbers."""
+    """Results by key; the oldest are dropped when all together hold too many numbers."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -1,8 +1,8 @@
 """The interface of an implementation under check, wherever it runs.
 
-A property does not know what is behind a subject: a class in this process, or a student's notebook
-in a confined one. Only names, numbers and tensors cross this protocol, so that they can cross a
-process boundary. Every answer is data to be compared, never an object to be trusted.
+A property does not know whether a subject is a class in this process or a student's notebook in a
+confined one. Only names, numbers and tensors cross this protocol, so that they can cross a process
+boundary. Every answer is data to be compared, never an object to be trusted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One call in a series during which nothing is reseeded, and what is done after it."""
+    """One call in a series without reseeding, and the steps after it."""
 
     inputs: int
     """the number of the input of the call"""

@@ -67,8 +67,8 @@ def softmax_with_sinks(
 ) -> Float[Tensor, "*batch heads q k+1"]:
     """Take the softmax of each row's permitted scores and of its head's sink, which comes last.
 
-    A sink is one more score, never hidden. It has no key and no value: what it takes is lost, and
-    the other weights of a row sum to less than one.
+    A sink is one more score, and is never hidden. It has no key and no value, so its share is lost,
+    and the other weights of a row sum to less than one.
 
     Sources: Miller 2023, "Attention is off by one" (a sink of 0); Xiao et al. 2023, "Efficient
     streaming language models with attention sinks" (arXiv:2309.17453); OpenAI 2025, gpt-oss, whose

@@ -49,7 +49,7 @@ def transformer_block(
     scale: float | None = None,
     variant: Variant = PLAIN,
 ) -> BlockResult:
-    """Add attention to normed tokens, and then what a feed-forward makes of the normed sums.
+    """Add attention of the normed tokens to the tokens, then a feed-forward of the normed sums.
 
     Raises ValueError if the variant has no block, or the parameters no feed-forward.
     """
@@ -70,12 +70,12 @@ def transformer_block(
 def enter_block(
     x: Float[Tensor, "*batch tokens d_in"], p: Parameters, variant: Variant
 ) -> Float[Tensor, "*batch tokens d_in"]:
-    """Return what attention reads: the normed tokens in a block, the tokens themselves without."""
+    """Return the input of attention: the normed tokens in a block, else the tokens themselves."""
     return x if variant.block is None else variant.block.norms.normalise(x, p.gain_in, p.shift_in)
 
 
 def activate(t: Float[Tensor, "*batch d"], steps: BlockSteps) -> Float[Tensor, "*batch d"]:
-    """Return x Φ(x) of each number, where Φ is the normal distribution's, or is approximated."""
+    """Return x Φ(x) of each number, where Φ is the normal distribution function, or near it."""
     return gelu_by_tanh(t) if steps.activation == "gelu_tanh" else gelu(t)
 
 

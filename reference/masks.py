@@ -42,9 +42,9 @@ def padding_mask(
 ) -> Bool[Tensor, "batch 1 1 {tokens}"]:
     """Hide the padding at the end of each sequence: sequence b shows keys 0..lengths[b]-1 only.
 
-    The two dimensions of one stand for heads and queries, so the mask broadcasts to
-    (batch, heads, queries, keys). Drop the first of them, `mask[:, 0]`, for scores without heads.
-    A sequence of length 0 is hidden whole. Lengths given as a tensor set the device.
+    The two dimensions of one stand for heads and queries, so the mask broadcasts to (batch, heads,
+    queries, keys). Drop the first of them, `mask[:, 0]`, for scores without heads. A sequence of
+    length 0 is hidden completely. Lengths given as a tensor set the device.
     """
     length = torch.as_tensor(lengths, device=device)
     position = torch.arange(tokens, device=length.device)

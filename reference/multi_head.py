@@ -25,19 +25,18 @@ class Parameters:
     """The weights of multi-head attention, in the layout of ``torch.nn.Linear``: (out, in).
 
     The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o. If W_k and
-    W_v have fewer rows, several heads share each block.
-    `sinks` are scores without keys or values, one for each head: they take a share of the weights.
-    `W_gate` makes a gate of each token, which multiplies what the heads give to it: number by
-    number, or if it has a row for each head, head by head.
-    `lambdas` are one number for each head: how much of its second softmax is subtracted from its
-    first, in differential attention.
-    `W_down` makes of each token a latent, which W_k and W_v then read in the place of the token;
-    beside what each head has of them, `W_qr` makes queries and `W_kr` one key for all heads, which
-    alone are turned by their places. There are all three of these or none.
-    `gain_q` and `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys.
-    Around attention, in a block, `gain_in` and `shift_in` belong to the norm of its tokens,
-    `gain_ff` and `shift_ff` to that before the feed-forward, whose layers are `W_1` and `W_2`.
-    None means absent: a projection without bias, attention without an output projection.
+    W_v have fewer rows, several heads share each block. `sinks` are scores without keys or values,
+    one for each head: they take a share of the weights. `W_gate` makes a gate of each token. The
+    gate multiplies the output of the heads for this token: number by number, or head by head if
+    `W_gate` has a row for each head. `lambdas` are one number for each head: how much of its second
+    softmax differential attention subtracts from its first. `W_down` makes a latent of each token,
+    and W_k and W_v then read the latent instead of the token. `W_qr` makes further coordinates of
+    each head's queries, and `W_kr` those of one key for all heads; positions rotate only these. All
+    three are there, or none. `gain_q` and `gain_k`, with `shift_q` and `shift_k`, belong to the
+    norms of queries and keys. In a block, `gain_in` and `shift_in` belong to the norm of its tokens
+    before attention, and `gain_ff` and `shift_ff` to the norm before the feed-forward, whose layers
+    are `W_1` and `W_2`. None means absent: a projection without bias, attention without an output
+    projection.
     """
 
     W_q: Float[Tensor, "d_out d_in"]
@@ -117,7 +116,7 @@ class MultiHeadResult:
 
     @property
     def softmaxes(self) -> Float[Tensor, "*maps heads tokens keys"]:
-        """What the softmax of the scores gives: the weights, or what these are a difference of."""
+        """The softmax of the scores: the weights, or the two maps whose difference they are."""
         return self.weights if self.maps is None else self.maps
 
     @property
@@ -164,21 +163,20 @@ def multi_head_attention(
     """Let every head attend on its own part of the projected tokens, then mix their outputs.
 
     The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim. In training,
-    `kept` is what dropout has drawn: each weight counts so many times, 0 or 1/(1 - rate).
-    Keys and values are projected from other tokens where these are given: cross-attention.
-    What is `added` is added to the scores, behind all else that is done to them.
-    A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies the merged heads, number by number
-    or head by head (Qiu et al. 2025, "Gated attention for large language models",
-    arXiv:2505.06708, section 3). Norms come before positions.
-    In differential attention each head halves its queries and keys, and its weights are the softmax
-    of the first halves minus lambda times that of the second (Ye et al. 2024, "Differential
-    Transformer", arXiv:2410.05258, eq. 1; without the norm of heads, and lambda is a parameter).
-    With latents keys and values are made of one latent for each token, and queries and keys have a
-    part that is turned beside each head's own, which is not (DeepSeek-AI 2024, "DeepSeek-V2",
+    `kept` holds what dropout has drawn: the factor of each weight, 0 or 1/(1 - rate). If other
+    tokens are given, keys and values are projected from them: cross-attention. `added` is added to
+    the scores after all other steps. A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies
+    the merged heads, number by number or head by head (Qiu et al. 2025, "Gated attention for large
+    language models", arXiv:2505.06708, section 3). Norms come before positions. In differential
+    attention each head halves its queries and keys, and its weights are the softmax of the first
+    halves minus lambda times that of the second (Ye et al. 2024, "Differential Transformer",
+    arXiv:2410.05258, eq. 1; without the norm of heads, and lambda is a parameter). With latents,
+    keys and values are made of one latent for each token. Queries and keys have a part that
+    rotates, beside each head's own part, which does not (DeepSeek-AI 2024, "DeepSeek-V2",
     arXiv:2405.04434, section 2.1; without the norms of its code, and queries are not compressed).
-    In linear attention weights are in proportion to products of features, without a softmax
-    (Katharopoulos et al. 2020, "Transformers are RNNs", arXiv:2006.16236, eq. 5): no scale counts.
-    A token that may attend to nothing has a context of zeros, so its output is b_o.
+    In linear attention weights are proportional to products of features, without a softmax
+    (Katharopoulos et al. 2020, "Transformers are RNNs", arXiv:2006.16236, eq. 5), and the scale has
+    no effect. A token that may attend to nothing has a context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
     """
     p = parameters
@@ -212,7 +210,7 @@ def project(
     keys_from: Float[Tensor, "*batch others d_in"],
     values_from: Float[Tensor, "*batch others d_in"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values of all heads side by side; the last two by way of latents."""
+    """Return queries, keys and values of all heads side by side, the last two by way of latents."""
     if p.W_down is not None:
         keys_from, values_from = linear(keys_from, p.W_down), linear(values_from, p.W_down)
     return (
@@ -227,7 +225,7 @@ def project_beside(
     p: Parameters,
     keys_from: Float[Tensor, "*batch others d_in"],
 ) -> tuple[Tensor, Tensor] | None:
-    """Return what queries, those of all heads side by side, and keys have beside heads, if any."""
+    """Return the rotating parts of queries, of all heads side by side, and of keys, if any."""
     if p.W_qr is None or p.W_kr is None:
         return None
     return linear(x, p.W_qr), linear(keys_from, p.W_kr)
@@ -238,7 +236,7 @@ def append_beside(
     key: Float[Tensor, "*batch heads keys own"],
     beside: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Append to queries and keys of each head what they have beside it: of keys all the same."""
+    """Append the rotating part to queries and keys of each head; all heads share that of keys."""
     if beside is None:
         return query, key
     asked, shared = split_heads(beside[0], query.shape[-3]), beside[1].unsqueeze(-3)
@@ -247,7 +245,7 @@ def append_beside(
 
 
 def ask_gate(x: Float[Tensor, "*batch tokens d_in"], p: Parameters) -> Tensor:
-    """Return what the gate of each number is the sigmoid of; those of a head may have one."""
+    """Return the input to each number's sigmoid gate; the numbers of a head may share one."""
     assert p.W_gate is not None, "there is a gate"
     asked = linear(x, p.W_gate, p.b_gate)
     return asked.repeat_interleave(len(p.W_q) // len(p.W_gate), dim=-1)
@@ -268,7 +266,7 @@ def _compute_weights(
 def split_shared_heads(
     projected: tuple[Tensor, Tensor, Tensor], heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Split queries, keys and values into heads; of keys and values each head gets those it uses.
+    """Split queries, keys and values into heads, and repeat keys and values for heads that share.
 
     Raises ValueError when the heads do not divide the width, or cannot share evenly.
     """

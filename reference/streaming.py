@@ -119,7 +119,7 @@ def _project(x: Tensor, parameters: Parameters, rows: slice) -> tuple[Tensor, Te
 
 
 def _open_gate(x: Tensor, parameters: Parameters, rows: slice) -> Tensor:
-    """Return the gate of the head that owns these rows; one where there is none."""
+    """Return the gate of the head that owns these rows; 1 if there is no gate."""
     if parameters.W_gate is None:
         return x.new_ones(())
     numbers = torch.arange(len(parameters.W_q))[rows] * len(parameters.W_gate)
@@ -146,8 +146,8 @@ def recurrent_attention(
 ) -> Float[Tensor, "*batch tokens d_v"]:
     """Compute causal linear attention one token after the other, from features of queries and keys.
 
-    What is kept of all earlier tokens are two sums, S = Σ k vᵀ and z = Σ k, whatever their number;
-    a query gets qᵀ S / qᵀ z.
+    Two sums represent all earlier tokens, whatever their number: S = Σ k vᵀ and z = Σ k. A query
+    gets qᵀ S / qᵀ z.
 
     Source: Katharopoulos et al. 2020, eqs. 16-20 (arXiv:2006.16236).
     """

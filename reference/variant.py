@@ -1,13 +1,13 @@
-"""What models of today put between the plain equation's steps.
+"""The steps that today's models add to the plain equation.
 
-    norm         queries and keys brought to one size, head by head, before they get their places
-    positions    queries and keys turned by their places, or scores lowered with the distance
-    softcap      scores kept between two limits
-    block        norms, residuals and a feed-forward around it: see `reference.block`
-    features     positive features of queries and keys, whose products take the place of a softmax
+    norm         a norm of each head's queries and keys, before positions
+    positions    queries and keys rotated by their positions, or scores lowered with the distance
+    softcap      a limit of scores on both sides
+    block        norms, residuals and a feed-forward around attention: see `reference.block`
+    features     positive features of queries and keys, whose products replace the softmax
 
-A window hides what lies too far back: see `reference.masks.sliding_window_mask`. Heads that share
-keys and values need no option: they have fewer rows of `W_k` and `W_v` than of `W_q`.
+A window hides tokens that lie too far back: see `reference.masks.sliding_window_mask`. Heads that
+share keys and values need no option: they have fewer rows of `W_k` and `W_v` than of `W_q`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ DeviceLike = torch.device | str | None
 
 @dataclass(frozen=True, slots=True)
 class BlockSteps:
-    """What a block has around its attention, besides its residuals."""
+    """The steps of a block around its attention, besides its residuals."""
 
     norm: str
     """the norm of tokens: "rms", or "layer", which subtracts the mean first"""
@@ -33,7 +33,7 @@ class BlockSteps:
 
     @property
     def norms(self) -> "Variant":
-        """The norm of tokens, as a variant that normalises so."""
+        """The norm of tokens, as a variant with this norm."""
         return Variant(norm=self.norm, epsilon=self.epsilon)
 
 
@@ -88,29 +88,29 @@ class Variant:
         return t if shift is None else t + shift
 
     def measure(self, t: Float[Tensor, "*batch head_dim"]) -> Float[Tensor, "*batch 1"]:
-        """Return what centred queries or keys are multiplied by: one over their size."""
+        """Return the factor that normalises centred queries or keys: one over their size."""
         return torch.rsqrt(t.square().mean(-1, keepdim=True) + self.epsilon)
 
     def place(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
-        """Give queries or keys their places."""
+        """Rotate queries or keys by their positions."""
         if not self.rotary:
             return t
         cos, sin = self.make_tables(t)
         return t * cos + self.swap_pairs(t) * sin
 
     def make_tables(self, t: Float[Tensor, "*batch tokens head_dim"]) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines for all coordinates of such queries or keys."""
+        """Return the cosines and sines of all coordinates of these queries or keys."""
         places = range(t.shape[-2]) if self.positions is None else self.positions
         tables = rotary_tables(max(places) + 1, self.count_turned(t), self.base, t)
         cos, sin = (table[list(places)] for table in tables)
         return self.arrange(cos, t, 1.0), self.arrange(sin, t, 0.0)
 
     def count_turned(self, t: Float[Tensor, "*batch head_dim"]) -> int:
-        """Return how many coordinates of such heads are turned."""
+        """Return how many coordinates of heads of this width rotate."""
         return self.beside or round(t.shape[-1] * self.share)
 
     def arrange(self, halves: Tensor, t: Tensor, rest: float) -> Tensor:
-        """Lay numbers for both halves out as the pairs are, and fill up what is not turned."""
+        """Arrange numbers for both halves like the pairs, and pad unrotated coordinates."""
         if self.neighbours:
             halves = halves.unflatten(-1, (2, -1)).mT.flatten(-2)
         missing = t.shape[-1] - halves.shape[-1]
@@ -118,7 +118,7 @@ class Variant:
         return torch.nn.functional.pad(halves, sides, value=rest) if missing else halves
 
     def swap_pairs(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
-        """Put what each coordinate is paired with in its place, the first negated."""
+        """Replace each coordinate by its partner; the first of a pair gets its partner negated."""
         width, count = t.shape[-1], self.count_turned(t)
         turned = t[..., width - count :] if self.beside else t[..., :count]
         if self.neighbours:
@@ -130,11 +130,11 @@ class Variant:
         return torch.cat([rest, swapped] if self.beside else [swapped, rest], dim=-1)
 
     def find_features(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
-        """Return what of queries or keys is multiplied: their features, or they themselves."""
+        """Return the factors of the scores: the features of queries or keys, or they themselves."""
         return elu_features(t) if self.features else t
 
     def adjust(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:
-        """Add to scaled scores what depends on distances, then limit them."""
+        """Add the bias of distances to scaled scores, then limit them."""
         if self.alibi:
             scores = scores + alibi_bias(scores)
         if self.softcap:
@@ -165,7 +165,7 @@ def linear_shares(
 def rotary_angles(
     tokens: int, head_dim: int, base: float, like: Tensor
 ) -> Float[Tensor, "{tokens} {head_dim}//2"]:
-    """Return by how much each pair of coordinates turns at each token: position * base^(-2i/d).
+    """Return the angle of each pair of coordinates at each token: position * base^(-2i/d).
 
     Source: Su et al. 2021, RoFormer, section 3.2.2 (arXiv:2104.09864).
     Raises ValueError for an odd head_dim, which has no pairs.
@@ -195,15 +195,16 @@ def swap_halves(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
 def alibi_slopes(heads: int, like: Tensor) -> Float[Tensor, "{heads}"]:
     """Return how much each head's scores fall with every token of distance: 2^(-8h/heads).
 
-    h counts from 1. Source: Press et al. 2022, section 3 (arXiv:2108.12409). For numbers of heads
-    that are no power of two the authors' code takes slopes from two such sequences; this does not.
+    h counts from 1. Source: Press et al. 2022, section 3 (arXiv:2108.12409). If the number of heads
+    is no power of two, the authors' code takes slopes from two such sequences; this function does
+    not.
     """
     number = torch.arange(1, heads + 1, dtype=like.dtype, device=like.device)
     return 2 ** (-8 * number / heads)
 
 
 def alibi_bias(scores: Float[Tensor, "*batch heads q k"]) -> Float[Tensor, "heads q k"]:
-    """Return what is added to scores like these: minus the slope times how far back a key lies.
+    """Return the bias of scores like these: minus the slope times the distance back to a key.
 
     Queries are the last of the tokens whose keys are given. Later keys, which a causal mask hides,
     are not raised.
@@ -232,7 +233,7 @@ def share_heads(
 
 
 def split_maps(t: Float[Tensor, "*batch head_dim"]) -> Float[Tensor, "2 *batch head_dim//2"]:
-    """Cut queries or keys into the halves of which differential attention makes its two softmaxes.
+    """Cut queries or keys into the halves for the two softmaxes of differential attention.
 
     Raises ValueError for an odd head_dim, which has no halves.
     """

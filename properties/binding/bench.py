@@ -26,7 +26,7 @@ C = Capability
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A contract, and what was found that it does not claim."""
+    """A contract, and findings that it does not state."""
 
     contract: Contract
     remarks: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Bench:
         return tuple(t if self.contract.has(C.BATCH) else t.unsqueeze(0) for t in outputs)
 
     def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
-        """Return what the equation says, with other tokens as keys and values if they are given."""
+        """Return the equation's result, with other tokens as keys and values if they are given."""
         keys, values = (others[0], others[-1]) if others else (None, None)
         if keep is None:
             keep = find_visible(self.contract, self.case, self.case.tokens)
@@ -106,7 +106,7 @@ class Bench:
 
 
 def is_close(got: Sequence[Tensor], wanted: Tensor, place: int = 0) -> bool:
-    """Whether one of several results is that of the equation."""
+    """Whether one of several results equals the equation's."""
     if place >= len(got) or got[place].shape != wanted.shape:
         return False
     if not wanted.numel() or got[place].dtype.is_complex:

@@ -1,4 +1,4 @@
-"""Settle whether an argument that was left out gives queries, keys and values a bias."""
+"""Find out whether an omitted argument gives queries, keys and values a bias."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ C = Capability
 
 
 def settle_bias_option(bench: Bench) -> Settled:
-    """Find out what an argument does that is named after biases and is off by default."""
+    """Find out whether an argument that is named after biases, and off by default, adds them."""
     option = _find_option(bench)
     if option is None:
         return bench.settled
@@ -46,7 +46,7 @@ def _find_option(bench: Bench) -> SignatureParameter | None:
 
 
 def _add_biases(bench: Bench, asked: Contract) -> Contract | None:
-    """Return the contract with the biases of a module built with them; None for other ones."""
+    """Return the contract with the biases of a module built with the option; None without these."""
     case = replace(bench.case, bias=True)
     try:
         module = construct(bench.subject, asked, case, seed=1).module

@@ -1,4 +1,4 @@
-"""The binding of a class: its contract in its author's terms, and what was assumed."""
+"""The binding of a class: its contract in its author's terms, and the assumptions."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from headcheck.properties.subject import Subject
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """How a class takes and gives what attention needs, and which attention it computes.
+    """How a class is built and called, and which attention it computes.
 
     Everything downstream speaks through the contract: the oracle, properties, names of mistakes
     and messages.
@@ -35,7 +35,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class NotBound:
-    """A class that is no attention that is known here."""
+    """A class that computes no attention known to headcheck."""
 
     failures: tuple[str, ...] = ()
     """the last errors of its construction and its calls"""
@@ -59,7 +59,7 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:
-    """Return the signature with what arguments are whose defaults are sizes that were found.
+    """Return the signature with quantities for arguments whose defaults are the sizes found.
 
     So `Attention(a=512, b=8)` is judged at other sizes than 512 and 8.
     """
@@ -77,9 +77,9 @@ def _name_defaults(signature: Signature, match: Match) -> Signature:
 
 
 def _find_certain(search: BindingSearch) -> Match | None:
-    """Return the first match that is no chance, or else what the names of the class suggest.
+    """Return the first match that is no coincidence, or else what the names of the class suggest.
 
-    Roles that the sizes of one call do not tell apart, those of other sizes do.
+    Calls at other sizes tell roles apart that one call does not.
     """
     named: Match | None = None
     for match in search.iter_matches():
@@ -95,7 +95,7 @@ def _find_certain(search: BindingSearch) -> Match | None:
 
 
 def _makes_up_a_rate(match: Match) -> bool:
-    """Whether an argument is taken for a rate of dropout that is not called one."""
+    """Whether an argument counts as a rate of dropout although its name does not say so."""
     rates = (a.name for a in match.contract.arguments if a.quantity == "dropout")
     return match.guessed and any(guess_quantity(name) != "dropout" for name in rates)
 
@@ -103,8 +103,8 @@ def _makes_up_a_rate(match: Match) -> bool:
 def _holds_at(bench: Bench, case: Case) -> bool:
     """Whether a class is exact at other sizes, and can be trained.
 
-    What it hides is asked, not what it is meant to hide. A size that was taken for a rate shows in
-    training alone. What was taken for a rate has to act as one: in training, and then only.
+    The question is what it hides, not what it is meant to hide. A size that was taken for a rate
+    shows only in training, so a rate must have an effect in training, and only there.
     """
     made_up = _makes_up_a_rate(bench.match)
     bench = replace(bench, sized=replace(case, dropout=0.5 if made_up else 0.0))

@@ -1,4 +1,4 @@
-"""Construct a class with arguments that its names suggest, or with any that it takes."""
+"""Construct a class with the arguments that its names suggest, or with any that work."""
 
 import itertools
 import re
@@ -26,7 +26,7 @@ MISSING = re.compile(r"has no attribute '(\w+)'|KeyError: '(\w+)'")
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """A way to construct the class that works, and the tensors that come of it."""
+    """A working way to construct the class, and the tensors of the module."""
 
     constructor: Constructor
     case: Case
@@ -42,10 +42,10 @@ def build_all(
 ) -> Iterator[Built]:
     """Yield ways to construct a class, each with tensors of other shapes.
 
-    What no shape shows, the number of heads and a rate of dropout, tells them apart, too.
+    They also differ in what no shape shows: the number of heads, and a rate of dropout.
 
-    `failures` gets what it said where it could not be constructed. Raises SubmissionFailed if the
-    process of the submission ends.
+    `failures` gets the errors of failed constructions. Raises SubmissionFailed if the process of
+    the submission ends.
     """
     seen: set[object] = set()
     for constructor in source(signature):
@@ -69,8 +69,8 @@ def build_all(
 def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:
     """Return the constructor for heads that together are as wide as a fixed width of the input.
 
-    Where heads and their width are arguments, and the width of a token is not, an output layer
-    maps the one to the other; the equation has them equal.
+    If heads and their width are arguments, and the width of a token is not, an output layer may map
+    one width to the other. In the equation they are equal.
     """
     free = built.constructor.quantities
     if not {"heads", "head_dim"} <= free or free & {"d_in", "d_out"}:
@@ -137,7 +137,7 @@ def note_failure(failure: SubmissionFailed, failures: list[str]) -> None:
 def _complete_config(
     subject: Subject, signature: Signature, constructor: Constructor, failures: list[str]
 ) -> Constructor:
-    """Return the constructor with all that its config is asked for."""
+    """Return the constructor with all fields that it reads from its config."""
     config = next((a for a in constructor.arguments if a.quantity == "config"), None)
     if config is None:
         return constructor
@@ -162,7 +162,7 @@ def has_config(built: Built) -> bool:
 
 
 def extend_config(built: Built, message: str) -> Built | None:
-    """Return it with a config that holds what a call found missing; None if it is not that."""
+    """Return it with a config that has the field a call missed; None if no field was missing."""
     config = next((a for a in built.constructor.arguments if a.quantity == "config"), None)
     field = None if config is None else _find_missing(message, list(config.fields))
     if config is None or field is None:
@@ -174,7 +174,7 @@ def extend_config(built: Built, message: str) -> Built | None:
 
 
 def _find_missing(message: str, fields: list[Argument]) -> Argument | None:
-    """Return the field that a config was asked for and did not have.
+    """Return the field that the class read from a config without it.
 
     One whose name says nothing is left out at first: there may be a default.
     """
@@ -200,7 +200,7 @@ def _fill_config(constructor: Constructor, config: Argument, fields: list[Argume
 
 
 def _without_absent(constructor: Constructor) -> Constructor:
-    """Return the constructor without the fields that a config only was asked for."""
+    """Return the constructor without the fields that the class only asked for."""
     arguments = (
         replace(
             a, fields=tuple(f for f in a.fields if f.default is not None or f.quantity != CONSTANT)

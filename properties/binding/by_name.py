@@ -1,9 +1,10 @@
-"""Bind a class by the names of its weights where nothing explains what it computes.
+"""Bind a class by the names of its weights if nothing explains what it computes.
 
-That is only done where the class breaks a law of every attention: it raises, an output depends on
-other sequences, two calls differ, or the weights of a token do not sum to one. What breaks none may
-be an attention of another kind, and is not accused of being a wrong one of this. What is right for
-one sequence alone is judged as that: some that are not meant for a batch give an answer to one.
+This happens only if the class breaks a law of all attention: it raises, an output depends on other
+sequences, two calls differ, or the weights of a token do not sum to one. A class that breaks none
+may be another kind of attention, and is not called wrong. A class that is right for a single
+sequence is judged on single sequences, since some classes that are not meant for a batch still
+accept one.
 """
 
 import re
@@ -37,7 +38,7 @@ TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
 
 
 def match_by_name(search: BindingSearch) -> Match | None:
-    """Return the contract that names suggest for a class that is no attention, or fails.
+    """Return the contract that names suggest for a class that is no attention, or crashes.
 
     Raises SubmissionFailed if its process ends.
     """
@@ -62,7 +63,7 @@ def _judge(
     mappings: tuple[ParameterMapping, ...],
     sizes: Sizes,
 ) -> Match | None:
-    """Return what names suggest if it is right without a batch, or breaks a law of attention."""
+    """Return the contract of the names if it is right without a batch, or breaks a law."""
     name, subject = search.signature.name, search.subject
     module = construct(subject, name, built)
     causal = expects_causality(search.signature, module, built.tensors)
@@ -81,7 +82,7 @@ def _judge(
 
 
 def _knows_arguments(constructor: Constructor) -> bool:
-    """Whether no argument was made up: what a class does with such a one is no fault of its own."""
+    """Whether all arguments are known: a class is not to blame for a made-up value."""
     given = [field for a in constructor.arguments for field in a.fields or (a,)]
     return all(a.quantity != CONSTANT or is_option(a.name) for a in given)
 
@@ -101,7 +102,7 @@ def _breaks_a_law(subject: Subject, contract: Contract, case: Case) -> bool:
 
 
 def _does_not_average(subject: Subject, contract: Contract, case: Case) -> bool:
-    """Whether no output is an average of the values of its own sequence, the same in each call."""
+    """Whether outputs are not averages of their own sequence's values, or differ between calls."""
     every = replace(contract, call_form=replace(contract.call_form, places=()))
     adapter = construct_adapter(subject, every, case, seed=1)
     x = draw_normal(case, "x", case.batch, case.tokens, case.d_in)

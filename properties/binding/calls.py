@@ -1,4 +1,4 @@
-"""Ways to call a module: which input is what, for a sequence that attends to itself."""
+"""Ways to call a module on a sequence that attends to itself: the role of each input."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ def iter_call_forms(parameters: Sequence[SignatureParameter]) -> Iterator[CallFo
 
 
 def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
-    """Return what the names of the inputs suggest: of those that are required one is tokens."""
+    """Return the roles that the names of the inputs suggest; one required input is the tokens."""
     guesses = [guess_role(p.name) for p in parameters]
     required = [role for p, role in zip(parameters, guesses, strict=True) if not p.has_default]
     return ["x", *guesses[1:]] if set(required) == {"mask"} else guesses
@@ -56,7 +56,7 @@ def find_mask_name(parameters: Sequence[SignatureParameter]) -> str | None:
 
 
 def takes_three_tokens(parameters: Sequence[SignatureParameter]) -> bool:
-    """Whether a call has to be given three sequences: queries, keys and values, by any names."""
+    """Whether a call requires three sequences: queries, keys and values, by any names."""
     roles = zip(parameters, guess_roles(parameters), strict=True)
     return sum(role != "mask" and not p.has_default for p, role in roles) == 3
 
@@ -88,7 +88,7 @@ def _iter_inputs(parameters: Sequence[SignatureParameter]) -> Iterator[tuple[str
 def _guess_token_roles(guesses: Sequence[str]) -> Sequence[str]:
     """Return roles for the inputs that are tokens, all different.
 
-    Which is which does not matter where a sequence attends to itself, and is found out later.
+    Which is which does not matter while a sequence attends to itself, and is found out later.
     """
     match len(guesses):
         case 2:

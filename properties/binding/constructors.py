@@ -35,7 +35,7 @@ WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
 
 @dataclass(frozen=True, slots=True)
 class Constructor:
-    """The arguments of a constructor, and whether the widths of input and output are one."""
+    """The arguments of a constructor, and whether the widths of input and output are equal."""
 
     arguments: tuple[Argument, ...]
     square: bool
@@ -49,20 +49,20 @@ class Constructor:
 
     @property
     def quantities(self) -> frozenset[str]:
-        """What the arguments say, the fields of a config included."""
+        """The quantities of the arguments, including the fields of a config."""
         fields = (field for a in self.arguments for field in a.fields)
         said = frozenset(a.quantity for a in (*self.arguments, *fields, *self.variables))
         return said if not self.axes.are_cut else said | {"heads"}
 
     def adapt(self, form: CallForm) -> CallForm:
-        """Return the form with the axes that its tokens have."""
+        """Return the call form with the axes of the tokens."""
         return replace(form, axes=self.axes) if self.axes.are_cut else form
 
 
 def iter_suggested(signature: Signature) -> Iterator[Constructor]:
     """Yield the ways to construct a class that the names of its arguments suggest.
 
-    Variables of the submission whose names say that they are sizes are set, too; then they are not.
+    At first, variables of the submission with names of sizes are set, too; later they are not.
     """
     if signature.entry is Entry.FUNCTION:
         plain = Constructor((), square=True, entry=Entry.FUNCTION)
@@ -77,7 +77,7 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
 
 
 def iter_unshared(signature: Signature) -> Iterator[Constructor]:
-    """Yield what names suggest of a class that has a number of key heads, and refuses to share."""
+    """Yield the ways to construct a class that has a number of key heads, but refuses sharing."""
     passed = _list_passed(signature.constructor)
     kinds = {a.name: "heads" for a in passed if a.quantity == "kv_heads"}
     if kinds:
@@ -88,7 +88,7 @@ def iter_unshared(signature: Signature) -> Iterator[Constructor]:
 def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     """Yield every way to construct a class, whatever the names of its arguments say.
 
-    What names say is kept at first, and only the arguments vary whose names say nothing.
+    At first only the arguments vary whose names say nothing.
     """
     if signature.entry is Entry.FUNCTION:
         return
@@ -119,13 +119,13 @@ def _list_variables(signature: Signature) -> list[Argument]:
 
 
 def _split(together: Constructor, count: int) -> Constructor:
-    """Return a constructor whose arguments after the first so many are variables."""
+    """Return a constructor whose arguments after the first `count` are variables."""
     arguments, variables = together.arguments[:count], together.arguments[count:]
     return replace(together, arguments=arguments, variables=variables)
 
 
 def suggest_field(name: str) -> Argument:
-    """Return what a config should hold under a name that a constructor asked it for."""
+    """Return the value for a field that a constructor reads from a config."""
     quantity = guess_quantity(name)
     if quantity in (None, "config", "bias") or is_flag(name):
         value = _get_other(name, 0.02 if SMALL.search(name) else name.endswith("first"))
@@ -134,7 +134,7 @@ def suggest_field(name: str) -> Argument:
 
 
 def _get_other(name: str, usual: float | None = None) -> float | str | None:
-    """Return what an argument gets that is no quantity, unless it is listed: what does nothing."""
+    """Return a value without effect for an argument that is no quantity, unless one is listed."""
     if ROTARY_BASE.search(name):
         return 10_000
     return OTHERS.get(name, 1.0 if WHOLE.search(name) else usual)
@@ -166,10 +166,10 @@ def _suggest(parameter: SignatureParameter) -> Argument | None:
 
 
 def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
-    """Yield what "width" may mean beside the other quantities.
+    """Yield the meanings that "width" may have beside the other quantities.
 
-    The width of a model is that of input and output, so these are equal. Where an output width or
-    that of a single head is an argument too, it may be the input's alone.
+    The width of a model is that of input and output, so these are equal. If the width of the output
+    or of a head is an argument, too, it may be the input's alone.
     """
     if any(argument.quantity == "?" for argument in passed):
         return
@@ -250,13 +250,13 @@ def _rename_quantities(
 
 
 def _may_be(chosen: Sequence[str], kept: Collection[str]) -> bool:
-    """Whether heads are guessed once (as many as a width need no scale), and only heads shared."""
+    """Whether heads are guessed at most once, and only heads are shared."""
     shared = "kv_heads" not in chosen or "heads" in (*chosen, *kept)
     return chosen.count("heads") < 2 and shared
 
 
 def _count_idle(quantities: Collection[str]) -> int:
-    """Return how many arguments say what others have said already: it is rare that any does."""
+    """Return how many arguments repeat a quantity, which is rare."""
     said = {*quantities}
     one_head = said >= {"d_out", "head_dim"} and "heads" not in said
     return len(quantities) - len(said) + one_head

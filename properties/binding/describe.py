@@ -1,4 +1,4 @@
-"""Say in words which attention a contract describes, and what was assumed to find it."""
+"""Describe in words the attention of a contract, and the assumptions behind it."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ POLARITY_WORDS = {
 
 
 def describe_attention(contract: Contract) -> str:
-    """Return what a contract describes: "causal multi-head self-attention with an output layer"."""
+    """Return a description: "causal multi-head self-attention with an output layer"."""
     inputs = contract.call_form.inputs
     kind = "causal " if contract.has(C.CAUSAL) else ""
     if contract.has(C.HEADS):
@@ -70,7 +70,7 @@ def _describe_positions(contract: Contract) -> str:
 
 
 def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
-    """Yield what was assumed of a class, a sentence each."""
+    """Yield the assumptions about a class, a sentence each."""
     known = ", ".join(_describe_argument(argument) for argument in _list_arguments(contract))
     if known:
         yield f"`{signature.name}` takes {known}"
@@ -93,7 +93,7 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
 
 
 def describe_intent(contract: Contract) -> str:
-    """Say what is taken as meant, because behaviour cannot tell."""
+    """Describe the assumed intent, which behaviour does not show."""
     if contract.has(C.CAUSAL):
         return "later tokens are hidden, and it is judged by that"
     return "every token sees every other: were it meant to be causal, this would be a mistake"

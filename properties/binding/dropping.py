@@ -22,7 +22,7 @@ OTHER_RATES = frozenset({"dropout_of_another_rate", "dropout_not_asked_for", "dr
 
 
 def settle_dropout(bench: Bench) -> Settled:
-    """Keep the claims about dropout only where it falls on the weights, or a mistake is known."""
+    """Keep dropout in the contract only if it falls on the weights, or a mistake explains it."""
     settled = bench.settled
     if not bench.contract.has(C.DROPOUT) or bench.match.inexact:
         return settled
@@ -51,7 +51,7 @@ def _concerns_weights(bench: Bench) -> bool:
 
 
 def _iter_single_rates(contract: Contract) -> Iterator[tuple[str, Contract]]:
-    """Yield the contract with each of its arguments as the only rate, if there are several."""
+    """Yield the contract with each of its rates as the only one, if there are several."""
     rates = [a.name for a in contract.arguments if a.quantity == "dropout"]
     for name in rates if len(rates) > 1 else ():
         others = (a if a.name == name else _switch_off(a) for a in contract.arguments)
@@ -66,7 +66,7 @@ def _switch_off(argument: Argument) -> Argument:
 
 
 def settle_steadiness(bench: Bench) -> Settled:
-    """Claim what is claimed of training if nothing is dropped where no argument asks for it."""
+    """Require that training equals evaluation, if nothing is dropped without an argument for it."""
     if not bench.contract.has(C.MODULE):
         return bench.settled
     form = bench.contract.call_form
@@ -77,9 +77,9 @@ def settle_steadiness(bench: Bench) -> Settled:
 
 
 def _drops_weights(bench: Bench, case: Case) -> bool:
-    """Whether training drops weights: a single value that all tokens have is then kept in parts.
+    """Whether training drops weights: then only parts of a value that all tokens share arrive.
 
-    Were outputs dropped, they would be nothing or all of it.
+    If outputs were dropped, all of it or nothing would arrive.
     """
     zero = {name: torch.zeros_like(t) for name, t in bench.parameters.items() if name[0] == "b"}
     first = torch.zeros_like(bench.parameters.W_v)
@@ -119,7 +119,7 @@ def _has_known_mistake(bench: Bench, case: Case) -> bool:
 
 
 def _drops_before_softmax(bench: Bench, case: Case) -> bool:
-    """Whether training drops of queries, keys or scores alone: without queries nothing is lost."""
+    """Whether training drops only queries, keys or scores: with zero queries nothing is lost."""
     absent = {n: torch.zeros_like(t) for n, t in bench.parameters.items() if n in ("W_q", "b_q")}
     without = replace(bench.parameters, **absent)
     form = bench.contract.call_form
@@ -132,7 +132,7 @@ def _drops_before_softmax(bench: Bench, case: Case) -> bool:
 
 
 def _shows_the_future(bench: Bench, case: Case) -> bool:
-    """Whether training shows later tokens: what hides them is then dropped, too."""
+    """Whether training shows later tokens, because the mask is dropped, too."""
     if not bench.contract.has(C.CAUSAL):
         return False
     changed = bench.x.clone()
@@ -146,9 +146,9 @@ def _shows_the_future(bench: Bench, case: Case) -> bool:
 
 
 def _drops_outputs(bench: Bench, case: Case) -> bool:
-    """Whether training drops numbers of the output: where no statement asks, that is right.
+    """Whether training drops numbers of the output, which is right without a statement.
 
-    Then about as many as the rate says are nothing; of dropped queries or scores none is.
+    Then a share of about the rate is zero; dropped queries or scores make no output zero.
     """
     results = bench.call(bench.contract.call_form, bench.x, case=case, training=True)
     return bool(results) and float((results[0] == 0).double().mean()) > RATE / 3

@@ -1,7 +1,7 @@
-"""Ways in which what a layout leaves over can be the steps of today's models: sinks, gates, norms.
+"""Find sinks, gates and norms among the tensors that a layout leaves over.
 
-A layout says where queries, keys, values and the output layer have their weights. What is left
-must be explained completely, so that a class is not bound with weights whose part is not known.
+A layout says where queries, keys, values and the output layer have their weights. Each remaining
+tensor must have a role, so that a class is not bound with weights of unknown effect.
 """
 
 import itertools
@@ -43,7 +43,7 @@ def sounds_like_extra(path: str) -> bool:
 def iter_extended(
     layout: Sequence[ParameterMapping], left: Sequence[Left], case: Case
 ) -> Iterator[tuple[ParameterMapping, ...]]:
-    """Yield the layout with every way in which all that it leaves can be such steps."""
+    """Yield the layout with every assignment of its remaining tensors to such steps."""
     sizes = HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
     options = [list(_iter_roles(tensor, sizes)) for tensor in left]
     if not options or not all(options):
@@ -55,7 +55,7 @@ def iter_extended(
 
 
 def _is_whole(held: set[str]) -> bool:
-    """Whether what belongs together is there: norms of both, and no bias of a gate alone."""
+    """Whether the parts are complete: norms of queries and keys, and no gate's bias alone."""
     if ("gain_q" in held) != ("gain_k" in held) or ("shift_q" in held) != ("shift_k" in held):
         return False
     gain, shift = "gain_q" in held, "shift_q" in held
@@ -63,12 +63,12 @@ def _is_whole(held: set[str]) -> bool:
 
 
 def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
-    """Whether a gate and its bias open for the same."""
+    """Whether a gate and its bias belong to the same numbers."""
     return len({m.packing for m in chosen if m.holds[0].endswith("_gate")}) <= 1
 
 
 def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
-    """Yield what a tensor of this shape can be, as its name says first."""
+    """Yield the roles of a tensor of this shape, the one that its name suggests first."""
     path, linear = tensor.path, tensor.path.endswith("weight")
     for packing, transposed in itertools.product(
         (Packing.ROWS, Packing.HEADWISE), (not linear, linear)
@@ -107,5 +107,5 @@ def iter_norms(contract: Contract) -> Iterator[Contract]:
 
 
 def iter_epsilons(contract: Contract) -> Iterator[Contract]:
-    """Yield the contract with everything that its norms may add."""
+    """Yield the contract with every small number that its norms may add."""
     return (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)

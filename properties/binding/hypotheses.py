@@ -1,4 +1,4 @@
-"""What a constructed module may compute: the sizes it has, and contracts that say how."""
+"""Hypotheses about a constructed module: its sizes, and the contracts it may satisfy."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes of a constructed module, and those of them that no argument changes."""
+    """The sizes of a constructed module, and which of them no argument changes."""
 
     case: Case
     fixed: Mapping[str, int]
@@ -89,7 +89,7 @@ def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
 def iter_sizes(
     constructor: Constructor, probe: Case, tensors: Mapping[str, TensorInfo]
 ) -> Iterator[Sizes]:
-    """Yield sizes that the shapes of the parameters allow: one head first where none is asked."""
+    """Yield sizes that the parameters' shapes allow, one head first if no argument sets it."""
     free = constructor.quantities
     shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
@@ -116,7 +116,7 @@ def iter_sizes(
 
 
 def _may_share_all(lengths: Sequence[int], case: Case) -> bool:
-    """Whether a matrix is as wide as one head of keys, of both, or of these beside all queries."""
+    """Whether a matrix has the width of one head of keys, of keys and values, or of all three."""
     one = case.head_dim
     return bool({one, 2 * one, case.d_out + 2 * one} & {*lengths})
 
@@ -124,7 +124,7 @@ def _may_share_all(lengths: Sequence[int], case: Case) -> bool:
 def _iter_widths(
     free: frozenset[str], lengths: Sequence[int], heads: int, probe: Case
 ) -> Iterator[int]:
-    """Yield what the width of all heads together may be."""
+    """Yield the possible widths of all heads together."""
     if "d_out" in free:
         widths: Sequence[int] = [probe.d_out]
     elif "head_dim" in free:
@@ -139,7 +139,7 @@ def _iter_widths(
 def _iter_inputs(
     constructor: Constructor, lengths: Sequence[int], width: int, probe: Case
 ) -> Iterator[int]:
-    """Yield what the width of the input may be."""
+    """Yield the possible widths of the input."""
     if constructor.square:
         yield width
     elif "d_in" in constructor.quantities:
@@ -202,7 +202,7 @@ def _list_capabilities(
     causal: bool,
     batched: bool,
 ) -> frozenset[Capability]:
-    """Return what a class can be asked for that computes plain attention in this way."""
+    """Return the capabilities of a class that computes plain attention in this way."""
     held = {name for mapping in mappings for name in mapping.holds}
     free = constructor.quantities
     present = {
@@ -235,7 +235,7 @@ def _list_capabilities(
 
 
 def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract of the same attention with positions, of one kind after another."""
+    """Yield the contract of the same attention with each kind of positions."""
     plain = contract.capabilities - {C.PLACELESS} | {C.POSITIONS}
     if case.head_dim % 2 == 0:
         turned = replace(contract, capabilities=plain - {C.DOT_PRODUCT})
@@ -250,14 +250,14 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
 
 
 def iter_usual_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract with rotary positions of the usual base: of whole heads, and of parts."""
+    """Yield the contract with rotary positions of the usual base, of whole heads and of parts."""
     for placed in iter_placements(contract, case):
         if placed.positions in ROTARY and placed.rotary_base == ROTARY_BASES[0]:
             yield placed
 
 
 def iter_readings(form: CallForm) -> Iterator[CallForm]:
-    """Yield the forms that one call may be read as: the first axis may be the tokens."""
+    """Yield the readings of one call: the first axis may also be the tokens."""
     yield form
     if form.axes is TokenAxes.BATCH_FIRST:
         yield replace(form, axes=TokenAxes.TOKENS_FIRST)

@@ -1,4 +1,4 @@
-"""What a class seems meant to compute, where that differs from what it computes."""
+"""Guess what a class is meant to compute, if that differs from what it computes."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def expects_causality(
 
 
 def _is_triangle(table: Float[Tensor, "n n"]) -> bool:
-    """Whether all above the diagonal is one number, and other numbers are below."""
+    """Whether one number fills everything above the diagonal, and other numbers are below."""
     numbers = table.float().nan_to_num(neginf=-1.0)
     marked = numbers != numbers[0, -1]
     return bool(marked.tril().equal(marked) and marked.any())

@@ -32,7 +32,7 @@ INDEX = re.compile(r"(^|\.)0(\.|$)")
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A parameter, or those of all heads under one path."""
+    """A parameter, or the parameters of all heads under one path."""
 
     path: str
     shape: tuple[int, ...]
@@ -41,7 +41,7 @@ class StoredTensor:
 
 
 def list_stored(tensors: Mapping[str, TensorInfo], case: Case) -> list[StoredTensor]:
-    """Return the parameters; those that a list has for each head become one."""
+    """Return the parameters; a list with one for each head becomes a single entry."""
     shapes = {path: info.shape for path, info in tensors.items() if info.kind != "buffer"}
     stored, seen = [], set[str]()
     for path, shape in shapes.items():
@@ -112,7 +112,7 @@ Choice = tuple[tuple[tuple[StoredTensor, str], ...], StoredTensor | None]
 
 
 def _iter_named(matrices: Sequence[StoredTensor]) -> Iterator[Choice]:
-    """Yield what names say, if they say it of all projections."""
+    """Yield the choice that names suggest, if they name all projections."""
     roles: dict[tuple[str, ...], list[StoredTensor]] = {}
     for tensor in matrices:
         roles.setdefault(infer_role(tensor.path) or (), []).append(tensor)
@@ -179,7 +179,7 @@ def _are_alike(layout: Sequence[ParameterMapping]) -> bool:
 def _list_fitting(
     tensor: StoredTensor, letters: str, sizes: HeadSizes
 ) -> tuple[ParameterMapping, ...]:
-    """Return the mappings under which a tensor has the shape that it has."""
+    """Return the mappings that give a tensor its shape."""
     holds = tuple(f"W_{letter}" for letter in letters)
     per_head = "{head}" in tensor.path
     packings: Sequence[Packing] = FUSED_PACKINGS if len(letters) > 1 else SINGLE_PACKINGS
@@ -199,7 +199,7 @@ def _list_fitting(
 def add_biases(
     layout: tuple[ParameterMapping, ...], stored: Sequence[StoredTensor]
 ) -> tuple[ParameterMapping, ...]:
-    """Add the biases that belong to the weights of a layout: those beside them, or named so."""
+    """Add the biases that belong to the weights of a layout, by their place or their name."""
     vectors = {tensor.path: tensor for tensor in stored if not tensor.path.endswith("weight")}
     weights = {tensor.path for tensor in stored} - vectors.keys()
     complete: list[ParameterMapping] = []

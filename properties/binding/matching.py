@@ -1,4 +1,4 @@
-"""Compare what a module computed on random weights with what hypotheses say it computes."""
+"""Compare the output of a module with random weights to the outputs of hypotheses."""
 
 import functools
 import math
@@ -86,7 +86,7 @@ class Observation:
     """who may attend to whom, if a mask was given"""
 
     def find_place(self, wanted: Tensor) -> int | None:
-        """Return which of the outputs equals a tensor, if one does."""
+        """Return the place of the output that equals a tensor, if one does."""
         for place, output in enumerate(self.outputs):
             if self._is_close(output, wanted):
                 return place
@@ -100,15 +100,15 @@ class Observation:
         return difference <= RELATIVE * largest
 
     def compute_tolerance(self, output: Tensor) -> float:
-        """Return how far an explanation may be off."""
+        """Return the tolerance of an explanation."""
         finite = output[output.isfinite()].abs()
         return RELATIVE * float(finite.max()) if finite.numel() else 0.0
 
 
 def draw_weights(tensors: Mapping[str, TensorInfo], seed: int) -> dict[str, Tensor]:
-    """Draw all parameters, such that scores are neither alike nor saturated.
+    """Draw all parameters so that scores are neither nearly equal nor saturated.
 
-    A single number that is not registered stays: it is a scale, which no optimizer changes.
+    A single unregistered number stays: it is a scale, which no optimizer changes.
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = {}
@@ -135,7 +135,7 @@ def make_parameters(
 
 
 def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
-    """Return which output is that of the contract's equation; None if none is."""
+    """Return the place of the output that equals the contract's equation; None if none does."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
@@ -150,7 +150,7 @@ def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
 
 
 def measure_error(contract: Contract, case: Case, seen: Observation, place: int) -> float:
-    """Return how far an output is from the contract's equation, at most."""
+    """Return the largest error of an output against the contract's equation."""
     parameters = make_parameters(contract, case, seen.stored)
     assert parameters is not None, "the output was found to be that of the contract"
     exact = multi_head_attention(
@@ -172,7 +172,7 @@ def starts_right(contract: Contract, case: Case, seen: Observation) -> bool:
 
 
 def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float, int] | None:
-    """Return the factor of the scores under which an output is explained, and which output."""
+    """Return the factor of the scores that explains an output, and the output's place."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
@@ -200,7 +200,7 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
 
 
 def _minimise(error: Callable[[float], float]) -> float:
-    """Return the exponent with the smallest error: the best of a grid, and near it by sections."""
+    """Return the exponent with the smallest error: the best of a grid, refined by sections."""
     grid = [(error(step / 4), step / 4) for step in range(-32, 17)]
     low, high = min(grid)[1] - 0.25, min(grid)[1] + 0.25
     for _ in range(SECTIONS):
@@ -215,7 +215,7 @@ def _minimise(error: Callable[[float], float]) -> float:
 def find_mistakes(
     contract: Contract, case: Case, seen: Observation, *, pairs: bool = False
 ) -> Iterator[tuple[Candidate, int]]:
-    """Yield the known mistakes that give one of the outputs, and which one."""
+    """Yield the known mistakes that explain one of the outputs, and the output's place."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None or contract.call_form.axes is TokenAxes.TOKENS_FIRST:
         return
@@ -239,7 +239,7 @@ def find_mistakes(
 
 
 def _is_telling(output: Tensor) -> bool:
-    """Whether an output is more than NaN, or one and the same for all tokens of all sequences."""
+    """Whether an output is informative: not NaN, and not the same for all tokens and sequences."""
     finite = output.isfinite()
     if output.dim() != 3 or bool(finite.double().mean() <= 0.5):
         return False

@@ -1,4 +1,4 @@
-"""Say of a class that is not recognised what was tried, and which attention comes nearest."""
+"""Describe an unrecognised class: what was tried, and which attention comes nearest."""
 
 import itertools
 from dataclasses import replace
@@ -17,7 +17,7 @@ MAX_COMPARED = 4
 
 
 def describe_failure(search: BindingSearch) -> str:
-    """Return what comes nearest to a class, or else what was tried."""
+    """Return the attention nearest to a class, or else a description of the attempts."""
     shared = filter(None, map(share_among_heads, search.probes))
     nearest = next(filter(None, (_name_attention(search, probe) for probe in shared)), "")
     if nearest:
@@ -29,7 +29,7 @@ def describe_failure(search: BindingSearch) -> str:
 
 
 def share_among_heads(probe: CallProbe) -> CallProbe | None:
-    """Return the same call, as if all heads had projections of their own, which are alike.
+    """Return the same call as if every head had its own copy of a shared projection.
 
     None if no weight is as wide as one head alone.
     """
@@ -47,7 +47,7 @@ def share_among_heads(probe: CallProbe) -> CallProbe | None:
 
 
 def _repeat(weight: Tensor, heads: int) -> Tensor:
-    """Return the weight of all heads together, each of which has this one."""
+    """Return the weight of all heads together if each head has this one."""
     alike = [weight] * heads
     return torch.cat(alike) if weight.dim() == 1 else torch.block_diag(*alike)
 

@@ -1,4 +1,4 @@
-"""A constructed module with random weights, called once: what it returned, and what it hides."""
+"""One call of a constructed module with random weights: its results, and what it hides."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def call_once(module: Module, x: Tensor, *, batched: bool) -> tuple[Tensor, ...]
 
 
 def is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
-    """Whether the last token changed nothing at earlier ones."""
+    """Whether the last token changes nothing at earlier tokens."""
     pairs = [(a, b) for a, b in zip(outputs, changed, strict=False) if a.dim() == 3]
     return bool(pairs) and all(
         a.shape == b.shape and torch.allclose(a[:, :-1], b[:, :-1]) for a, b in pairs
@@ -43,5 +43,5 @@ def is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
 
 
 def rank_by_explained(found: tuple[Contract, Sizes]) -> int:
-    """Return a rank: first comes what explains more of the parameters of a module."""
+    """Return a sort key: contracts that explain more of a module's parameters come first."""
     return -len(found[0].mappings)

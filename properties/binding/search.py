@@ -90,7 +90,7 @@ Attempt = Callable[[CallProbe], Match | None]
 
 @dataclass(eq=False)
 class BindingSearch:
-    """What is known of a class while its binding is searched for."""
+    """The state of a search for the binding of a class."""
 
     subject: Subject
     signature: Signature
@@ -102,7 +102,7 @@ class BindingSearch:
     """the ways to construct and call it that returned an answer"""
 
     def iter_matches(self) -> Iterator[Match]:
-        """Yield contracts that explain the class: what its names suggest first, then what is tried.
+        """Yield contracts that explain the class: those of its names first, then all others.
 
         Raises SubmissionFailed if its process ends.
         """
@@ -122,7 +122,7 @@ class BindingSearch:
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:
-        """What may explain a class that is not plain attention, the simplest first."""
+        """The explanations to try for a class that is not plain attention, the simplest first."""
         attempts: tuple[Attempt, ...] = (
             self._match_with_one_mistake,
             self._match_with_scale,
@@ -134,7 +134,7 @@ class BindingSearch:
     def _iter_among(
         self, source: ConstructorSource, attempts: Sequence[Attempt], base: Case = PROBE
     ) -> Iterator[Match]:
-        """Yield what explains a class that is constructed in these ways: what is exact first."""
+        """Yield explanations of a class that is constructed in these ways, exact ones first."""
         probes: list[CallProbe] = []
         all_built = build_all(self.subject, self.signature, self.failures, source, base)
         for built in itertools.takewhile(self._is_early, all_built):
@@ -159,7 +159,7 @@ class BindingSearch:
     ) -> Match | None:
         """Return a scale by another width, which is right only where all widths are equal.
 
-        So a class that takes tokens of any width is not judged by the one width that hides it.
+        Otherwise a class for tokens of any width would be judged at the one width that hides this.
         """
         if not found.built.constructor.square or not attempts:
             return None
@@ -171,7 +171,7 @@ class BindingSearch:
 
     @property
     def _may_be_mistaken(self) -> bool:
-        """Whether it may be a wrong attention: any three tensors of a function could be others."""
+        """Whether it may be a wrong attention; a function's three tensors could be anything."""
         return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
 
     def _is_early(self, _: object = None) -> bool:
@@ -184,7 +184,7 @@ class BindingSearch:
     # -------------------------------------------------------------------------------- calls
 
     def _iter_probes(self, built: Built) -> Iterator[CallProbe]:
-        """Yield what a constructed class returns, called in one form after another."""
+        """Yield the results of a constructed class, called in one form after another."""
         count = sum(math.prod(i.shape) for i in built.tensors.values() if i.kind != "buffer")
         if count > MAX_NUMEL:
             self.failures.append(f"it has {count:,} parameters: too many to be recognised")
@@ -203,7 +203,7 @@ class BindingSearch:
                     yield probe
 
     def _iter_forms(self, built: Built) -> Iterator[CallForm]:
-        """Yield the forms of a call; what has convolutions may take the width first."""
+        """Yield the forms of a call; a module with convolutions may take the width first."""
         forms = list(iter_call_forms(self.signature.call))
         yield from forms
         for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
@@ -211,7 +211,7 @@ class BindingSearch:
                 yield from (replace(form, axes=axes) for form in forms)
 
     def _complete_for_calls(self, built: Built) -> Built:
-        """Return it with a config that holds what calls ask it for, too."""
+        """Return it with a config that also has the fields that calls read."""
         for _ in range(MAX_FIELDS):
             sizes = next(self.iter_sizes_of(built), None)
             form = next(iter_call_forms(self.signature.call))
@@ -224,7 +224,7 @@ class BindingSearch:
         return built
 
     def _answers(self, built: Built, sizes: Sizes, form: CallForm) -> bool:
-        """Whether it can be called, in training, too, where it may ask its config for more."""
+        """Whether it can be called, also in training, where it may read more of its config."""
         probe = self._try_call(built, sizes, form, batched=True)
         if probe is None or not has_config(built):
             return probe is not None
@@ -238,7 +238,7 @@ class BindingSearch:
         return True
 
     def iter_sizes_of(self, built: Built) -> Iterator[Sizes]:
-        """Yield sizes that shapes allow, first those with as many heads as some argument says."""
+        """Yield sizes that shapes allow, first those whose number of heads equals an argument."""
         every = iter_sizes(built.constructor, built.case, built.tensors)
         said = {p.default for p in (*self.signature.constructor, *self.signature.variables)}
         yield from sorted(every, key=lambda sizes: sizes.case.heads not in said)
@@ -284,7 +284,7 @@ class BindingSearch:
         return None
 
     def _refine(self, contract: Contract, sizes: Sizes, probe: CallProbe, place: int) -> Contract:
-        """Return the contract with what its norms add: the number that explains the output best."""
+        """Return the contract with the norm's small number that explains the output best."""
         if contract.norm is Norm.NONE:
             return contract
         every = iter_epsilons(contract)
@@ -305,7 +305,7 @@ class BindingSearch:
         return self._match_with_mistakes(probe, pairs=True)
 
     def _match_with_scale(self, probe: CallProbe) -> Match | None:
-        """Return the contract under which scores are only multiplied by another factor."""
+        """Return the contract if only the factor of the scores differs."""
         for contract, sizes in itertools.islice(self.iter_likely(probe), 2):
             found = find_scale(contract, sizes.case, probe.seen)
             if found is not None:
@@ -315,7 +315,7 @@ class BindingSearch:
     def iter_likely(
         self, probe: CallProbe, *, hides: bool | None = None
     ) -> Iterator[tuple[Contract, Sizes]]:
-        """Yield the contracts that names suggest, hiding what is seen to be hidden or as asked."""
+        """Yield the contracts that names suggest, with the mask that was observed or requested."""
         layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
         return self._iter_contracts(probe, layouts, (probe.blind if hides is None else hides,))
 
@@ -335,7 +335,7 @@ class BindingSearch:
         return None
 
     def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
-        """Return a contract with rotary positions, of the usual base, and one mistake."""
+        """Return a contract with rotary positions of the usual base, and one mistake."""
         for hides in self._list_visibility(probe):
             likely = itertools.islice(self.iter_likely(probe, hides=hides), MAX_MISTAKEN)
             for contract, sizes in sorted(likely, key=rank_by_explained)[:1]:
@@ -384,7 +384,7 @@ class BindingSearch:
 
 
 def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
-    """Yield the form of the call, and that with the tokens first, with what it may hide."""
+    """Yield the form of the call, and the form with tokens first, each with the possible masks."""
     usual, *others = iter_readings(probe.form)
     yield from ((usual, hides) for hides in causal)
     yield from itertools.product(others, (False, True))

@@ -1,7 +1,7 @@
-"""Settle what a match leaves open: results, the mask, inputs that differ, options, dropout.
+"""Settle what a match leaves open: results, mask, different inputs, options, dropout.
 
-Each step calls the class under a contract that claims more and keeps the claim if the answer is
-exact, or if a known mistake explains it: then the claim is made, and fails with its reason.
+Each step calls the class under a contract that claims more. It keeps the claim if the answer is
+exact, or if a known mistake explains the answer; then a check fails and names the mistake.
 """
 
 import itertools
@@ -108,7 +108,7 @@ def _settle_results(bench: Bench) -> Settled:
 
 
 def _settle_window(bench: Bench) -> Settled:
-    """Take what was read as the longest length for a window, where longer inputs are taken."""
+    """Read the longest length as a window, if the class accepts longer inputs."""
     arguments = tuple(_name_window(argument) for argument in bench.contract.arguments)
     if not bench.contract.has(C.CAUSAL) or arguments == bench.contract.arguments:
         return bench.settled
@@ -132,7 +132,7 @@ def _settle_window(bench: Bench) -> Settled:
 
 
 def _name_window(argument: Argument) -> Argument:
-    """Return an argument, or one of its fields, as how far a token sees, if its name allows it."""
+    """Return an argument, or one of its fields, as a window, if its name allows it."""
     if argument.quantity == "context_length" and WINDOW.search(argument.name):
         return replace(argument, quantity="window")
     return replace(argument, fields=tuple(_name_window(field) for field in argument.fields))
@@ -142,7 +142,7 @@ def _name_window(argument: Argument) -> Argument:
 
 
 def _settle_share(bench: Bench) -> Settled:
-    """Judge heads of one width alone, unless the same share of others is turned, too.
+    """Judge heads of only one width, unless the same share of other widths rotates, too.
 
     It may be a number of coordinates, or a share that is not round and was cut to an even number.
     """
@@ -162,7 +162,7 @@ def _settle_share(bench: Bench) -> Settled:
 
 
 def _settle_mask(bench: Bench) -> Settled:
-    """Find out what a mask says, in which shapes it is taken, and whether it is followed."""
+    """Find out what a mask means, which shapes it may have, and whether it has an effect."""
     name = find_mask_name(bench.signature.call)
     if name is None:
         return bench.settled
@@ -189,7 +189,7 @@ def _settle_mask(bench: Bench) -> Settled:
 
 
 def _always_raises(bench: Bench, form: CallForm) -> bool:
-    """Whether no mask in any form can be given."""
+    """Whether the class raises with every form of mask."""
     conventions = _iter_conventions(bench.case)
     tries = ((each, keep) for each in conventions for keep in _draw_masks(bench, each))
     return not any(bench.call(replace(form, mask=each), bench.x, keep) for each, keep in tries)
@@ -268,7 +268,7 @@ def _find_mistaken_mask(bench: Bench, form: CallForm) -> CallForm | None:
 
 
 def _settle_roles(bench: Bench) -> Settled:
-    """Find out which input is which, where several sequences are taken."""
+    """Find out the role of each input, if a call takes several sequences."""
     form = bench.contract.call_form
     tokens = [role for role in form.inputs if role != "mask"]
     if len(tokens) < 2 or bench.contract.has(C.CAUSAL) or bench.match.mistakes:
@@ -305,7 +305,7 @@ def _get_shape(case: Case) -> tuple[int, int, int]:
 
 
 def _settle_sizes(bench: Bench) -> Settled:
-    """Leave one head out where the class then is another one: without an output layer, say."""
+    """Exclude one head if the class then differs: without an output layer, for example."""
     one = bench.contract.fit(replace(OTHER, heads=1))
     free = bench.contract.has(C.HEADS) and one.heads == 1
     if not free or is_right_at(bench.subject, bench.contract, one):

@@ -1,4 +1,4 @@
-"""What a class takes, as far as its source tells, or the class itself."""
+"""The parameters of a class, read from its source or from the class itself."""
 
 import inspect
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ class Signature:
 
 
 def read_signature(definition: type | FunctionType) -> Signature:
-    """Return what a class of this process and its `forward` take, or a function."""
+    """Return the signature of a class of this process and its `forward`, or of a function."""
     if isinstance(definition, FunctionType):
         call = _read_parameters(inspect.signature(definition).parameters.values())
         return Signature(definition.__name__, (), call, entry=Entry.FUNCTION)

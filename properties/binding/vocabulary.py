@@ -1,6 +1,6 @@
-"""What the words in names suggest: quantities of a constructor, roles of a call's inputs.
+"""Guess quantities of a constructor and roles of a call's inputs from the words in names.
 
-These are guesses that come first because they are usually right. Nothing is concluded from them.
+These guesses are tried first because they are usually right. Nothing is concluded from them.
 """
 
 import re
@@ -93,7 +93,7 @@ def guess_quantity(name: str) -> str | None:
 
 
 def guess_role(name: str) -> str:
-    """Return what the name of an input suggests that it is."""
+    """Return the role that the name of an input suggests."""
     plain = _normalise(name)
     return next(role for role, words in INPUTS if words.fullmatch(plain))
 

@@ -20,7 +20,7 @@ from headcheck.reference import Parameters
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CaseInputs:
-    """What an implementation is called with: a case, and its tensors in its dtype and layout."""
+    """The inputs of an implementation: a case, with its tensors in its dtype and layout."""
 
     contract: Contract
     case: Case
@@ -41,13 +41,13 @@ class CaseInputs:
 
     @cached_property
     def mask(self) -> Tensor | None:
-        """The mask as `forward` takes it: zero or False hides. None where the case has none."""
+        """The mask as `forward` takes it: zero or False hides. None if the case has no mask."""
         mask = make_fitting_mask(self.contract, self.case)
         return None if mask is None else mask.to(self.case.device)
 
     @cached_property
     def may_attend(self) -> Tensor | None:
-        """Who may attend to whom: the mask as booleans, or the causal one where there is one."""
+        """Who may attend to whom: the mask as booleans, or the causal mask if there is one."""
         mask = make_fitting_mask(self.contract, self.case)
         return find_visible(self.contract, self.case, self.case.tokens, mask)
 

@@ -124,7 +124,7 @@ def _draw_case(contract: Contract, chooser: random.Random) -> Case:
 
 
 def draw_own_levels(contract: Contract, chooser: random.Random) -> dict[str, Any]:
-    """Draw what this contract has, and most have not."""
+    """Draw the fields that this contract has, and most contracts lack."""
     own = (each for each in OWN_LEVELS if contract.has(each[0]))
     return {name: chooser.choice(levels) for _, name, levels in own}
 

@@ -83,7 +83,7 @@ def make_tokens(
 def make_other_tokens(
     case: Case, contract: Contract, tokens: int
 ) -> tuple[Float[Tensor, "batch {tokens} d_in"], ...]:
-    """Draw what x attends to: `tokens` tokens for each input of the call but x and the mask."""
+    """Draw other tokens to attend to: `tokens` tokens for each input but x and the mask."""
     inputs = [role for role in contract.call_form.inputs if role != "mask"]
     streams = (replace(case, seed=case.seed + 100 * number) for number in range(1, len(inputs)))
     drawn = (draw_normal(each, "x", case.batch, tokens, case.d_in) for each in streams)
@@ -159,7 +159,7 @@ class _ParameterDraws:
         return drawn * math.sqrt(self.case.sharpness) - self.contract.norm_gain_from
 
     def draw_variant(self) -> dict[str, Tensor]:
-        """Draw what is stored besides projections and their biases."""
+        """Draw the parameters besides projections and their biases."""
         case, contract = self.case, self.contract
         gates = case.heads if contract.gates_heads else case.d_out
         draws: dict[str, Callable[[], Tensor]] = {
@@ -177,7 +177,7 @@ class _ParameterDraws:
         return {name: round_to_dtype(draws[name](), case) for name in drawn}
 
     def draw_latent(self, spread: float) -> dict[str, Tensor]:
-        """Draw what makes latents, and what queries and keys have beside their heads."""
+        """Draw the parameters of latents, and of rotating parts beside heads."""
         case = self.case
         if not self.contract.has(Capability.LATENT):
             return {}
@@ -188,7 +188,7 @@ class _ParameterDraws:
         }
 
     def draw_block(self) -> dict[str, Tensor]:
-        """Draw what belongs to the norms and the feed-forward of a block."""
+        """Draw the parameters of a block's norms and feed-forward."""
         case, hidden = self.case, self.contract.hidden_factor * self.case.d_in
         draws: dict[str, Callable[[], Tensor]] = {
             "gain_in": lambda: 1 + self.vector("gain_in", case.d_in) / 4,
@@ -227,7 +227,7 @@ def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:
 def narrow_mask(mask: Shaped[Tensor, "*shape"] | None) -> Shaped[Tensor, "*shape"] | None:
     """Return the mask without the last token, as a query and as a key.
 
-    One that is the same for all queries has an axis of length 1 for them.
+    A mask that is the same for all queries has an axis of length 1 for them.
     """
     if mask is None:
         return None

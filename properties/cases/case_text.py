@@ -40,7 +40,7 @@ def format_case(case: Case) -> str:
 
 
 def parse_case(text: str) -> Case:
-    """Return the case of a line; what it does not name is as usual. Raises BadCase."""
+    """Return the case of a line; other fields have the usual values. Raises BadCase."""
     words = [word.partition("=") for word in text.split()]
     if not words:
         raise BadCase("there is no case; write one as batch=1 tokens=2 d_in=3")

@@ -61,5 +61,5 @@ def transform_cases(
 
 
 def _is_single(case: Case, wanted: Case) -> bool:
-    """Return whether a contract knows one token or number only, where a property needs several."""
+    """Return whether a contract has only one token or number, and a property needs several."""
     return any(getattr(case, name) == 1 < getattr(wanted, name) for name in COUNTED)

@@ -10,10 +10,10 @@ from headcheck.properties.variant import find_visible
 
 
 def make_fitting_mask(contract: Contract, case: Case) -> Tensor | None:
-    """Draw the mask that a case passes; with what is hidden besides, it leaves every query a key.
+    """Draw the mask that a case passes; with other masks, it still leaves every query a key.
 
-    A query that would see none sees its own key: of what is given to one that sees nothing, few
-    contracts say anything.
+    A query that would see no key sees its own, since few contracts define the output of a query
+    that sees nothing.
     """
     mask = make_mask(case)
     if mask is None or find_visible(contract, case, case.tokens) is None:

@@ -64,7 +64,7 @@ MAX_LONG_WORK = 48 * MAX_WORK
 def generate_search_cases(
     contract: Contract, seed: int, owner: str, device: str = "cpu"
 ) -> Iterator[Case]:
-    """Yield cases without end; the first of them are the same however many are taken."""
+    """Yield cases without end; the first n are the same however many are taken."""
     free = [name for name in FAR if _is_free(contract, name)]
     stepped = [name for name in free if name != "context_length"]
     edges = [(name, edge) for name in stepped for edge in EDGES if edge <= _get_largest(name)]
@@ -99,7 +99,7 @@ def is_plain(number: int) -> bool:
 
 
 def is_long(case: Case) -> bool:
-    """Return whether a case is so long that one call of it costs as much as ten of another."""
+    """Return whether a case is so long that one call costs as much as ten other calls."""
     return case.tokens > FAR["tokens"]
 
 
@@ -176,7 +176,7 @@ def _give_context(case: Case, spare: int) -> Case:
 
 
 def _is_cheap(contract: Contract, case: Case) -> bool:
-    """Return whether a case may be tried; where a contract fixes large sizes it may cost more."""
+    """Return whether a case is cheap enough; if a contract fixes large sizes, it may cost more."""
     least = contract.fit(Case())
     most = MAX_LONG_WORK if is_long(case) and case.batch == case.heads == 1 else MAX_WORK
     return _count_weights(contract, case) <= max(

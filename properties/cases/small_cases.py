@@ -55,7 +55,7 @@ STARTING_SIZES: tuple[dict[str, Any], ...] = (
 
 
 def list_starting_cases(case: Case) -> tuple[Case, ...]:
-    """Return the first candidates that are smaller than a case: without its options, and with."""
+    """Return the first candidates that are smaller than a case, without and with its options."""
     plain = Case(dtype=case.dtype, device=case.device, seed=case.seed)
     smallest: dict[str, Any] = {name: getattr(plain, name) for name in SIZE_FIELDS}
     bare = replace(case, **smallest)

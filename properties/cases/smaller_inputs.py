@@ -15,12 +15,12 @@ LARGE = 16
 
 
 def is_large(case: Case) -> bool:
-    """Return whether an answer may be right and yet need long for a case."""
+    """Return whether a right answer may need long for a case."""
     return estimate_work(case) >= FEW_NUMBERS
 
 
 def make_smaller(contract: Contract, case: Case, work: int) -> Case | None:
-    """Return a case with smaller inputs, of so much work at most; None if the contract has none."""
+    """Return a case with smaller inputs, of at most this work; None if the contract has none."""
     while estimate_work(case) > work:
         halved = contract.fit(_halve(case))
         if estimate_work(halved) >= estimate_work(case):

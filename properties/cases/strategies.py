@@ -95,11 +95,11 @@ def smaller_cases(case: Case) -> SearchStrategy[Case]:
 
 
 def draw_from(values: Sequence[T]) -> SearchStrategy[T]:
-    """One of these values, the first where nothing asks for another.
+    """One of these values; it shrinks to the first.
 
     `st.sampled_from` and `st.integers` also try the constants of the modules that are loaded, and
-    so draw other examples for another subject, or in another process. Numbers around `OFFSET`
-    stand in none.
+    so draw other examples for another subject, or in another process. No module contains numbers
+    around `OFFSET`.
     """
     return st.integers(OFFSET, OFFSET + len(values) - 1).map(lambda n: values[n - OFFSET])
 
@@ -125,7 +125,7 @@ def _draw_case(draw: DrawFn, most: Mapping[str, int], options: Mapping[str, Sequ
 def _keep_free(
     contract: Contract, most: Mapping[str, int], options: Mapping[str, Sequence[Any]]
 ) -> tuple[dict[str, int], dict[str, Sequence[Any]]]:
-    """Return the sizes and options without those that the contract would change to others."""
+    """Return the sizes and options that the contract would not change."""
 
     def get_size(name: str, size: int) -> int:
         sizes: dict[str, Any] = {"tokens": 1, "context_length": most["tokens"], name: size}

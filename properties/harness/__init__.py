@@ -1,1 +1,1 @@
-"""A submission made ready to be checked: constructed, given parameters, called, aged."""
+"""Prepare a submission for checks: construct it, set parameters, call it, give it a history."""

@@ -27,7 +27,7 @@ OWN_SIZES = (
 def add_call_sizes(
     contract: Contract, case: Case, x: Tensor | None = None, others: Sequence[Tensor] = ()
 ) -> Iterator[None]:
-    """Let what is said of a crash inside have the sizes of the call."""
+    """Add the sizes of the call to a crash that happens inside."""
     try:
         yield
     except SubmissionFailed as failure:
@@ -39,7 +39,7 @@ def add_call_sizes(
 
 @contextmanager
 def add_case(contract: Contract, case: Case) -> Iterator[None]:
-    """Let what fails inside be told with this case, which is not the one that a check was given."""
+    """Report failures inside with this case, which differs from the check's own."""
     try:
         yield
     except (SubmissionFailed, Violation) as failure:
@@ -52,7 +52,7 @@ def list_call_sizes(
 ) -> CallSizes:
     """Return the sizes of a call with tokens of shape (batch, tokens, width), or without any.
 
-    `others` are the tokens that they attend to, if not to each other.
+    `others` are the tokens that they attend to, if these are not the same.
     """
     contract = contract.callee
     sizes = {"d_in": case.d_in, "d_out": case.d_out}

@@ -1,9 +1,9 @@
 """One implementation on one case, as a check function sees it.
 
 A check function takes a `CaseContext` if it compares answers only: outputs and gradients in
-evaluation mode. Such a check can be recorded and replayed (`grader/batch`). One that needs more,
-such as training mode, a copy of the module or what a call leaves behind, takes a `LiveContext`
-(`properties/harness/harness.py`) instead. The annotation of its parameter says which.
+evaluation mode. Such a check can be recorded and replayed (`grader/batch`). A check that needs
+more, such as training mode, a copy of the module or the side effects of a call, takes a
+`LiveContext` (`properties/harness/harness.py`) instead. The annotation of its parameter says which.
 """
 
 from abc import ABC, abstractmethod
@@ -105,8 +105,8 @@ class AnswerSource(ABC):
 class CaseContext(AnswerSource):
     """What every check can use: tensors of the case, the oracle, queries and assertions.
 
-    Outputs and inputs have a batch axis throughout, whether or not the submission knows one.
-    Methods raise Violation when an answer has the wrong form, and what `AnswerSource` lists.
+    Outputs and inputs always have a batch axis, even if the submission has none. Methods raise
+    Violation when an answer has the wrong form, and what `AnswerSource` lists.
     """
 
     def __init__(self, contract: Contract, case: Case) -> None:
@@ -143,22 +143,22 @@ class CaseContext(AnswerSource):
 
     @property
     def tolerance(self) -> Tolerance:
-        """How far the output may be from the exact one."""
+        """The tolerance of the output."""
         return self.expected.tolerances[0]
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """What the outputs are called in messages."""
+        """The names of the outputs in messages."""
         return OUTPUT_NAMES[self.contract.returns]
 
     def may_attend(
         self, tokens: int, mask: Tensor | None, keys: int | None = None
     ) -> Tensor | None:
-        """Return who may attend to whom under this contract, of so many keys or the tokens' own."""
+        """Return who may attend to whom under this contract, for other keys or the tokens' own."""
         return find_visible(self.contract, self.case, tokens, mask, keys=keys)
 
     def list_visible(self) -> Bool[Tensor, "tokens tokens"]:
-        """Return which tokens each token attends to where no mask is given."""
+        """Return which tokens each token attends to without a mask."""
         tokens = self.case.tokens
         visible = self.may_attend(tokens, None)
         return torch.ones(tokens, tokens, dtype=torch.bool) if visible is None else visible
@@ -185,7 +185,7 @@ class CaseContext(AnswerSource):
         x: Tensor | None = None,
         mask: Mask = ...,
     ) -> ExactGradients:
-        """Return the oracle's gradients of sum(output * cotangent): for the case, or near it."""
+        """Return the oracle's gradients of sum(output * cotangent) for the case, or a near one."""
         x, p = self.x if x is None else x, parameters or self.parameters
         visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
         return compute_gradients(self.contract, self.case, x, p, visible, Loss(cotangent, output))
@@ -280,8 +280,8 @@ class CaseContext(AnswerSource):
         """Raise Violation unless `got` is the earlier answer of the same implementation.
 
         Each of two right answers may be off by the tolerance. Nothing bounds the error of a wrong
-        one, so half a thousand roundings of its own size are allowed besides, and NaN and infinity
-        may stay what they are.
+        answer, so it may also be off by five hundred roundings of its own size, and NaN and
+        infinity may stay.
         """
         comparison.assert_shape(got, tuple(before.shape), what)
         if got.dtype == before.dtype and torch.equal(got, before):  # usual, and much faster
@@ -298,7 +298,7 @@ class CaseContext(AnswerSource):
         """Raise Violation unless every output is the implementation's own answer to the case.
 
         Properties that say that something does not matter are about this, not about being right.
-        `which` says of which call the answer is.
+        `which` names the call of the answer.
         """
         rows = zip(answer, self.answer, self.expected.tolerances, self.output_names, strict=True)
         for got, before, tolerance, name in rows:
@@ -309,7 +309,7 @@ class CaseContext(AnswerSource):
     ) -> None:
         """Raise Violation unless every output is what the oracle says.
 
-        `which` says of which call the answer is, where it is not the case's own.
+        `which` names the call of the answer, if it is not the case's own.
         """
         rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
         for got, wanted, tolerance, name in rows:

@@ -1,4 +1,4 @@
-"""What is told of a module's form: its parameters, and a class that was given to its author."""
+"""Messages about a module's form: its parameters, and a class that its author was given."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,9 +12,9 @@ MAX_LISTED = 8
 
 
 def assert_given_class_fits(context: LiveContext, found: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise Violation if a given class was built of other sizes, by what its output shows.
+    """Raise Violation if the output shows that a given class was built with other sizes.
 
-    Its weights are not those of the author, who chooses its arguments.
+    The author does not write its weights, but chooses its arguments.
     """
     if found == context.contract.get_parameter_shapes(context.case):
         return

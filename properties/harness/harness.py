@@ -1,4 +1,4 @@
-"""A live submission: one of its modules on one case, and all that is kept of it in one grading."""
+"""A live submission: one of its modules on one case, and its state during one grading."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,10 +57,10 @@ SHARP_CASE = Case(
 
 
 class LiveContext(CaseContext):
-    """A module of a submission on one case, and what cannot be known without one.
+    """A module of a submission on one case, for checks that need the module itself.
 
-    That is the module itself, training mode, other modes of torch, and what a call leaves behind.
-    Methods raise SubmissionFailed when the submission's own code goes wrong.
+    Such checks use training mode, other modes of torch, or the side effects of a call. Methods
+    raise SubmissionFailed when the submission's own code goes wrong.
     """
 
     def __init__(self, harness: "Harness", contract: Contract, case: Case) -> None:
@@ -112,7 +112,7 @@ class LiveContext(CaseContext):
         return result
 
     def _find_known(self, x: Tensor) -> Peculiarity | None:
-        """Return what a call has besides the case, and is known to be too much."""
+        """Return the peculiarity of a call, besides the case's, that is known to be unsupported."""
         call = replace(self.case, batch=x.shape[0], tokens=x.shape[1])
         known = self.harness.unsupported
         return next((p for p in known if p.is_in(call) and not p.is_in(self.case)), None)
@@ -130,7 +130,7 @@ class LiveContext(CaseContext):
         return tuple(output.to(torch.float64) for output in result.outputs)
 
     def check_form(self, result: CallResult, x: Tensor) -> None:
-        """Raise Violation unless as many tensors came back as are asked for, of their shapes."""
+        """Raise Violation unless the right number of tensors came back, with the right shapes."""
         shapes = self.compute_output_shapes(x)
         asked = f"{self.contract.returns} ({count(len(shapes), 'tensor')})"
         cache = self.contract.call_form.cache
@@ -142,7 +142,7 @@ class LiveContext(CaseContext):
             comparison.assert_shape(output, shape, name)
 
     def compute_output_shapes(self, x: Tensor) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes that must come back for this input."""
+        """Return the required shapes of the results for this input."""
         b, t = x.shape[:2]
         output = (b, t, self.case.d_out)
         match self.contract.returns:
@@ -196,7 +196,7 @@ class Harness:
 
     @cached_property
     def contract(self) -> Contract:
-        """The contract as this submission keeps it.
+        """The contract in the form that this submission satisfies.
 
         That is without dispensable arguments that its constructor does not take, with its own
         names of parameters, and with query and key swapped if their layers are.
@@ -217,7 +217,7 @@ class Harness:
 
     @property
     def lacking(self) -> frozenset[Capability]:
-        """What the requested contract has and this submission's constructor has no argument for."""
+        """The capabilities for which this submission's constructor has no argument."""
         return self.requested_contract.capabilities - self.contract.capabilities
 
     def _drop_refused_arguments(self) -> Contract:
@@ -278,17 +278,17 @@ class Harness:
     def get_context_for(self, needs: frozenset[Capability], drawn: Case) -> LiveContext:
         """Return the context of a case for a property with these needs.
 
-        Where the submission lacks an argument, the case does without it. A property that is about
-        that argument passes it all the same, and fails with the constructor's reason.
+        If the submission lacks an argument, the case does without it. A property about that
+        argument still passes it, and fails with the constructor's error.
         """
         if self.contract.has(*needs):
             return self.get_context(self.contract.fit(drawn))
         return LiveContext(self, self._ask_all_the_same(needs), drawn)
 
     def _ask_all_the_same(self, needs: frozenset[Capability]) -> Contract:
-        """Return the contract under which a submission is asked for what it lacks.
+        """Return the contract of a check about something that the submission lacks.
 
-        That is the requested one, except that one in terms of its own is asked in these.
+        It is the requested contract, or the submission's own if it is judged in its own terms.
         """
         own, asked = self.contract, self.requested_contract
         if set(own.arguments) <= set(asked.arguments) and own.call_form == asked.call_form:
@@ -318,11 +318,11 @@ class Harness:
         self._contexts.clear()
 
     def get_searched(self) -> tuple[tuple[Case, ...], int]:
-        """Return what searches for small cases have found so far, and how many they tried."""
+        """Return the counterexamples found so far, and how many cases were tried."""
         return tuple(self.counterexamples), self.search_count
 
     def go_back_to(self, searched: tuple[tuple[Case, ...], int]) -> None:
-        """Forget later searches: where a process was killed meanwhile, they found no smallest case.
+        """Forget later searches: if a process was killed, they did not find a smallest case.
 
         The next one then finds what it would have found.
         """

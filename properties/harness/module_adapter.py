@@ -35,7 +35,7 @@ from headcheck.reference import Parameters, multi_head_attention
 
 @dataclass(frozen=True, eq=False)
 class NamedPassResult:
-    """What one pass of a series gave, by canonical names."""
+    """The results of one pass of a series, by canonical names."""
 
     output: Tensor
     input_gradients: Mapping[int, Tensor | None]
@@ -70,7 +70,7 @@ class ModuleAdapter:
         self.current_parameters = parameters
 
     def _list_changed(self, parameters: Parameters) -> dict[str, Tensor]:
-        """Return the stored tensors that differ from the current ones, which stay untouched."""
+        """Return the stored tensors that differ from the current ones."""
         known = {} if self.current_parameters is None else self.stored
         converted = self._convert(parameters)
         return {
@@ -92,12 +92,12 @@ class ModuleAdapter:
         self.current_parameters = parameters
 
     def exchange(self, parameters: Parameters) -> None:
-        """Put new parameters in the places of all."""
+        """Replace all parameters by new ones."""
         self.holder.exchange(self._convert(parameters))
         self.current_parameters = parameters
 
     def exchange_layers(self, parameters: Parameters) -> None:
-        """Put other layers, with these parameters, in the places of those that hold them."""
+        """Replace the layers that hold parameters by others with these parameters."""
         self.holder.exchange(self._convert(parameters), layers=True)
         self.current_parameters = parameters
 
@@ -183,7 +183,7 @@ class ModuleAdapter:
         return self._add_batch_axis(result)
 
     def _add_sizes(self, x: Tensor) -> AbstractContextManager[None]:
-        """Let what is said of a crash inside have the sizes of a call with these tokens."""
+        """Add the sizes of a call with these tokens to a crash that happens inside."""
         return add_call_sizes(self.contract, self.case, x)
 
     def forward_apart(
@@ -211,7 +211,7 @@ class ModuleAdapter:
         return [None if each is None else self._add_axis(each) for each in found]
 
     def count_held_apart(self, inputs: Sequence[Tensor], cotangent: Tensor) -> tuple[int, int]:
-        """Return how many numbers are kept for the backward, and held at most in both."""
+        """Return how many numbers are kept for the backward, and the most held in both passes."""
         found = self._vjp_apart(inputs, cotangent, counted=True)
         return found.kept, found.held
 
@@ -290,8 +290,8 @@ class ModuleAdapter:
     ) -> dict[str, Tensor | None]:
         """Return the gradients of sum(output * cotangent) by canonical name; None for none.
 
-        Of a function, with `only`, no other argument than that of this name requires one. `memory`
-        is the layout of x and of the cotangent.
+        For a function, `only` names the single argument that requires a gradient. `memory` is the
+        layout of x and of the cotangent.
         """
         inputs, cotangent = self.build_inputs(x, None), self._convert_cotangent(cotangent)
         if self.contract.is_handed_parameters:

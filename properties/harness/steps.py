@@ -40,7 +40,7 @@ def fit_for_histories(case: Case) -> Case:
 
 
 def fit_for_moves(case: Case) -> Case:
-    """Return a case on which it shows that something was rounded: a softcap, speeds, positions."""
+    """Return a case that shows the rounding of a softcap, of rotary angles, or of positions."""
     sizes = {"tokens": 40, "context_length": 42, "head_dim": 8}
     case = replace(fit_for_histories(case), **sizes)  # type: ignore[arg-type]  # sizes
     return replace(case, softcap=case.softcap and NOT_IN_BFLOAT16)
@@ -66,14 +66,14 @@ class HistoryState:
 
 
 class HistoryStep(Protocol):
-    """Something that is done before a module is probed."""
+    """A step before a module is probed."""
 
     def take(self, state: HistoryState) -> None:
         """Do it. Raises SubmissionFailed if the submission's code fails."""
 
 
 def attempt(step: HistoryStep, state: HistoryState) -> None:
-    """Take a step. If it crashes, that is not about histories: other properties report it."""
+    """Take a step. A crash is not about histories, and other properties report it."""
     try:
         step.take(state)
     except SubmissionFailed as failure:
@@ -205,7 +205,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Move:
-    """Call a new module in another dtype first, and move it to its own then."""
+    """Call a new module in another dtype first, and then move it to its own dtype."""
 
     dtype: str = "float64"
 
@@ -264,7 +264,7 @@ def make_calls(context: LiveContext) -> list[HistoryStep]:
 
 
 def make_first_calls(context: LiveContext) -> list[HistoryStep]:
-    """List what may be the first call of a module: in every mode, long, short, and one to fail."""
+    """List possible first calls of a module: in every mode, long, short, and one that fails."""
     t, b, has = context.case.tokens, context.case.batch, context.contract.has
     longest = context.case.context_length if has(Capability.CONTEXT) else t + 2
     more = b + 1 if has(Capability.BATCH) else b
@@ -285,7 +285,7 @@ def make_first_calls(context: LiveContext) -> list[HistoryStep]:
 
 
 def make_evaluations(context: LiveContext) -> list[HistoryStep]:
-    """List what may happen between two calls in training."""
+    """List the evaluations that may happen between two calls in training."""
     t, b = context.case.tokens, context.case.batch
     return [
         Call(t, b),

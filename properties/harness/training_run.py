@@ -1,6 +1,6 @@
-"""A training run: a module is called, differentiated and moved for some steps, as a user would.
+"""A training run: call a module, differentiate it and update it for some steps, as a user would.
 
-What was kept is recovered from the output. A head is as wide as there are tokens or wider, and W_o
+The output shows which weights dropout kept. A head is as wide as there are tokens or wider, and W_o
 is invertible, so that the weights that a module used are the solution of a linear system: divided
 by those before dropout they are 0 or 1/(1 - rate), and the nearer one is taken. Where other numbers
 are dropped as well, as GPT-2 drops elements of the output, elements are exactly zero. Then this is
@@ -83,7 +83,7 @@ class TrainingInput:
 
 @dataclass(frozen=True, eq=False)
 class TrainingCall:
-    """One call of a training run: how it was made, with which weights, and what it gave."""
+    """One call of a training run: its options, its weights and its results."""
 
     context: LiveContext
     step: Pass
@@ -152,7 +152,7 @@ def make_input(context: LiveContext, case: Case) -> TrainingInput:
 
 
 def is_usable(parameters: Parameters) -> bool:
-    """Return whether the weights that a wrong answer was trained to are numbers to compute with."""
+    """Return whether the trained weights of a wrong answer are still usable numbers."""
     return all(bool((tensor.abs() < LARGEST_WEIGHT).all()) for _, tensor in parameters.items())
 
 
@@ -165,7 +165,7 @@ def drops_elements(output: Tensor, case: Case) -> bool:
 def attend(
     context: LiveContext, given: TrainingInput, parameters: Parameters, kept: Tensor | None
 ) -> MultiHeadResult:
-    """Return the exact answer, with what dropout kept."""
+    """Return the exact answer, with the weights that dropout kept."""
     visible = context.may_attend(given.x.shape[-2], given.mask)
     asked = context.contract, context.case
     scale, variant = get_scale(*asked), get_variant(*asked)
@@ -190,15 +190,15 @@ def recover_kept(
 
 
 def select_doubtful(context: LiveContext, exact: MultiHeadResult) -> Tensor:
-    """Return what dropout would have made of the weights of which it is not known: 1/(1 - rate).
+    """Return the weights for which it is unknown whether dropout kept them, times 1/(1 - rate).
 
-    Whether a weight this small was kept is lost in the rounding of what it was recovered from.
+    Such a weight is so small that rounding hides whether it was kept.
     """
     return (exact.weights <= NEGLIGIBLE_WEIGHT).double() / (1 - context.case.dropout)
 
 
 def compute_output(context: LiveContext, call: TrainingCall) -> tuple[Tensor, Tolerance]:
-    """Return the exact output of a call, with what dropout kept, and how far one may be off."""
+    """Return the exact output of a call, with the weights that dropout kept, and its tolerance."""
     if get_variant(context.contract, context.case).block is not None:
         return _compute_output_of_block(context, call)
     exact = attend(context, call.given, call.parameters, call.kept)
@@ -219,7 +219,7 @@ def _compute_output_of_block(context: LiveContext, call: TrainingCall) -> tuple[
 
 
 def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResult) -> Tolerance:
-    """Return how far an output may be off: some roundings of the sum of its terms."""
+    """Return the tolerance of an output: some roundings of the sum of its terms."""
     p = call.parameters.map(torch.abs)
     variant = get_variant(context.contract, context.case)
     query, key, value, _ = bound_roles(call.given.x, call.parameters, exact, variant)
