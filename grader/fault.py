@@ -22,7 +22,7 @@ def describe(error: BaseException) -> str:
 
 
 def log(text: str) -> None:
-    """Tell the maintainers of a fault, where no report can."""
+    """Log a fault for the maintainers if no report can hold it."""
     logging.getLogger(__name__).warning("%s", text)
 
 
@@ -32,10 +32,10 @@ def contain(
     *passing: type[Exception],
     report: Callable[[str], None] = log,
 ) -> T:
-    """Return what is computed; where headcheck itself fails at it, `otherwise`, and report that.
+    """Return the result; if headcheck itself fails, report that and return `otherwise`.
 
-    For what a verdict can do without: a shortcut to it, or what explains it. Errors that the caller
-    knows are `passing`.
+    This is for steps that a verdict can do without: shortcuts and explanations. Errors of the types
+    in `passing` go through.
     """
     try:
         return compute()

@@ -35,13 +35,13 @@ class WriteError(Exception):
 
 
 def make_write_error(target: Path | str, error: OSError) -> WriteError:
-    """Return the error to raise where the system could not write to a target."""
+    """Return the error to raise if the system could not write to a target."""
     advice = ADVICE.get(error.errno or 0, "choose another place")
     return WriteError(f"{target}: cannot be written: {error.strerror or error}; {advice}")
 
 
 def describe_os_error(error: OSError) -> str:
-    """Describe an error of the system, and what to do about it, without its number."""
+    """Describe an error of the system and its remedy, without its number."""
     if error.errno is None or error.strerror is None:
         return str(error)
     if error.errno in NO_SPACE_ERRNOS and error.filename is None:

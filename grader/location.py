@@ -1,4 +1,4 @@
-"""Where this code lies; in a checkout `headcheck/grader` is a link to `grader`."""
+"""The folder of this code; in a checkout `headcheck/grader` is a link to `grader`."""
 
 from pathlib import Path
 

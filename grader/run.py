@@ -131,9 +131,9 @@ def grade_paths(
 ) -> Report:
     """Grade everything that the paths stand for, and report on it.
 
-    `shared` says that the files may be those of a class, and not one person's own work.
-    A path that leads nowhere is reported, and the others are graded. Raises SubmissionNotFound if
-    there are no others, and SandboxError where submissions are neither trusted nor confined.
+    `shared` says that the files may belong to a class rather than to one person. A path that does
+    not exist is reported, and the others are graded. Raises SubmissionNotFound if there are no
+    others, and SandboxError if submissions are neither trusted nor confined.
     """
     missing: list[tuple[str, str]] = []
     found = list(dict.fromkeys(submission.find_submissions(paths, missing, shared=shared)))
@@ -150,7 +150,7 @@ def grade_with_progress(
 ) -> Iterator[GradedSubmission]:
     """Yield every file with its records, and show on a bar how many there are.
 
-    A second bar shows how far a search is, where files are graded one by one in this process.
+    A second bar shows the progress of a search, if files are graded one by one in this process.
     """
     with _make_progress() as progress:
         task = progress.add_task("grading", total=len(found))
@@ -255,7 +255,7 @@ def _make_progress() -> Progress:
 def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
     """Return the report as text, JSON, one HTML page or commands of a GitHub workflow.
 
-    Only text is folded, unless `verbose`: a log has room for all of it.
+    Only text is collapsed, unless `verbose`; a log has room for everything.
     """
     match form:
         case "json":

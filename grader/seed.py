@@ -1,4 +1,4 @@
-"""The seed of a run: the number from which its cases are derived, and who knows it.
+"""The seed of a run: the number from which its cases derive, and whether it is secret.
 
 The public seed is known, so students could memorise its answers. A graded run draws a secret seed,
 the same for all its submissions.

@@ -1,4 +1,4 @@
-"""The version of this program. Imports nothing heavy: `headcheck --version` only wants that."""
+"""The version of this program. Imports nothing heavy, for `headcheck --version`."""
 
 from importlib.metadata import PackageNotFoundError, version
 

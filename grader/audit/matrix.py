@@ -114,7 +114,7 @@ class Audit:
     def idle(self) -> list[Property]:
         """Properties that no wrong answer breaks and that are not marked as redundant.
 
-        A property may be broken in one exercise alone, so only a full audit finds any.
+        A property may fail in only one exercise, so only a full audit can find idle ones.
         """
         banks = any(r.answer.kind is AnswerKind.WRONG for r in self.results)
         full = banks and set(self.exercises) == set(BY_SLUG.values())
@@ -238,7 +238,7 @@ def _search(
 
 
 def _make_searched(answer: Answer, exercise: Exercise) -> tuple[Harness, Callable[[], None]]:
-    """Return a harness for a search, and what is called when one of its cases is done."""
+    """Return a harness for a search, and a callback for the end of each case."""
     channel = DroppingChannel(make_subject(load_namespace(answer)).channel)
     harness = Harness(ChannelSubject(channel), exercise.contract)
 
@@ -252,9 +252,9 @@ def _make_searched(answer: Answer, exercise: Exercise) -> tuple[Harness, Callabl
 def count_search(
     answer: Answer, exercise: Exercise, seed: int, cases: int
 ) -> tuple[tuple[str, ...], int, int]:
-    """Search with so many generated cases from a seed, for all checks.
+    """Search with this many generated cases from a seed, for all checks.
 
-    Returns the names of those broken, how many cases were tried, and how many checks were made.
+    Returns the names of broken properties, the number of cases, and the number of checks.
     """
     gc.collect()
     checks = 0

@@ -14,7 +14,7 @@ MAX_COSTLIEST = 10
 
 
 def render_text(audit: Audit) -> str:
-    """Render a row for every exercise, the problems of the grader, and the costliest properties."""
+    """Render a row for every exercise, the faults of the grader, and the costliest properties."""
     head = ("exercise", "checks", "right", "wrong", "survivors", "false alarms", "seconds")
     rows = [head, *(_format_row(audit, exercise) for exercise in audit.exercises)]
     parts = [
@@ -65,7 +65,8 @@ def _list_costs(audit: Audit) -> Iterator[str]:
 
 
 def _list_search_kills(audit: Audit) -> Iterator[str]:
-    """Yield what a search added to the fixed cases: a row for each property, and a sentence."""
+    """Yield the findings of a search beyond the fixed cases: a row for each property, and a
+    sentence."""
     if not any(result.generated for result in audit.results):
         return
     head = ("", "checks that only the search failed", "kills before", "more")

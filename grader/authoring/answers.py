@@ -1,4 +1,4 @@
-"""The answers of an authored exercise: which are kept, and the files they are kept in."""
+"""The answers of an authored exercise: the choice of those to keep, and their files."""
 
 import json
 import re
@@ -45,7 +45,8 @@ def list_changes(exercise: Exercise) -> list[Answer]:
 
 
 def spread(changes: Sequence[Answer]) -> list[Answer]:
-    """Return changes in an order of which every beginning is a sample of all; the first stays."""
+    """Return changes in an order whose every beginning samples all of them; the first stays
+    first."""
     places = sorted(range(1, len(changes)), key=lambda place: place * GOLDEN % 1)
     return [*changes[:1], *(changes[place] for place in places)]
 
@@ -87,7 +88,7 @@ def write_wrong(folder: Path, kept: Iterable[Judged]) -> None:
 
 
 def _make_name(judged: Judged, taken: set[str]) -> str:
-    """Return a name for a file: that of the mistake, or the change in words."""
+    """Return a file name: the mistake's name, or the change in words."""
     words = judged.mistake or re.sub(r"\W+", "_", judged.answer.name.lower()).strip("_")[:48]
     name = words.strip("_") or "change"
     numbers = (f"{name}_{number}" for number in range(2, 1000))

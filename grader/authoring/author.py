@@ -35,7 +35,7 @@ CASES = 12
 
 @dataclass(frozen=True)
 class Authored:
-    """An exercise that was written, and what is known of it."""
+    """A written exercise, and the results of its certification."""
 
     folder: Path
     recognised: Recognised
@@ -58,7 +58,7 @@ class Authored:
 
     @property
     def missed(self) -> list[Judged]:
-        """The changes that compute something else, which no property says."""
+        """The changes that compute something else but break no property."""
         return [each for each in self.judged if each.is_missed]
 
     @property
@@ -80,7 +80,7 @@ def author(
     folder: Path | None,
     jobs: int,
 ) -> Authored:
-    """Make an exercise of a solution, in a folder that does not exist yet, else named after it.
+    """Make an exercise from a solution, in a new folder that is by default named after it.
 
     Raises CannotAuthor, BadDecision and WrongSolution, and writes nothing then.
     """
@@ -120,7 +120,7 @@ def _check_weights(recognised: Recognised, submission: Submission) -> None:
 
 
 def _check_sharing(recognised: Recognised, submission: Submission) -> None:
-    """Raise CannotAuthor where heads share keys and values, and no argument says how many."""
+    """Raise CannotAuthor if heads share keys and values, and no argument sets their number."""
     if "group" in (recognised.contract.sizes or {}):
         name = recognised.signature.name
         raise CannotAuthor(
@@ -133,7 +133,7 @@ def _check_sharing(recognised: Recognised, submission: Submission) -> None:
 def _write_texts(
     folder: Path, accepted: Accepted, recognised: Recognised, solution: str, settings: Settings
 ) -> Exercise:
-    """Write what an exercise consists of, but for its answers, and load it."""
+    """Write the exercise without its answers, and load it."""
     contract = accepted.exercise.contract
     title = drafts.describe_title(contract)
     described = replace(accepted.exercise, title=title, cases=CASES, by_hand=settings.by_hand)
@@ -150,10 +150,10 @@ def _write_texts(
 
 
 def _write_answers(exercise: Exercise, jobs: int) -> tuple[list[Judged], int, int]:
-    """Write the answer bank; return the changes that were judged, and counts.
+    """Write the answer bank; return the judged changes and two counts.
 
-    These are how many variants are right, and how many changes were left out for lack of time.
-    The batch plan is made here, once: the processes that judge find it on the disk.
+    The counts are the right variants, and the changes left out for lack of time. The batch plan is
+    made here once, and the judging processes find it on disk.
     """
     get_batch_plan(exercise, exercise.contract.mappings, PUBLIC_SEED, "cpu")
     bank = exercise.folder / "answers"
@@ -168,7 +168,7 @@ def _write_answers(exercise: Exercise, jobs: int) -> tuple[list[Judged], int, in
 
 
 def _move(made: Path, folder: Path) -> None:
-    """Put a finished folder in its place. Raises WriteError."""
+    """Move a finished folder to its place. Raises WriteError."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(made, folder)

@@ -1,4 +1,4 @@
-"""Compare what two implementations compute, without any property: output by output."""
+"""Compare the results of two implementations output by output, without any property."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ Outcome = tuple[Tensor, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What an implementation gave in a fixed series of calls."""
+    """The results of an implementation in a fixed series of calls."""
 
     outcomes: tuple[Outcome, ...]
 
@@ -41,7 +41,7 @@ class Behaviour:
 
 
 def observe(namespace: Mapping[str, Any], exercise: Exercise) -> Behaviour:
-    """Call what a module defines on the cases of an exercise, in evaluation and in training."""
+    """Call a module's definition on the cases of an exercise, in evaluation and in training."""
     subject, contract = make_subject(dict(namespace)), exercise.contract
     cases = generate_case_set(contract, CASES, seed=1)
     return Behaviour(tuple(o for case in cases for o in _iter_outcomes(subject, contract, case)))
@@ -79,7 +79,7 @@ def _call(adapter: ModuleAdapter, contract: Contract, case: Case, options: CallO
 
 
 def _differentiate(adapter: ModuleAdapter, contract: Contract, case: Case) -> Outcome:
-    """Return the gradients, those that there are."""
+    """Return the gradients that exist."""
     x = make_tokens(case, contract)
     cotangent = draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out)
     try:

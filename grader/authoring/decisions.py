@@ -1,4 +1,4 @@
-"""What an instructor says about her exercise, since no behaviour tells it."""
+"""The decisions of an instructor about an exercise, which behaviour does not show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ C = Capability
 
 
 class BadDecision(ValueError):
-    """It does not fit the solution; the message says why, and what to do."""
+    """The decision does not fit the solution; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something to be decided, with the answer that the solution suggests."""
+    """A question to the instructor, with the answer that the solution suggests."""
 
     name: str
     text: str
@@ -38,7 +38,7 @@ UNIFORM = {
 
 
 def list_questions(contract: Contract) -> list[Question]:
-    """Return what to ask about a class that was recognised."""
+    """Return the questions about a class that was recognised."""
     questions = []
     if not contract.has(C.MASK) and not contract.has(C.PADDING) and not contract.has(C.CROSS):
         causal = contract.has(C.CAUSAL)
@@ -54,9 +54,9 @@ def list_questions(contract: Contract) -> list[Question]:
 
 
 def decide(contract: Contract, answers: Mapping[str, bool]) -> Contract:
-    """Return the contract of the exercise, with what follows from it. Raises BadDecision.
+    """Return the contract of the exercise, with all that follows from it. Raises BadDecision.
 
-    An answer is that to the question of its name; others are refused.
+    Answers have the names of questions; others are refused.
     """
     questions = {question.name: question for question in list_questions(contract)}
     for name in answers.keys() - questions.keys():
@@ -83,7 +83,7 @@ EXPLANATIONS = {
 
 
 def settle(contract: Contract) -> Contract:
-    """Return the contract in the form in which it is read from a file."""
+    """Return the contract as it would be read from a file."""
     arguments = contract.arguments
     if not contract.has(C.DROPOUT):
         arguments = tuple(map(_without_dropout, arguments))

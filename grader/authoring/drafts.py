@@ -1,4 +1,4 @@
-"""Draft what students read: a statement and hints, in the words of the solution's author."""
+"""Draft the statement and the hints, in the words of the solution's author."""
 
 from collections.abc import Iterator
 
@@ -71,7 +71,7 @@ PLACES = {
 
 
 def describe_title(contract: Contract) -> str:
-    """Return a title: what the contract describes."""
+    """Return a title that describes the contract."""
     text = describe_attention(contract)
     return text[0].upper() + text[1:]
 
@@ -167,7 +167,7 @@ def _list_inputs(contract: Contract, signature: Signature) -> Iterator[tuple[str
 
 
 def _find_name(role: str, contract: Contract, signature: Signature) -> str:
-    """Return what the author calls an input."""
+    """Return the author's name of an input."""
     names = [parameter.name for parameter in signature.call]
     at = contract.call.index(role) if role in contract.call else len(names)
     return names[at] if at < len(names) else role
@@ -242,7 +242,7 @@ def _write_shape(mapping: ParameterMapping, contract: Contract) -> str:
 
 
 def _count_rows(mapping: ParameterMapping, contract: Contract, own: str) -> str:
-    """Return how many rows a tensor has; one of keys and values has fewer where heads share."""
+    """Return how many rows a tensor has; keys and values have fewer if heads share them."""
     if mapping.packing is Packing.HEADWISE:
         return "heads"
     shared = sum(name[-1] in "kv" for name in mapping.holds) if contract.has(C.GROUPED) else 0
@@ -286,7 +286,7 @@ def _list_formula(contract: Contract) -> Iterator[str]:
 
 
 def _list_steps(contract: Contract) -> Iterator[str]:
-    """Say what becomes of queries, keys and scores besides the plain equation."""
+    """List the steps on queries, keys and scores beyond the plain equation."""
     if contract.norm is not Norm.NONE:
         divided = "the root of their mean square"
         if contract.norm is Norm.LAYER:

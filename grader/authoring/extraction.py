@@ -1,8 +1,8 @@
-"""Cut a class and what it needs out of a file, and mark what students are to write.
+"""Cut a class and the code it needs out of a file, and mark the students' part.
 
-Students are given imports, constants and configurations, the signature of every method that is
-called from outside, and what is written above them. The bodies of these, other methods, and the
-classes and functions that the class needs are theirs to write.
+Students get imports, constants and configs, the signature of every method that is called from
+outside, and the comments above them. They write the bodies of these methods, all other methods, and
+the classes and functions that the class needs.
 """
 
 import ast
@@ -28,7 +28,7 @@ def extract_solution(source: SubmissionSource, name: str) -> str:
 
 
 def _join(pieces: Sequence[str]) -> str:
-    """Join statements: two blank lines around what has a body, none between the others."""
+    """Join statements: two blank lines around those with a body, none between the others."""
     text = ""
     for before, after in zip(["", *pieces[:-1]], pieces, strict=True):
         apart = "\n" in before or "\n" in after
@@ -37,7 +37,7 @@ def _join(pieces: Sequence[str]) -> str:
 
 
 def _read_text(source: SubmissionSource, statement: Statement) -> str:
-    """Return a statement as it is written, with its decorators and the comments right above."""
+    """Return the source of a statement, with its decorators and the comments right above."""
     lines = next(c.text for c in source.cells if c.number == statement.cell).splitlines()
     node = statement.node
     decorators = getattr(node, "decorator_list", [])
@@ -110,7 +110,7 @@ def _find_region(node: ast.stmt) -> Region | None:
 
 
 def _count_given(body: Sequence[ast.stmt]) -> int:
-    """Return how many statements a body begins with that are given: a docstring, super()."""
+    """Return how many given statements a body begins with: a docstring, super()."""
     count = 0
     for node in body:
         text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -124,7 +124,7 @@ def _count_given(body: Sequence[ast.stmt]) -> int:
 def _merge(
     regions: Sequence[Region], lines: Sequence[str]
 ) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield the regions; methods that follow one another, and comments above them, are one."""
+    """Yield the regions; neighbouring methods, with the comments above them, form one region."""
     merged: list[Region] = []
     for first, last, indent in regions:
         above = first

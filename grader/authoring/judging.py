@@ -1,4 +1,4 @@
-"""Judge a change of a solution: what it breaks, if anything, and whether it computes the same.
+"""Judge a change of a solution: which property it breaks, and whether it computes the same.
 
 The code is the instructor's own, as in an audit (`grader.audit.matrix`), and each of its answers
 is judged until the first property breaks.
@@ -28,7 +28,7 @@ DOES_NOT_RUN = "it cannot be loaded"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of a change of the solution."""
+    """The verdict on a change of the solution."""
 
     answer: Answer
     caught_by: str | None = None
@@ -40,24 +40,24 @@ class Judged:
 
     @property
     def is_equivalent(self) -> bool:
-        """Whether nothing tells it from the solution."""
+        """Whether nothing distinguishes it from the solution."""
         return self.same and self.caught_by is None
 
     @property
     def is_missed(self) -> bool:
-        """Whether it computes something else, and no property says so."""
+        """Whether it computes something else but breaks no property."""
         return not self.same and self.caught_by is None
 
 
 class _Caught(BaseException):
-    """A property is broken; what follows need not be tried."""
+    """A property is broken, so the rest need not be tried."""
 
     def __init__(self, prop: Property) -> None:
         self.property = prop
 
 
 def judge(answer: Answer, exercise: Exercise) -> Judged:
-    """Judge one answer, in this process: a right one by what it computes alone."""
+    """Judge one answer in this process; a right one only by its results."""
     try:
         same = _observe(answer, exercise).equals(_observe_solution(exercise))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Say in text what came of an authored exercise. Pure functions."""
+"""Render the outcome of authoring as text. Pure functions."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ MOST_LISTED = 12
 
 
 def render_recognised(recognised: Recognised) -> str:
-    """Return what a class was recognised as, and what was assumed."""
+    """Return the description of a recognised class, and the assumptions."""
     return "".join(f"{line}\n" for line in recognised.notes)
 
 
 def render_authored(authored: Authored) -> str:
-    """Return what was decided and written, and what is certified."""
+    """Return the decisions, the written files, and the certificate."""
     return "".join(f"{line}\n" for line in _iter_lines(authored))
 
 

@@ -1,4 +1,4 @@
-"""Where an authored exercise is written: a folder that is new, with a name that is free."""
+"""Choose the folder of an authored exercise: a new one with a free name."""
 
 import re
 from pathlib import Path

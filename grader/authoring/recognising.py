@@ -1,4 +1,4 @@
-"""Find the class of a file that is meant, and what it computes; refuse one that is wrong."""
+"""Find the solution's class in a file, and what it computes; refuse a wrong one."""
 
 import contextlib
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ MAX_ROUNDS = 4
 
 
 class CannotAuthor(Exception):
-    """No exercise can be made of a file; the message, one line, says why and what to do."""
+    """No exercise can be made from a file; the message, one line, says why and what to do."""
 
 
 class WrongSolution(Exception):
@@ -46,7 +46,7 @@ class WrongSolution(Exception):
 
 @dataclass(frozen=True)
 class Recognised:
-    """A class, its contract as it was found, and what was assumed and not judged."""
+    """A class, the contract that was found, and the assumptions."""
 
     signature: Signature
     target: Target
@@ -62,7 +62,7 @@ class Recognised:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A right solution, and the claims that are not asked since it does not keep them."""
+    """A right solution, and the properties that are waived because it breaks them."""
 
     exercise: Exercise
     record: SubmissionRecord
@@ -75,7 +75,7 @@ class Accepted:
 def open_session(
     server: ChildFactory, submission: Submission, settings: Settings
 ) -> contextlib.closing[Session]:
-    """Return a session on the file of a solution, to be entered. Raises CannotAuthor."""
+    """Return a session on the solution's file, as a context manager. Raises CannotAuthor."""
     limits = settings.get_limits(None)
     try:
         data = read_submission(submission, limits.source)
@@ -85,7 +85,7 @@ def open_session(
 
 
 def recognise(session: Session, submission: Submission, settings: Settings) -> Recognised:
-    """Return the class that is meant, with what it computes. Raises CannotAuthor."""
+    """Return the solution's class, with what it computes. Raises CannotAuthor."""
     file, failures = submission.display_path, []
     found: list[Recognised] = []
     for signature in _list_candidates(session, submission):
@@ -149,8 +149,8 @@ def accept(
 ) -> Accepted:
     """Judge a solution by the contract of its own exercise. Raises WrongSolution, CannotAuthor.
 
-    A claim that only makes sense of what a statement demands may be broken by a right solution, of
-    its own style; it is then not asked of students either.
+    A right solution in a style of its own may break a property about a statement's demands. That
+    property is then waived for students, too.
     """
     _check_all_used(session, submission, contract, settings)
     optional = {p.name for p in families.ALL if _may_be_waived(p)}
@@ -172,7 +172,7 @@ def accept(
 def _check_all_used(
     reading: Session, submission: Submission, contract: Contract, settings: Settings
 ) -> None:
-    """Raise CannotAuthor if it has weights that are none of the equation: forgotten ones."""
+    """Raise CannotAuthor if it has weights that the equation does not use."""
     case = contract.fit(PROBE)
     session = reading.start_successor(settings.get_limits(None), by_hand=settings.by_hand)
     with contextlib.closing(session):
@@ -194,5 +194,5 @@ def _check_all_used(
 
 
 def _may_be_waived(prop: Property) -> bool:
-    """Whether it is about the style of a solution: what scores and devices it is made for."""
+    """Whether a property is about the style of a solution: its range of scores, its devices."""
     return Capability.STATED in prop.needs and prop.group in WAIVABLE

@@ -1,8 +1,7 @@
 """Rewrite a solution so that it computes the same: right answers in other styles.
 
-Each rewrite is a transformation of the syntax tree that keeps what is computed wherever it
-applies, as far as the code tells. Whether it does is checked afterwards by its outputs
-(`grader.authoring.behaviour`).
+Each rewrite transforms the syntax tree and keeps the results, as far as the code shows. Its outputs
+are checked afterwards (`grader.authoring.behaviour`).
 """
 
 import ast
@@ -50,7 +49,7 @@ def _rename_locals(tree: ast.Module, class_name: str) -> ast.Module:
 
 
 def _iter_functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    """Yield the functions in which names mean one thing: without others inside them."""
+    """Yield the functions without inner functions, in which each name means one thing."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             inner = (each for each in ast.walk(node) if each is not node)
@@ -127,7 +126,7 @@ def _call(text: str, *arguments: ast.expr, **keywords: ast.expr) -> ast.Call:
 
 
 def _is_method(node: ast.expr, name: str, arguments: int) -> bool:
-    """Whether a tensor's method of this name is called, with so many arguments by position."""
+    """Whether a call is to a tensor's method of this name, with this many positional arguments."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -168,7 +167,7 @@ def _write_operator(node: ast.expr) -> ast.expr:
 
 
 def _find_softmax(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """Return the scores and the axis of a softmax, if it is one that is written plainly."""
+    """Return the scores and the axis of a softmax, if it is written plainly."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     if node.func.attr != "softmax":
@@ -224,7 +223,7 @@ def _write_where(node: ast.expr) -> ast.expr:
 
 
 def _write_product(node: ast.expr) -> ast.expr:
-    """Write a quotient as a product: what is divided is a tensor wherever this is exact enough."""
+    """Write a quotient as a product; this is exact enough if the dividend is a tensor."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         inverse = ast.BinOp(ast.Constant(1.0), ast.Div(), node.right)
         return ast.BinOp(node.left, ast.Mult(), inverse)
@@ -243,7 +242,7 @@ def _write_root(node: ast.expr) -> ast.expr:
 
 
 def _swap_statements(tree: ast.Module, class_name: str) -> ast.Module:
-    """Exchange neighbouring assignments of which neither reads what the other writes."""
+    """Exchange neighbouring assignments if neither reads what the other writes."""
     for function in _iter_functions(tree):
         body, at = function.body, 0
         while at + 1 < len(body):
@@ -271,7 +270,7 @@ def _list_names(statement: ast.Assign) -> tuple[set[str], set[str]]:
 
 
 def _add_hints(tree: ast.Module, class_name: str) -> ast.Module:
-    """Annotate what functions take and return, and give each a docstring."""
+    """Annotate the parameters and results of functions, and add docstrings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is None:
             node.returns = node.returns or ast.Constant("object")
@@ -282,7 +281,7 @@ def _add_hints(tree: ast.Module, class_name: str) -> ast.Module:
 
 
 def _delegate(tree: ast.Module, class_name: str) -> ast.Module:
-    """Move what `forward` does into a method that it calls."""
+    """Move the body of `forward` into a method that it calls."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == class_name:
             for method in list(node.body):
@@ -308,7 +307,7 @@ def _split_forward(node: ast.ClassDef, method: ast.FunctionDef) -> None:
 
 
 def _inherit(tree: ast.Module, class_name: str) -> ast.Module:
-    """Inherit all of the class from one of another name."""
+    """Let the class inherit everything from a class of another name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == class_name:
             node.name = f"{class_name}Base"

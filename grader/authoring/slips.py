@@ -1,7 +1,6 @@
-"""Wrong answers that mutants are not: mistakes of the catalogue, as edits of a solution.
+"""Wrong answers beyond mutants: mistakes of the catalogue, as edits of a solution.
 
-Like a mutant each is the solution with one change, and it is not known beforehand whether it
-computes something else.
+Like a mutant, each is the solution with one change, which may or may not change the results.
 """
 
 import ast
@@ -63,7 +62,7 @@ def _list_softmaxes(tree: ast.Module) -> Iterator[Slip]:
 
 
 def _iter_calls(tree: ast.AST) -> Iterator[tuple[ast.Call, ast.Attribute]]:
-    """Yield the calls of methods and of functions of modules, with what is called."""
+    """Yield the calls of methods and of modules' functions, with their names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield node, node.func
@@ -99,7 +98,7 @@ def _list_fills(tree: ast.Module) -> Iterator[Slip]:
 
 
 def _list_transposes(tree: ast.Module) -> Iterator[Slip]:
-    """Reshape where axes are to be exchanged first."""
+    """Reshape without exchanging axes first."""
     for node, called in _iter_calls(tree):
         if called.attr in ("reshape", "view", "flatten"):
             inner = _skip_exchange(called.value)

@@ -1,4 +1,4 @@
-"""Judge answers side by side in child processes, whatever these do: hang, or end their process."""
+"""Judge answers side by side in child processes, even if they hang or end their process."""
 
 import math
 import multiprocessing
@@ -22,7 +22,7 @@ Task = Callable[[Answer, Exercise], Judged]
 
 @dataclass(eq=False)
 class _Worker:
-    """A child process, and the answer that it has at the moment, by its number."""
+    """A child process, and the number of the answer that it is judging."""
 
     process: BaseProcess
     line: Connection
@@ -51,8 +51,8 @@ def judge_all(
 ) -> list[Judged]:
     """Judge every answer, in `jobs` child processes, and return the verdicts in order.
 
-    One that hangs, or ends its process, is caught by that, and the others are judged by another.
-    What has no verdict after so many seconds of processor time is left out.
+    An answer that hangs, or ends its process, counts as caught, and a new process judges the
+    others. Answers without a verdict after this many seconds of processor time are left out.
     """
     used_before = 0.0
     waiting = deque(range(len(answers)))
@@ -90,7 +90,7 @@ def _start(exercise: Exercise, task: Task) -> _Worker:
 
 
 def _work(line: Connection, exercise: Exercise, task: Task) -> None:
-    """Judge what comes over the line: the life of a child process."""
+    """Judge each answer that comes over the connection, as a child process."""
     initialise_process()
     line.send(None)
     while True:
@@ -108,7 +108,7 @@ def _send(worker: _Worker, number: int, answers: Sequence[Answer]) -> None:
 
 
 def _receive(worker: _Worker, done: dict[int, Judged]) -> str | None:
-    """Keep the verdict that a worker sends; return why not, if its process has ended."""
+    """Keep the verdict that a worker sends; return the reason if its process has ended."""
     try:
         verdict = worker.line.recv()
     except (EOFError, OSError):

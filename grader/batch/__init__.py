@@ -9,10 +9,10 @@ A property runs in three ways, and its check function cannot tell which:
     replayed   on answers that the submission has given already (`replay`)
     live       on the submission (`properties.harness`)
 
-One whose check function takes a `LiveContext` can run in the last way only.
+A property whose check takes a `LiveContext` can run only live.
 
 `plan` lays the recorded queries of an exercise out as a few long messages (`message`). `check`
-sends them to a submission and concludes: where every answer is exact, the property holds; where
-answers are not, the property is replayed; and what replay cannot decide is checked live. Only a
-live check fails a submission. Plans are compiled once and kept on disk (`disk_cache`).
+sends them to a submission and concludes. If every answer is exact, the property holds. Otherwise
+the property is replayed, and if replay cannot decide, it is checked live. Only a live check fails a
+submission. Plans are compiled once and kept on disk (`disk_cache`).
 """

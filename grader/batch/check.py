@@ -38,13 +38,13 @@ def check_all(
     device: str = "cpu",
     on_verdict: VerdictCallback = ignore_verdict,
 ) -> list[Verdict]:
-    """Return a verdict on every property; `check_live` checks those that batches do not establish.
+    """Return a verdict on every property; `check_live` checks those that batches do not settle.
 
     If calls have side effects, a verdict would depend on all calls before it. Then `restart` makes
-    the submission forget them, and every property is checked by itself, on modules of its own:
-    what disturbs other modules fails the property that says so, and no other. What has held on all
-    its cases is checked again on the first and the last of them. `on_verdict` is then called a
-    second time for each.
+    the submission forget them, and every property is checked separately, on its own modules. So a
+    submission whose modules disturb each other fails only the property about that. A property that
+    held on all its cases is checked again on the first and the last of them. `on_verdict` is then
+    called a second time for each.
     """
     plan = exercise.plan_cases(seed, device)
     answers = run_batch_plan(harness, exercise, seed, device)
@@ -70,7 +70,7 @@ def check_all_live(
     device: str = "cpu",
     on_verdict: VerdictCallback = ignore_verdict,
 ) -> list[Verdict]:
-    """Return the same without a batch plan: it takes longer to make one than it saves one class."""
+    """Return the same without a batch plan, which would cost a single class more than it saves."""
     plan = exercise.plan_cases(seed, device)
     return _check_again_alone(harness, plan, check_live, check_live, restart, on_verdict)
 
@@ -83,7 +83,7 @@ def _check_again_alone(
     restart: Callable[[], None],
     on_verdict: VerdictCallback,
 ) -> list[Verdict]:
-    """Check every property; if calls have side effects, then each on modules of its own."""
+    """Check every property; if calls have side effects, check each again on its own modules."""
     held: set[Property] = set()
 
     def check_isolated(prop: Property, cases: Sequence[Case]) -> Verdict:
@@ -102,10 +102,11 @@ def _check_again_alone(
 
 
 def thin_out(cases: Sequence[Case]) -> Sequence[Case]:
-    """Return every so manieth case, if they are many.
+    """Return every n-th case if there are more than `MANY`.
 
-    Cases in which the peculiarities are left out that a submission does not support are in no batch
-    plan, and asked for one by one. Where something is wrong already, that is not worth hundreds.
+    If a submission does not support a peculiarity, the replaced cases are in no batch plan, and
+    each costs calls of its own. The submission is already wrong, so hundreds of such cases are not
+    worth their time.
     """
     return cases[:: max(1, -(-len(cases) // MANY))]
 
@@ -117,7 +118,7 @@ def has_side_effects(verdict: Verdict) -> bool:
 
 @dataclass(eq=False)
 class BatchResult:
-    """What a submission has answered to a batch plan, and what follows from that alone."""
+    """The answers of a submission to a batch plan, and the conclusions from them."""
 
     harness: Harness
     batch_plan: BatchPlan
@@ -125,7 +126,7 @@ class BatchResult:
     comparison: Comparison
 
     def list_open(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
-        """Return the cases of which the answers do not show that a property holds."""
+        """Return the cases on which the answers do not show that a property holds."""
         if cases is self.cases[prop] and prop in self.proven:
             return ()
         recorded = prop in self.batch_plan.queries_by_property
@@ -133,12 +134,12 @@ class BatchResult:
 
     @functools.cached_property
     def proven(self) -> frozenset[Property]:
-        """The properties that need no check: every answer that they rest on is the exact one."""
+        """The properties that need no check, because every answer that they use is exact."""
         return self.batch_plan.find_proven(self.comparison)
 
     @functools.cached_property
     def _replay(self) -> AnswerReplay:
-        """Stacked answers are replayed only where sequences are attended alone."""
+        """Replay a property; stacked answers count only if sequences are independent."""
         unstacked = self._make_replay(unstacked=True)
         batch = [prop for prop in self.cases if prop.group is PropertyGroup.BATCH]
         independent = not any(unstacked.list_open(prop, self.cases[prop]) for prop in batch)

@@ -1,4 +1,4 @@
-"""Cache compiled batch plans on disk: what the equation answers does not change.
+"""Cache compiled batch plans on disk, since the equation's answers do not change.
 
 A plan depends on the grader's sources, on the versions that compute, on the seed, and on where a
 definition keeps its weights. All of that is hashed into the name of its file, so a file is never
@@ -6,7 +6,7 @@ out of date. Files are frames of the wire format, data without code, in the cach
 who runs the grader (`$XDG_CACHE_HOME/headcheck`, else `~/.cache/headcheck`), out of the sandbox's
 reach. A plan decides verdicts, so a folder that others can write, or that belongs to somebody else,
 is not used, and a file begins with a digest of the rest. A file that is odd in any way is made
-again; where none can be written, none is kept. The workers of a run share the plans of its seed
+again. If files cannot be written, none are kept. The workers of a run share the plans of its seed
 here.
 """
 
@@ -60,7 +60,7 @@ def load_or_make(
 ) -> BatchPlan:
     """Return the plan of this key from disk, or make it and store it there.
 
-    Of several processes that need the same one at once, one makes it and the others wait.
+    If several processes need the same plan at once, one makes it and the others wait.
     """
     properties = tuple(properties)
     plan = load(key, properties)
@@ -78,7 +78,7 @@ def load_or_make(
 def _lock_key(key: str) -> Iterator[None]:
     """Hold the lock of this key, as far as files can be locked on this machine.
 
-    A process that dies gives up its lock; waiting for one that hangs ends after a time.
+    A process that dies releases its lock; waiting for a process that hangs ends after a time.
     """
     try:
         path = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
@@ -136,7 +136,7 @@ def store(key: str, plan: BatchPlan) -> None:
 
 
 def _iter_evictable(cache_folder: Path) -> Iterator[Path]:
-    """Yield plans for which there is no space, and what killed processes left behind."""
+    """Yield plans that exceed the space, and files that killed processes left behind."""
     files = [(status.st_mtime, status.st_size, path) for path, status in _iter_files(cache_folder)]
     plans = sorted((row for row in files if row[2].suffix == ".script"), reverse=True)
     used = 0
@@ -168,14 +168,14 @@ def _ensure_folder() -> Path:
 
 
 def compute_key(*parts: object) -> str:
-    """Return a hash of these parts, of the sources and of what computes."""
+    """Return a hash of these parts, of the sources, and of the versions that compute."""
     text = repr((hash_sources(), torch.__version__, platform.machine(), parts))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @functools.cache
 def hash_sources() -> str:
-    """Return a hash of the code that decides what is asked, and what must come back."""
+    """Return a hash of the code that decides requests and exact answers."""
     digest = hashlib.blake2b(digest_size=16)
     for package in SOURCE_PACKAGES:
         for path in sorted((HEADCHECK / package).resolve().rglob("*.py")):

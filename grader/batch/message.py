@@ -1,9 +1,9 @@
 """The messages of a batch plan, and the comparison of their answers with the exact ones.
 
 A message holds the requests about several objects. The worker carries out those about one object in
-order and answers all of them at once; a call that fails does not keep the others from being
-answered, nor does an object that cannot be made. All answers of a message, end to end, are one row
-of numbers, which is compared with the row of the exact ones.
+order, and answers all in one reply. A failing call, or an object that cannot be made, loses only
+its own answers. All answers of a message, end to end, are one row of numbers, which is compared
+with the row of the exact ones.
 """
 
 import functools
@@ -29,7 +29,7 @@ PLACEHOLDER_NAME = ""
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the answers to one message, or to all, show."""
+    """The result of comparing the answers to one message, or to all."""
 
     inexact: frozenset[int]
     """the queries whose answer was not exact, or that got two different answers"""
@@ -41,7 +41,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ObjectBatch:
-    """The requests about one object, and the shapes of the tensors that each must bring back."""
+    """The requests about one object, and the shapes of the tensors that each must return."""
 
     requests: Sequence[Mapping[str, Any]]
     shapes: tuple[tuple[tuple[int, ...], ...], ...]
@@ -113,7 +113,7 @@ class BatchRequest:
     def _iter_answers(
         self, object_batch: ObjectBatch, reply: "_ObjectReply", tensors: Iterator[Tensor]
     ) -> Iterator[Tensor]:
-        """Yield the numbers that each request about an object brought back, or must have."""
+        """Yield the numbers that each request about an object returned, or NaN in their place."""
         replied = [list(itertools.islice(tensors, count)) for count in reply.tensors]
         missing: list[list[Tensor]] = [[]] * (len(object_batch.requests) - len(replied))
         is_usable = set(reply.dtypes) <= {self.dtype} and {
@@ -134,7 +134,7 @@ class BatchRequest:
 
     @functools.cached_property
     def _positions(self) -> dict[int, Tensor]:
-        """Where in the row the answer to each query is."""
+        """The positions of each query's answer in the row."""
         numbers, counts = self.owners.unique(return_counts=True)
         places = self.owners.argsort(stable=True).split(counts.tolist())
         return dict(zip(numbers.tolist(), places, strict=True))
@@ -146,7 +146,7 @@ class BatchRequest:
 
 @dataclass(frozen=True)
 class _ObjectReply:
-    """What a reply says about the answers of one object."""
+    """The part of a reply about one object."""
 
     dtypes: list[str]
     devices: list[str]
@@ -206,7 +206,7 @@ class Transcript:
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """All messages of an exercise, and which properties rest on which queries."""
+    """All messages of an exercise, and the queries that each property uses."""
 
     batches: tuple[BatchRequest, ...]
     query_keys: tuple[QueryKey, ...]
@@ -216,7 +216,7 @@ class BatchPlan:
     """the transcripts of properties that are checked live"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
-        """Send every message to a submission; the queries of one that fails count as inexact."""
+        """Send every message to a submission; the queries of a failed message count as inexact."""
         inexact: frozenset[int] = frozenset()
         float32 = False
         rows: list[Tensor | None] = []
@@ -250,7 +250,7 @@ class BatchPlan:
     def recall(
         self, comparison: Comparison, key: QueryId, *, unstacked: bool
     ) -> tuple[Tensor, ...] | None:
-        """Return the outputs that answered a query; None if no usable ones did.
+        """Return the outputs that answered a query; None if there are no usable ones.
 
         With `unstacked`, answers that shared their batch with other queries are left out.
         """

@@ -49,7 +49,7 @@ def get_batch_plan(
 ) -> BatchPlan:
     """Return the batch plan of an exercise, for definitions with these parameter mappings.
 
-    Threads and processes that need the same one at once share it.
+    Threads and processes that need the same plan at the same time share it.
     """
     with _get_lock(exercise, mappings, seed, device):
         return _load_batch_plan(exercise, mappings, seed, device)
@@ -126,7 +126,7 @@ def _compute_stack_key(query: RecordedQuery) -> object:
 
 @dataclass(frozen=True, eq=False)
 class _ObjectPlan:
-    """What a message holds about one object."""
+    """The part of a message about one object."""
 
     object_batch: ObjectBatch
     tensors: list[Tensor]

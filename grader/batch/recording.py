@@ -1,4 +1,4 @@
-"""Record what checks ask of a submission, with the exact answers, before one is seen.
+"""Record the queries of checks with the exact answers, before any submission is seen.
 
 Theory
 ------
@@ -11,13 +11,13 @@ compares the answers with each other, within twice the tolerance of an exact ans
 and need not be checked. Each check is therefore run once on the equation itself, which records its
 queries with the exact answers. The queries of all properties about one object can then be sent to a
 submission together, and the answers compared at once. Only a property with an inexact answer is
-checked live, one query at a time: what a submission does wrong is found, worded and shown to the
-student by the check, never from here.
+checked live, one query at a time. So the check itself finds and words what a student reads, and
+never this module.
 
-What does not follow from exact answers cannot be recorded and is always checked live: training
-mode, what a constructor registers, what a call leaves behind. Such a check takes a `LiveContext`,
-and that is how it is recognised. A recordable check may still make a query that is not worth
-recording (`RecordingContext.require_recordable`); it is then checked live on this exercise.
+Properties that do not follow from exact answers cannot be recorded, and are always checked live:
+those about training mode, registered parameters, or side effects of a call. Such a check takes a
+`LiveContext`, by which it is recognised. A recordable check may still make a query that is not
+worth recording (`RecordingContext.require_recordable`); it is then checked live on this exercise.
 
 Queries about the same object, parameters and length are stacked on one batch axis. That rests on
 the independence of a batch's sequences. So queries that show this (those of the properties about
@@ -79,7 +79,7 @@ class RecordedQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What a set of properties asks: all queries, and by number those of each property."""
+    """The queries of a set of properties, and the numbers of those of each property."""
 
     queries: tuple[RecordedQuery, ...]
     query_numbers: Mapping[Property, frozenset[int]]
@@ -89,7 +89,8 @@ class Recording:
 def record_queries(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Recording:
     """Run every recordable check on all of its cases, answered by the equation.
 
-    One that fails there, or holds not even of the equation, is a fault of ours: it is not recorded.
+    A check that crashes there, or fails for the equation itself, is a fault of headcheck, and is
+    not recorded.
     """
     recorder = Recorder(contract)
     recorded = {
@@ -126,7 +127,7 @@ class Recorder:
     ) -> dict[QueryId, RecordedQuery] | None:
         """Return the queries of a check on all cases; None if it cannot be recorded.
 
-        Raises whatever the check raises, such as Violation where the equation violates it.
+        Raises whatever the check raises, such as Violation if the equation violates it.
         """
         if prop.recordable_check is None:
             return None
@@ -227,7 +228,7 @@ class RecordingContext(CaseContext):
             raise NotRecordable
 
     def round_answer(self, exact: Tensor, tolerance: Tolerance) -> Tensor:
-        """Return an exact answer as it is given: rounded to the dtype of the case."""
+        """Return an exact answer as a submission would: rounded to the dtype of the case."""
         return exact.to(DTYPES[self.case.dtype])
 
     def _record(
@@ -247,18 +248,18 @@ class RecordingContext(CaseContext):
         )
 
     def _to_stored(self, named: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """Return gradients in the form of what a submission keeps them for, the input's first."""
+        """Return gradients in the form of a submission's parameters, the input's first."""
         parameters = Parameters(**{name: named[name] for name, _ in self.parameters.items()})
         stored = (tensor for _, tensor in self.contract.callee.to_stored(parameters, self.case))
         return self._drop_batch_axis(named["x"]), *stored
 
     def _drop_batch_axis(self, tensor: Tensor) -> Tensor:
-        """Return an output as the submission gives it, which may know no batch."""
+        """Return an output as the submission returns it, perhaps without a batch axis."""
         return tensor if self.contract.has(Capability.BATCH) else tensor[0]
 
 
 def predict_outputs(case: Case, outputs: tuple[Tensor, ...]) -> Outputs:
-    """Return outputs that are in the dtype and on the device of the case, as exact ones are."""
+    """Return outputs in the dtype and on the device of the case, like the exact ones."""
     return Outputs(outputs, (case.dtype,) * len(outputs), (case.device,) * len(outputs))
 
 
@@ -272,7 +273,7 @@ def compute_query_id(query: Query) -> QueryId:
 
 
 def _hash_content(case: Case, x: Tensor, parameters: Parameters, mask: Tensor | None) -> bytes:
-    """Return a hash of what an exact answer depends on."""
+    """Return a hash of everything on which an exact answer depends."""
     names, tensors = zip(*parameters.items(), strict=True)
     own = case.group, case.window, case.softcap, case.causal
     sizes = repr((case.heads, case.head_dim, *own, case.dtype, names))

@@ -1,16 +1,14 @@
-"""Check properties on answers that a submission has given already, without calling it again.
+"""Check properties on a submission's earlier answers, without calling it again.
 
-Theory
-------
-The queries of a recording (`grader/batch/recording.py`) are sent to a submission before anything is
-checked live. Where answers are not the exact ones, a property may hold all the same: an
-implementation that forgets to scale still hides the future. To see that, the check needs only the
-answers, and these are known. So it is run on them, and if the property holds on every case, that is
-the verdict. Nothing else is concluded: where the property is violated, or an answer is missing, the
-submission itself is checked, and what a student reads about a mistake was observed on a live call.
+Theory ------ The queries of a recording (`grader/batch/recording.py`) are sent to a submission
+before anything is checked live. If answers are not exact, a property may still hold: an
+implementation that forgets to scale still hides the future. The check needs only the answers to see
+that, and these are known. So it runs on them, and if the property holds on every case, that is the
+verdict. Nothing else is concluded. If the property is violated, or an answer is missing, the
+submission itself is checked, so every message about a mistake was observed on a live call.
 
-An answer that shared its batch with others stands for itself only if sequences are attended alone.
-The properties about the batch are therefore replayed first, on answers that shared with nothing.
+An answer that shared its batch with others is valid only if sequences are independent. The
+properties about the batch are therefore replayed first, on answers with a batch of their own.
 """
 
 import functools
@@ -38,7 +36,7 @@ class AnswerMissing(Exception):
 
 
 class AnswerReplay:
-    """A submission as far as it is known from its answers."""
+    """A submission, represented by its answers."""
 
     def __init__(self, harness: Harness, look_up_answer: AnswerLookup) -> None:
         self.harness = harness
@@ -52,9 +50,9 @@ class AnswerReplay:
         return self._contexts[case]
 
     def list_open(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
-        """Return the cases of which the answers alone do not show that a property holds.
+        """Return the cases on which the answers alone do not show that a property holds.
 
-        From the first on which it is violated all are open.
+        All cases from the first violation on are open.
         """
         if prop.recordable_check is None or not prop.applies_to(self.harness.contract):
             return cases

@@ -1,16 +1,14 @@
 """Send all requests of a live check in one message, and run the check on the replies.
 
-Theory
-------
-A live check (`LiveContext`) makes one request after another, and most of its time is spent waiting
-for the other process to wake up. Which requests it makes does not depend on who answers, as long as
-the answers are right. So it is run once on the exercise's own solution, in this process, and the
-requests are written down: a *transcript*. A submission gets a transcript as one message, carries
-out all of it, and then the check is run on the replies.
+Theory ------ A live check (`LiveContext`) makes one request after another, and most of its time is
+spent waiting for the other process to wake up. Which requests it makes does not depend on who
+answers, as long as the answers are right. So the check runs once on the exercise's own solution, in
+this process, and its requests are written down: a *transcript*. A submission gets a transcript as
+one message and carries out all of it. Then the check runs on the replies.
 
-If the check holds, that is the verdict. Nothing else is concluded: where it is violated, raises, or
-makes a request that the transcript has not, it is run live on the submission as if no transcript
-existed, and what a student reads was observed there.
+If the check holds, that is the verdict. Nothing else is concluded. If the check is violated,
+raises, or makes a request that is not in the transcript, it runs live on the submission as if no
+transcript existed. So every message was observed live.
 
 Checks share objects, so the transcripts of an exercise belong together: objects are numbered
 through all of them, and are kept until the submission's process ends. A check that needs an object
@@ -62,9 +60,9 @@ def write_transcripts(
 ) -> dict[Property, Transcript]:
     """Run checks on the exercise's solution, and return the requests of each.
 
-    There are none where the solution does not keep its weights as `contract` says, or is missing,
-    and none for modules of a fixed size, which are too large to be called twice. Raises BadContract
-    if the solution cannot be run.
+    There are none if the solution is missing or does not store its weights as `contract` says, and
+    none for modules of a fixed size, which are too large to be called twice. Raises BadContract if
+    the solution cannot be run.
     """
     if contract.mappings != exercise.contract.mappings or not contract.has(Capability.WIDTHS):
         return {}
@@ -117,7 +115,7 @@ class WritingChannel(InProcessChannel):
         return reply
 
     def take_transcript(self) -> Transcript | None:
-        """Return what was asked since the last time, unless it is too long."""
+        """Return the requests since the last call, unless there are too many."""
         requests, tensors = self.requests, self.tensors
         self.requests, self.tensors = [], []
         if sum(tensor.numel() for tensor in tensors) > MAX_TRANSCRIPT_NUMEL:
@@ -142,7 +140,7 @@ class _Replies:
 
 @dataclass(eq=False)
 class TranscriptReplay:
-    """A submission that is sent transcripts, and the checks that are run on its replies."""
+    """Sends transcripts to a submission, and runs the checks on its replies."""
 
     harness: Harness
     transcripts: Mapping[Property, Transcript]

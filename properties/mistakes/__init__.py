@@ -1,1 +1,1 @@
-"""Naming mistakes: attention as a pipeline, faulty steps, their catalogue, and who made which."""
+"""Name mistakes: attention as a pipeline, faulty steps, their catalogue, and diagnosis."""

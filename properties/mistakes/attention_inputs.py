@@ -1,4 +1,4 @@
-"""What attention is computed from, right or wrong: tokens, parameters, mask and sizes."""
+"""The inputs of right and wrong attention: tokens, parameters, mask and sizes."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ class AttentionInputs:
 
     @property
     def sources(self) -> QKVTensors:
-        """The tokens that queries, keys and values are made of."""
+        """The tokens from which queries, keys and values are made."""
         return (self.x, self.others[0], self.others[-1]) if self.others else (self.x,) * 3
 
     @property
@@ -77,9 +77,9 @@ class AttentionInputs:
 
     @property
     def width(self) -> int:
-        """How many numbers of a query are compared with a key: half of a head's in two maps.
+        """How many numbers of a query are compared with a key: half of a head with two maps.
 
-        With latents these are a head's own, and those that are turned beside them.
+        With latents these are a head's own coordinates and the rotating ones beside them.
         """
         own = self.head_dim if self.parameters.lambdas is None else self.head_dim // 2
         return own + self.variant.beside

@@ -84,8 +84,8 @@ class DiagnosedMistake:
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
     """Return the mistakes that explain a submission; none if it is correct or not understood.
 
-    A case on which the submission raises has to be explained, too: the mistake raises there as
-    well, or a claim about what the case has failed before.
+    A case on which the submission raises must be explained, too: either the mistake raises there as
+    well, or the property about a peculiarity of the case has failed.
     """
     try:
         # Modules of the size of a real model take a second to construct.
@@ -117,7 +117,7 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
 
 
 def _list_precisions(contract: Contract) -> tuple[str, ...]:
-    """Return how exact an answer may be: many compute angles or slopes in float32."""
+    """Return the possible precisions of an answer: many compute angles or slopes in float32."""
     return ("float64", "float32") if contract.has(Capability.POSITIONS) else ("float64",)
 
 
@@ -142,7 +142,7 @@ def _select_mistakes(contract: Contract) -> list[Mistake]:
 
 
 def _select_numbers(contract: Contract) -> list[Mistake]:
-    """Return the mistakes in numbers that can be made: what is asked for is none."""
+    """Return the mistakes in numbers that the contract does not ask for."""
     asked = (
         *(LIMIT_UNASKED if contract.has(Capability.SOFTCAP) else ()),
         *(POSITIONS_UNASKED if contract.has(Capability.POSITIONS) else ()),
@@ -214,7 +214,7 @@ def _explain_apart(
 def _list_ways(
     samples: Sequence[Sample], explained: Sequence[DiagnosedMistake]
 ) -> tuple[Pipelines, ...]:
-    """Return the ways of what is explained, the correct one of what is right, or none."""
+    """Return the pipelines of explained outputs, the correct one for right outputs, or none."""
     if explained:
         return explained[0].ways
     return () if any(sample.is_wrong for sample in samples) else ((samples[0].base,),)
@@ -232,7 +232,7 @@ def _make_diagnosed_mistakes(
 
 
 def _iter_explaining_pipelines(sample: Sample, overrides: StepOverrides) -> Iterator[Pipeline]:
-    """Yield pipelines that explain a sample: with these overrides, or with a NaN workaround too."""
+    """Yield pipelines that explain a sample, with these overrides and perhaps a NaN workaround."""
     pipeline = sample.base.override(overrides)
     state = sample.evaluator.evaluate(pipeline)
     if state is None:

@@ -1,4 +1,4 @@
-"""Name a mistake in dropout, from what becomes of every single attention weight.
+"""Name a mistake in dropout from the fate of every single attention weight.
 
 The weights are recovered (`properties.harness.tomography`) once in evaluation and once in training,
 from many copies of one sequence. Every element is then 0, or the exact weight times one factor, or
@@ -101,7 +101,7 @@ def _recover_dropout_weights(
 def _run_heads(context: LiveContext, x: Tensor, training: bool, grad: str = "no_grad") -> Tensor:
     """Return the output of every head, of a new module: batch tokens heads head_dim.
 
-    One that was called in evaluation before may drop nothing in training for that reason.
+    The module is new because a call in evaluation may switch dropout off for good.
     """
     parameters = tomography.make_routing_parameters(context)
     adapter = construct(context.harness.subject, context.contract, context.case)
@@ -234,11 +234,11 @@ def _are_among(
 
 
 def _measure_whole_value_share(context: LiveContext) -> float | None:
-    """Return the share of values that vanish whole, or None if no value vanishes in part.
+    """Return the share of values that vanish completely; None if no value vanishes in part.
 
     With the same payload in all dimensions, the coordinates of a head are equal unless something
-    other than weights is dropped. The first token has a single weight: where weights are dropped,
-    too, all its coordinates vanish at once.
+    other than weights is dropped. The first token has a single weight, so all its coordinates
+    vanish together if weights are dropped, too.
     """
     columns = tomography.compute_payload_width(context.case)
     x = tomography.make_sequence(context.case, 0, columns).clone()

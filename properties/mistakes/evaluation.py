@@ -1,4 +1,4 @@
-"""Evaluate many pipelines on one input, each step that they share once."""
+"""Evaluate many pipelines on one input, and each shared step only once."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The inputs on which mistakes are shown: a few small tokens with round numbers."""
+"""The inputs of worked examples: a few small tokens with round numbers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ Matrix = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What a contract asks for, as far as an example depends on it."""
+    """The features of a contract on which an example depends."""
 
     projected: bool
     heads: bool
@@ -59,7 +59,7 @@ class Asked:
 
 
 def read_contract(contract: Contract) -> Asked:
-    """Return what a contract asks for, as far as an example depends on it."""
+    """Return the features of a contract on which an example depends."""
     case = contract.fit(Case(head_dim=HEAD_DIM))
     return Asked(
         projected=contract.has(Capability.PROJECTED),
@@ -88,7 +88,7 @@ def _tensor(rows: Matrix) -> Tensor:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Queries, keys and values of a few tokens, a row for each; None: the tokens themselves."""
+    """Queries, keys and values of a few tokens, in rows; None means the tokens themselves."""
 
     x: Matrix
     q: Matrix | None = None
@@ -231,7 +231,7 @@ def _make_block_layers() -> dict[str, Tensor]:
 
 
 def _make_latent_layers(asked: Asked, numbers: Numbers) -> dict[str, Tensor]:
-    """Return layers by which latents are the tokens, and one pair alone is turned."""
+    """Return layers with which latents equal the tokens, and only one pair rotates."""
     width = len(numbers.x[0])
     turned = torch.zeros(asked.variant.beside, width, dtype=torch.float64)
     turned[0] = 2

@@ -1,4 +1,4 @@
-"""The results of a pipeline that an example can show, in the order in which they are computed."""
+"""The results of a pipeline that an example can show, in order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 @dataclass(frozen=True)
 class Stage:
-    """Results of a pipeline that are shown: what they are called, and how to take them."""
+    """A shown result of a pipeline: its name, and a function that reads it."""
 
     result: str
     take: Callable[[PipelineState], Tensor]
@@ -34,7 +34,7 @@ def _placed_part(part: int) -> Callable[[PipelineState], Tensor]:
 
 
 def _lay_side_by_side(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tokens as heads are shown, if they are of one number, and else one after the other."""
+    """Return tokens of one number side by side, and longer tokens one after the other."""
     return torch.cat(list(tensors), dim=0 if len({t.shape for t in tensors}) == 1 else 1)
 
 
@@ -49,7 +49,7 @@ def _list_stages(
     crossed: bool = False,
     block: bool = False,
 ) -> Iterator[Stage]:
-    """Yield what can be shown, in the order in which it is computed."""
+    """Yield the results that can be shown, in order."""
     parts = tuple(enumerate(("queries", "keys", "values")))
     if crossed:
         yield Stage(
@@ -87,7 +87,7 @@ def _list_stages(
 
 
 def _list_stages_around() -> Iterator[Stage]:
-    """Yield what can be shown of a block once its heads are merged."""
+    """Yield the results of a block that can be shown after its heads are merged."""
     added, forwarded = "tokens + attention", "feed-forward"
     yield Stage("attention", lambda s: s.attended, "merged", lambda s: s.context)
     yield Stage(added, lambda s: s.added, "attention", lambda s: s.attended)

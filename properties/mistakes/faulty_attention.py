@@ -1,11 +1,12 @@
-"""Attention with known mistakes and nothing else wrong, as a module to be checked like any other.
+"""Build a module that has known mistakes and no others, to be checked like any submission.
 
-A diagnosis says what a submission computes: pipelines, or a way in which dropout acts. Here that
-becomes a module, which is built, called and trained as a submission is, so that every property can
-be checked on it. What it breaks follows from the mistakes; what it does not break has other causes.
+A diagnosis says what a submission computes: pipelines, or a way in which dropout acts. This module
+turns it into a class that is built, called and trained like a submission, so that every property
+can be checked on it. The properties that it breaks follow from the mistakes; all other failures
+have other causes.
 
-Names, arguments and call forms differ from class to class and mean nothing here. So the module has
-those of its own, and its contract is the submission's in these terms (`restate`).
+Names, arguments and call forms differ from class to class and do not matter here. So the module has
+its own, and its contract is the submission's in these terms (`restate`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +53,7 @@ DRAWS = 3
 
 @dataclass(frozen=True)
 class Computation:
-    """What an attention computes, right or wrong."""
+    """The computation of an attention, right or wrong."""
 
     pipelines: Pipelines
     dropping: Dropping = on_weights
@@ -66,7 +67,7 @@ class Computation:
     """the pipelines whose gradients it has, if they differ from those of its outputs"""
 
     def draw_several(self) -> "tuple[Computation, ...]":
-        """Return it with other random numbers, too, if it is wrong in what dropout does.
+        """Return it with several draws of random numbers, if its mistake is in dropout.
 
         Whether that shows on a small case is chance, and no submission draws as ours does. A
         backward that is written by hand may have the same mistake, or be right.
@@ -79,9 +80,9 @@ class Computation:
 def list_computations(
     contract: Contract, diagnosed: Sequence[DiagnosedMistake]
 ) -> tuple[Computation, ...]:
-    """Return what a submission with these mistakes may compute; nothing if that is not known.
+    """Return the possible computations of a submission with these mistakes; none if unknown.
 
-    There are several where a mistake can be made in several ways that are not told apart.
+    There are several if nothing tells apart several ways to make a mistake.
     """
     ways = next((each.ways for each in diagnosed if each.ways), ())
     if ways:
@@ -105,7 +106,7 @@ def make_correct_computation(contract: Contract) -> Computation:
 
 
 def restate(contract: Contract, name: str = NAME) -> Contract:
-    """Return what a contract asks for in the terms of the modules made here."""
+    """Return a contract in the terms of the modules made here."""
     parts = contract.transfer
     return replace(
         contract,
@@ -122,7 +123,7 @@ def restate(contract: Contract, name: str = NAME) -> Contract:
 
 
 def _restate_call(contract: Contract) -> CallForm:
-    """Return the usual call, with what it has besides: other tokens, or a cache."""
+    """Return the usual call with its further inputs: other tokens, or a cache."""
     cache = None if contract.call_form.cache is None else CacheConvention()
     if not contract.has(Capability.CROSS):
         return replace(USUAL, cache=cache)
@@ -130,7 +131,7 @@ def _restate_call(contract: Contract) -> CallForm:
 
 
 def _restate_arguments(contract: Contract) -> tuple[Argument, ...]:
-    """Return all quantities as arguments, with the defaults that they have in a contract."""
+    """Return all quantities as arguments, with their defaults in a contract."""
     known = {argument.quantity: argument for argument in contract.arguments}
     arguments = (replace(known.get(q, Argument(q, q)), name=q) for q in QUANTITIES)
     return tuple(a for a in arguments if not (contract.square and a.name == "d_in"))
@@ -149,7 +150,7 @@ def _list_parameters(contract: Contract) -> list[str]:
 
 
 def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:
-    """Return the definitions that keep a restated contract but for what they compute."""
+    """Return definitions that satisfy a restated contract except in what they compute."""
     if contract.transfer is None:
         return {contract.name: _make_class(contract, computation)}
     source, target = contract.transfer

@@ -1,11 +1,11 @@
-"""Name a mistake that leaves the numbers right and cuts the graph that the gradients go through.
+"""Name a mistake that keeps the numbers right but cuts the graph of the gradients.
 
 The gradients of a few cases are compared with those of every mistake of
 `properties.mistakes.catalogue.gradients`. A mistake is named only if it explains each of them up to
 rounding, of the input and of every weight, for each result. No gradient at all counts as zero.
 
-A function of queries, keys and values is given other tokens for each of them, whose gradients are
-compared apart.
+A function of queries, keys and values gets other tokens for each of them, and their gradients are
+compared separately.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ class GradientSample:
         return all(_is_close(self.own.get(name), t, tolerance) for name, t in other.items())
 
     def _make_leaves(self) -> tuple[dict[str, Tensor], AttentionInputs]:
-        """Return what has a gradient, by name, and inputs that are made of it."""
+        """Return the tensors with gradients by name, and inputs that are made of them."""
         if self.inputs.others:
             query, key, value = made = [_copy(t) for t in self.inputs.sources]
             apart = replace(self.inputs, x=query, others=(key, value))
@@ -97,9 +97,9 @@ def _copy(t: Tensor) -> Tensor:
 
 
 def _is_close(own: Tensor | None, other: Tensor, tolerance: float) -> bool:
-    """Whether two gradients agree; of a weight in several parts there is none if one part has none.
+    """Whether two gradients agree; a weight in several parts has none if one part has none.
 
-    So none at all is told apart from zeros only where no row of the other one is zero.
+    So a missing gradient differs from zeros only if no row of the other one is zero.
     """
     if own is None:
         return bool((other.reshape(len(other), -1) == 0).all(1).any())
@@ -108,7 +108,7 @@ def _is_close(own: Tensor | None, other: Tensor, tolerance: float) -> bool:
 
 @dataclass(frozen=True)
 class GradientMistake:
-    """A mistake in the gradients, what computes them, and how many it explains."""
+    """A mistake in the gradients, the pipelines that compute them, and how many it explains."""
 
     mistake: Mistake
     pipeline: Pipeline
@@ -155,9 +155,9 @@ def _iter_samples(harness: Harness, device: str) -> Iterator[GradientSample]:
 
 
 def _collect_samples_of_roles(context: LiveContext, longer: int) -> Iterator[GradientSample]:
-    """Yield what queries, keys and values get that are other tokens each; nothing on a crash.
+    """Yield the gradients of queries, keys and values with other tokens each; none on a crash.
 
-    A matrix that is not transposed fits where there are as many queries as keys.
+    A matrix that is not transposed fits if there are as many queries as keys.
     """
     case, contract = context.case, context.contract
     others = make_other_tokens(case, contract, case.tokens + longer)

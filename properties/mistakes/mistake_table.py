@@ -1,4 +1,4 @@
-"""The answers that all mistakes, and pairs of them, give on one input: computed once, then cached.
+"""Cache the answers of all mistakes, and of pairs of them, on one input.
 
 Theory of operation
     A submission is compared with thousands of pipelines on the first case that it gets wrong. Their
@@ -90,7 +90,7 @@ class MistakeTable:
     def find_candidates(self, answer: Outputs, tolerances: Sequence[float]) -> Iterator[Candidate]:
         """Yield the candidates that give this answer within the tolerances.
 
-        Numbers that are not finite must be so in both answers.
+        Both answers must have the same numbers that are not finite.
         """
         owners, rows = self.rows.get(_get_shapes(answer), (torch.empty(0), torch.empty(0, 0)))
         if not len(owners):
@@ -143,7 +143,7 @@ def _iter_pairs(evaluator: MemoisedEvaluator, key: MistakeKey) -> Iterator[Candi
 
 
 def _has_effect(evaluator: MemoisedEvaluator, overrides: StepOverrides, correct: Outputs) -> bool:
-    """Whether another answer than the correct one is given with these overrides."""
+    """Whether the answer differs from the correct one with these overrides."""
     state = evaluator.evaluate_with(overrides)
     return state is None or not all(map(torch.equal, state.answer, correct))
 

@@ -5,9 +5,9 @@
       → add → renorm → widen → activate → narrow → close → give
 
 Most exercises have no norms, no latents, no positions, no limits of scores, no gate, one softmax a
-head, no features, and keys for every head: there `norm`, `append`, `place`, `share`, `halve`,
-`map`, `adjust`, `subtract` and `gate` leave everything as it is. So do `enter` and what follows
-`finish`, but in a block: norms of tokens, residuals and a feed-forward.
+head, no features, and keys for every head. In these `norm`, `append`, `place`, `share`, `halve`,
+`map`, `adjust`, `subtract` and `gate` change nothing. `enter` and the steps after `finish` only
+change something in a block: norms of tokens, residuals and a feed-forward.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -45,7 +45,7 @@ def tokens(s: PipelineState) -> QKVTensors:
 
 
 def normed_tokens(s: PipelineState) -> QKVTensors:
-    """In a block the tokens go through a norm first."""
+    """In a block a norm changes the tokens first."""
     if s.inputs.variant.block is None:
         return s.seen
     return map_qkv(lambda t: norm_tokens(s, t, s.p.gain_in, s.p.shift_in), s.seen)
@@ -57,14 +57,14 @@ def norm_tokens(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor 
 
 
 def get_block(s: PipelineState) -> BlockSteps:
-    """Return what a block has around its attention. Raises ValueError where there is none."""
+    """Return the steps of a block around its attention. Raises ValueError without a block."""
     if s.inputs.variant.block is None:
         raise ValueError("there is no block")
     return s.inputs.variant.block
 
 
 def projections(s: PipelineState) -> QKVTensors:
-    """X Wᵀ + b, three times; of keys and values those of latents, if there are any."""
+    """X Wᵀ + b, three times; keys and values are made of latents, if there are any."""
     p, (x, k, v) = s.p, s.entered
     if p.W_down is not None:
         k, v = linear(k, p.W_down), linear(v, p.W_down)
@@ -91,7 +91,7 @@ def roles_as_projected(s: PipelineState) -> QKVTensors:
 
 
 def own_norms(s: PipelineState) -> QKVTensors:
-    """Queries and keys are brought to one size, if the statement asks for norms."""
+    """Queries and keys go through a norm, if the statement asks for norms."""
     (query, key, value), variant, p = s.roles, s.inputs.variant, s.p
     if not variant.norm:
         return s.roles
@@ -100,7 +100,7 @@ def own_norms(s: PipelineState) -> QKVTensors:
 
 
 def own_parts(s: PipelineState) -> QKVTensors:
-    """With latents, queries get what stands beside their heads, and all keys the same."""
+    """With latents, queries get their rotating parts, and all keys the same one."""
     beside = project_beside(s.entered[0], s.p, s.entered[1])
     if beside is None:
         return s.normed
@@ -109,7 +109,7 @@ def own_parts(s: PipelineState) -> QKVTensors:
 
 
 def own_places(s: PipelineState) -> QKVTensors:
-    """Queries and keys are turned by their places, if they have any."""
+    """Positions rotate queries and keys, if there are positions."""
     query, key, value = s.appended
     if not s.inputs.variant.rotary:
         return s.appended
@@ -153,7 +153,7 @@ def products(s: PipelineState) -> Tensor:
 
 
 def scaled_products(s: PipelineState) -> Tensor:
-    """Q Kᵀ / √d_k, or with whatever scale the statement asks for."""
+    """Q Kᵀ / √d_k, or with the scale of the statement."""
     return s.raw_scores * s.inputs.scale
 
 
@@ -224,7 +224,7 @@ def output_layer(s: PipelineState) -> Tensor:
 
 
 def sum_with_tokens(s: PipelineState) -> Tensor:
-    """X + what attention gives, in a block."""
+    """X + the output of attention, in a block."""
     return s.attended if s.inputs.variant.block is None else s.seen[0] + s.attended
 
 
@@ -251,7 +251,7 @@ def second_layer(s: PipelineState) -> Tensor:
 
 
 def sum_with_sums(s: PipelineState) -> Tensor:
-    """The sums before the norm + what the feed-forward gives, in a block."""
+    """The sums before the norm + the output of the feed-forward, in a block."""
     return s.forwarded if s.inputs.variant.block is None else s.added + s.forwarded
 
 

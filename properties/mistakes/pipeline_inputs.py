@@ -1,4 +1,4 @@
-"""What a contract asks of a pipeline: which one is correct, and on what it is evaluated."""
+"""The correct pipeline of a contract, and its inputs for a case."""
 
 from collections.abc import Sequence
 

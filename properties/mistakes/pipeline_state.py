@@ -54,7 +54,7 @@ class PipelineState:
 
     @property
     def x(self) -> Tensor:
-        """The tokens that the queries are made of."""
+        """The tokens from which the queries are made."""
         return self.entered[0]
 
     @property
@@ -87,7 +87,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def map_qkv(function: Callable[[Tensor], Tensor], tensors: Iterable[Tensor]) -> QKVTensors:
-    """Apply a function to queries, keys and values, and once to what is the same tensor."""
+    """Apply a function to queries, keys and values, but only once to the same tensor."""
     q, k, v = tensors
     new_q = function(q)
     new_k = new_q if k is q else function(k)
@@ -96,7 +96,7 @@ def map_qkv(function: Callable[[Tensor], Tensor], tensors: Iterable[Tensor]) -> 
 
 
 def map_result(function: Callable[[Tensor], Tensor], result: Tensor | QKVTensors) -> object:
-    """Apply a function to what a step gives, which is one tensor or three."""
+    """Apply a function to the result of a step, which is one tensor or three."""
     return function(result) if isinstance(result, Tensor) else map_qkv(function, result)
 
 

@@ -1,4 +1,4 @@
-"""Samples: what a submission answers to the cases on which mistakes differ."""
+"""Samples: a submission's answers to cases that tell mistakes apart."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -124,7 +124,7 @@ ALIGNED_LENGTHS = (0, 3, 2)
 class Sample:
     """One case: its inputs, the submission's answer, and an evaluator of pipelines.
 
-    The answer is taken to be as exact as a dtype: some submissions compute a step in float32.
+    The answer counts as exact as some dtype, since some submissions compute a step in float32.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class Sample:
         return Sample(inputs, answer, self.base, crash_is_known=known)
 
     def be_exact_as(self, dtype: str) -> "Sample":
-        """Return the same sample, of an answer that is as exact as this dtype."""
+        """Return the same sample for an answer that is only as exact as this dtype."""
         known = self.crash_is_known
         return Sample(self.inputs, self.answer, self.base, dtype, crash_is_known=known)
 
@@ -320,8 +320,8 @@ def _observe_answer(
 def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
     """Set these parameters; where the module lacks some, those that it has.
 
-    Raises SubmissionFailed if it may hold what it lacks somewhere else: what it computes with is
-    not known then.
+    Raises SubmissionFailed if it may keep the missing ones elsewhere, since its weights are then
+    unknown.
     """
     try:
         adapter.set(parameters)

@@ -1,9 +1,9 @@
 """A mistake on an example with round numbers, small enough to be followed by hand.
 
-Both pipelines, the correct one and the one with the faulty step, are run on a few small inputs, and
-the first step at which their results visibly part is shown: what goes into it, what comes out of
-it, and what comes out by the mistake. No number is written by hand, so an example is true of the
-mistake whatever becomes of its steps; of a mistake that shows on none of the inputs there is none.
+The correct pipeline and the one with the faulty step run on a few small inputs. The example shows
+the first step at which their results visibly differ: its input, the right result, and the result
+with the mistake. No number is written by hand, so an example is true of the mistake whatever
+becomes of its steps; of a mistake that shows on none of the inputs there is none.
 """
 
 import math
@@ -67,7 +67,7 @@ Step = Callable[[PipelineState], object]
 
 @dataclass(frozen=True)
 class WorkedExample:
-    """What goes into a step, and what comes out of it: rightly, and with a mistake."""
+    """The input of a step, its right result, and its result with a mistake."""
 
     sizes: str
     """the sizes of the example in words (2 tokens, queries of width 4)"""
@@ -87,8 +87,8 @@ def work_example(
 ) -> WorkedExample | None:
     """Return a small example of a mistake; None if it shows on none of a few small inputs.
 
-    Of a mistake that can be made in several ways, those in `ways` count, or all if there are none.
-    Where they do not look the same, nobody knows what the code would give, and there is no example.
+    If a mistake can be made in several ways, those in `ways` count, or all if there are none. If
+    these look different, nobody knows what the code would compute, and there is no example.
     """
     if not contract.has(Capability.ATTENTION):
         return None
@@ -205,7 +205,7 @@ def _differ(one: Tensor, other: Tensor) -> bool:
 def _compare_dropping(
     inputs: AttentionInputs, right: Dropping, dropping: Dropping
 ) -> Iterator[WorkedExample]:
-    """Yield the draw that shows a mistake best: one in which both drop the same, if there is."""
+    """Yield the draw that shows a mistake best: if possible, one in which both drop the same."""
     for training, rate in product((True, False), RATES):
         correct, faulty = (how(CORRECT, rate, training) for how in (right, dropping))
         drawn = (_draw(inputs, correct, faulty, seed) for seed in range(DRAWS))
@@ -266,7 +266,7 @@ def _show(
 
 
 def _list_sizes(inputs: AttentionInputs, stage: Stage) -> Iterator[str]:
-    """Describe what an example is made of, as far as its numbers do not show it."""
+    """Describe the sizes of an example that its numbers do not show."""
     yield count(inputs.tokens, "token")
     if inputs.keys != inputs.tokens:
         yield count(inputs.keys, "key")

@@ -1,7 +1,7 @@
 """The catalogue of mistakes that people make when they write attention, by name.
 
-Each is the oracle with a step or two replaced (`properties.mistakes.pipeline`), so its answer to
-any input can be computed and compared. Simpler mistakes come first: where two are
+Each mistake is the oracle with a step or two replaced (`properties.mistakes.pipeline`), so its
+answer to any input can be computed and compared. Simpler mistakes come first: if two are
 indistinguishable, the first is reported.
 """
 

@@ -1,4 +1,4 @@
-"""Mistakes about where causal queries stand that are the last of the tokens given as keys."""
+"""Mistakes in the positions of causal queries that are the last of more keys."""
 
 from collections.abc import Sequence
 

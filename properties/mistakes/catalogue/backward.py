@@ -1,4 +1,4 @@
-"""Mistakes in a backward that is written by hand, of attention that is right on the way forward."""
+"""Mistakes in a handwritten backward of attention whose forward is right."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Mistakes in going over the keys in blocks, and in the log-sum-exp that is returned."""
+"""Mistakes in processing keys in blocks, and in the returned log-sum-exp."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""What goes wrong when keys and values are kept from call to call."""
+"""Mistakes in keeping keys and values from call to call."""
 
 from collections.abc import Iterator, Sequence
 
@@ -162,7 +162,7 @@ WAYS = (
 
 
 def _define_ways() -> Iterator[StructuralMistake]:
-    """Yield each as a mistake of all calls with a cache, and as one of some of them."""
+    """Yield each mistake for all calls with a cache, and for only some of them."""
     for name, sentence, words in WAYS:
         begins = f"-> what comes out if .*{words}"
         whole = define_mistake(name, sentence, "")

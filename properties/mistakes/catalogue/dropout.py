@@ -1,4 +1,4 @@
-"""Mistakes about dropout, recognised by what becomes of single weights instead of by a pipeline.
+"""Mistakes in dropout, recognised by the fate of single weights instead of by a pipeline.
 
 Dropout is random, so no answer can be computed in advance. `properties.mistakes.dropout_diagnosis`
 examines every weight that comes back and names the mistake that it shows.

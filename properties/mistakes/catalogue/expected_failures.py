@@ -1,4 +1,4 @@
-"""Groups of properties that fail together, and what they say when they do."""
+"""Groups of properties that fail together, and their messages."""
 
 from headcheck.properties.families import (
     contract,

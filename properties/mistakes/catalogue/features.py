@@ -1,4 +1,4 @@
-"""Mistakes about linear attention: its features, its divisor, and a softmax where there is none."""
+"""Mistakes in linear attention: in its features or divisor, or a softmax that it must not have."""
 
 from collections.abc import Sequence
 

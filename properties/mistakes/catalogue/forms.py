@@ -1,4 +1,4 @@
-"""What is returned, in which dtype and shape, and of which sizes the input may be."""
+"""Mistakes in results, their dtypes and shapes, and in the sizes of inputs."""
 
 from headcheck.properties.families import (
     batch,

@@ -1,4 +1,4 @@
-"""Mistakes about gates, which multiply what the heads give."""
+"""Mistakes in gates, which multiply the output of the heads."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Which masks a caller may pass, and what comes back besides the output."""
+"""Mistakes about the masks that a caller may pass, and the results besides the output."""
 
 from headcheck.properties.families import (
     batch,

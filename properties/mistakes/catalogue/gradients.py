@@ -1,4 +1,4 @@
-"""Mistakes with the right numbers and the wrong gradients: something is cut from the graph."""
+"""Mistakes with right numbers and wrong gradients: a part is cut from the graph."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Mistakes about latents, what is made of them, and what is turned beside heads."""
+"""Mistakes in latents, in keys and values made of them, and in the rotating parts."""
 
 import math
 from collections.abc import Sequence

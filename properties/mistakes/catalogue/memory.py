@@ -1,4 +1,4 @@
-"""What is held at once, or kept for the way back, where the exercise is to do without."""
+"""Mistakes in memory: holding all scores at once, or saving them for the backward."""
 
 from headcheck.properties.families import backward, linear, online
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake

@@ -30,7 +30,7 @@ class CodeMatcher:
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A mistake: its name, a sentence for the student, where to look for it, what it computes."""
+    """A mistake: its name, a sentence for the student, its code matchers, and its faulty steps."""
 
     name: str
     sentence: str
@@ -74,7 +74,7 @@ class Mistake:
     def simulated_by(
         self, *variants: StepOverrides, **overrides: Callable[[PipelineState], object]
     ) -> "Mistake":
-        """Return the mistake with its faulty steps: those of one variant, or one mapping for each.
+        """Return the mistake with its faulty steps, as keywords or as one mapping for each variant.
 
         `.simulated_by(normalise=…, use=…)` overrides two steps; `.simulated_by({"use": …}, {"hide":
         …})` has two variants.
@@ -82,11 +82,11 @@ class Mistake:
         return replace(self, variants=((overrides,) if overrides else ()) + variants)
 
     def dropping_by(self, *droppings: Dropping) -> "Mistake":
-        """Return the mistake with the ways in which dropout may act where it is made."""
+        """Return the mistake with the ways in which dropout may then act."""
         return replace(self, droppings=droppings)
 
     def wrapped_by(self, *wrappers: CallWrapper) -> "Mistake":
-        """Return the mistake with what a call may do besides where it is made."""
+        """Return the mistake with wrappers for the further behaviour of calls."""
         return replace(self, wrappers=wrappers)
 
 
@@ -103,7 +103,7 @@ def define_mistake(
 
     The code matchers are separated by ` | `, the most telling first: with `softmax:dim=1$ | last
     reshape`, the line to look at is a softmax over dimension 1, else the last reshape; with `only
-    squeeze` it is the squeeze, if there is one alone. Without matchers no line is named.
+    squeeze` it is the squeeze, if there is exactly one. Without matchers no line is named.
     """
     matchers = tuple(_parse_matcher(text) for text in code_matchers.split(" | ") if text)
     return Mistake(name, sentence, matchers, (), rare, needs, unless)

@@ -1,4 +1,4 @@
-"""Mistakes about the norms that bring queries and keys to one size."""
+"""Mistakes in the norms of queries and keys."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """Mistakes that change numbers one by one or by their position: roundings, limits, positions.
 
-They are rare, and each has many variants, one for every number that is likely to stand in the code.
-So they are looked for where no other mistake explains an answer, and never in pairs.
+They are rare, and each has many variants, one for every likely number. So they are tried only if no
+other mistake explains an answer, and never in pairs.
 """
 
 from collections.abc import Sequence

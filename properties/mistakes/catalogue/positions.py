@@ -1,6 +1,6 @@
-"""Mistakes about positions: queries and keys turned otherwise, scores lowered otherwise.
+"""Mistakes in positions: other rotations of queries and keys, or another bias of scores.
 
-Each is tried only where these positions are asked for.
+Each is tried only if the statement asks for these positions.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What training, building and torch's own protocol ask of a module."""
+"""Mistakes in training, construction and torch's own protocol for modules."""
 
 from headcheck.properties.families import (
     contract,

@@ -1,4 +1,4 @@
-"""Which parameters a module has, whether torch knows them, and what moves along with them."""
+"""Mistakes in a module's parameters, their registration, and tensors that must move along."""
 
 from headcheck.properties.families import (
     contract,

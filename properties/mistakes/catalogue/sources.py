@@ -1,4 +1,4 @@
-"""Mistakes about what attends to what: the inputs of queries, keys and values."""
+"""Mistakes in cross-attention: wrong inputs of queries, keys and values."""
 
 from collections.abc import Sequence
 

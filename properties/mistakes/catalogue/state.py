@@ -1,4 +1,4 @@
-"""Side effects of a call, and what is kept from one call, copy or module to another."""
+"""Mistakes in state: side effects of a call, and memory across calls, copies or modules."""
 
 from headcheck.properties.families import (
     device,

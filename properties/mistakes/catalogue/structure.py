@@ -1,7 +1,7 @@
-"""Structural mistakes: what code does besides computing attention, the more special ones first.
+"""Structural mistakes, outside the computation of attention, the more special ones first.
 
-Each is known by the checks that fail (`symptom`). It is named only if it explains every failure
-that mistakes in the equation leave. What it is said to do must be true wherever its symptoms are.
+Failed checks show each of them (`symptom`). A mistake is named only if it explains every failure
+that mistakes in the equation leave open. Its sentence must be true wherever its symptoms occur.
 """
 
 from collections.abc import Sequence

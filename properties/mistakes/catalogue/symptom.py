@@ -1,4 +1,4 @@
-"""Mistakes that are known by the checks that fail: what code does besides computing attention."""
+"""Symptoms of mistakes outside the computation of attention: the checks that fail."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from headcheck.properties.violation import Status
 
 @dataclass(frozen=True)
 class Symptom:
-    """Failures that can have one cause alone.
+    """Failures that can have only one cause.
 
     A pattern is matched against `kind: expected at where (after) -> got`, or `crashed: message`.
     """
@@ -51,7 +51,7 @@ class SqueezedShape:
 
 @dataclass(frozen=True, eq=False)
 class StructuralMistake:
-    """A mistake in what code does besides computing attention."""
+    """A mistake outside the computation of attention."""
 
     mistake: Mistake
     symptoms: tuple[Symptom | SqueezedShape, ...]
@@ -71,7 +71,7 @@ class StructuralMistake:
 
 
 def describe_failure(verdict: Verdict) -> str:
-    """Return what symptoms are matched against; nothing if a property was not tried, or holds."""
+    """Return the text that symptoms match; empty if a property was not tried, or holds."""
     if verdict.status is Status.CRASHED and verdict.failure is not None:
         return f"crashed: {verdict.failure.message}"
     if verdict.status is Status.FAILED and verdict.violation is not None:

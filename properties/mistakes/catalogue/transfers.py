@@ -1,4 +1,4 @@
-"""What happens to the weights of two modules, where they are to move from one to the other."""
+"""Mistakes in moving weights from one module to another."""
 
 from headcheck.properties.families import ALL, contract, history, list_properties, transfer
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake

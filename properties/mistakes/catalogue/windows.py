@@ -1,4 +1,4 @@
-"""Mistakes about a window: how far back tokens see."""
+"""Mistakes in a window: how far back tokens see."""
 
 from collections.abc import Sequence
 

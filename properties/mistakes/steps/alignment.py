@@ -21,7 +21,7 @@ def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | 
 
 
 def always_aligned(s: PipelineState) -> Tensor:
-    """The queries are the last tokens, whether that is asked for or not."""
+    """The queries are the last tokens, whether the statement asks for it or not."""
     everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
     return everything.tril(s.inputs.keys - s.inputs.tokens)
 

@@ -1,11 +1,11 @@
-"""Faulty backwards of attention that is right on the way forward.
+"""Faulty backwards of attention whose forward is right.
 
 The right one, by algorithm 4 of Dao et al. 2022 (arXiv:2205.14135), with P the weights, O the
 output, dO its gradient, and D = rowsum(dO ∘ O), which is the mean of dP by the weights:
 
     dV = Pᵀ dO,  dP = dO Vᵀ,  dS = P ∘ (dP - D),  dQ = scale dS K,  dK = scale dSᵀ Q
 
-Each function here takes the place of one of these.
+Each function here replaces one of these steps.
 """
 
 import math
@@ -22,7 +22,7 @@ from headcheck.properties.mistakes.steps.blocks import softmax_of_each_block
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What a backward starts from: all of the forward, and the gradient of what the heads give."""
+    """The inputs of a backward: the forward's results, and the gradient of the heads' output."""
 
     state: PipelineState
     d_output: Tensor  # batch heads queries head_dim
@@ -100,7 +100,7 @@ def with_backward(
     finish: Finish = products,
     begin: Callable[[Tensor], Tensor] = torch.clone,
 ) -> StepOverrides:
-    """Return the override by which heads give what they should, with another backward."""
+    """Return the override with a right forward and another backward."""
 
     def propagate(given: Known) -> QKVTensors:
         k = replace(given, d_output=begin(given.d_output))
@@ -129,7 +129,7 @@ def times_sum(k: Known) -> Tensor:
 
 
 def without_mask(k: Known) -> Tensor:
-    """Scores that were hidden on the way forward are not on the way back."""
+    """Scores that the forward hides are visible in the backward."""
     return (k.state.scores - k.state.masked_scores.logsumexp(-1, keepdim=True)).exp()
 
 
@@ -149,7 +149,7 @@ def of_unscaled_scores(k: Known) -> Tensor:
 
 
 def softmax_of_tile(k: Known) -> Tensor:
-    """Each tile has a softmax of its own on the way back."""
+    """Each tile has a softmax of its own in the backward."""
     return softmax_of_each_block(k.state).nan_to_num(nan=0.0)
 
 

@@ -1,7 +1,7 @@
 """Faulty steps of attention that goes over the keys in blocks, with running numbers.
 
-Scores s of a block are summed up relative to the largest score m so far; what was summed up before
-is multiplied by exp(m_before - m). Each step here says what comes out if one of this is forgotten.
+The exponentials of a block's scores s are summed relative to the largest score m so far, and
+earlier sums are multiplied by exp(m_before - m). Each step here forgets a part of this.
 """
 
 import math
@@ -75,7 +75,7 @@ def maximum_begun_at(number: float) -> Step:
 
 
 def corrected_the_other_way(s: PipelineState) -> Tensor:
-    """What was summed up grows by as much as it should shrink."""
+    """Earlier sums grow by as much as they should shrink."""
     running = _find_running_maxima(s)
     return _shift(s, 2 * running - running[..., -1:]).exp()
 
@@ -89,7 +89,7 @@ def divided(above: Step, below: Step) -> Step:
 
 
 def divided_in_every_block(s: PipelineState) -> Tensor:
-    """What a block adds is divided by the sum so far, there and in each block that follows."""
+    """A block's contribution is divided by the sum so far, there and in each later block."""
     parts = _split_blocks(s)
     so_far = torch.stack([part.logsumexp(-1) for part in parts], dim=-1).logcumsumexp(-1)
     sums = (so_far - _find_running_maxima(s)).exp()

@@ -1,8 +1,8 @@
-"""What a call of attention does besides computing: right attention, wrapped.
+"""Wrappers of right attention, for mistakes in what a call does besides computing.
 
-A wrapper gets the module, the function that computes what is right, and the arguments of a call. It
-returns what the call returns. Modules are told apart by their attributes: what a wrapper keeps, it
-keeps in `module.__dict__`, where torch does not see it.
+A wrapper gets the module, the function that computes the right results, and the arguments of a
+call. It returns the results of the call. It keeps its state in `module.__dict__`, where torch does
+not see it, so that modules do not share it.
 """
 
 import itertools
@@ -22,7 +22,7 @@ MOST_KEPT = 256
 
 
 class Attend(Protocol):
-    """Computes what is right; with overrides, all but these steps."""
+    """Computes the right results, or, with overrides, those with other steps."""
 
     def __call__(  # the class says it
         self, x: Tensor, mask: Tensor | None, overrides: StepOverrides = UNCHANGED
@@ -33,7 +33,7 @@ CallWrapper = Callable[[nn.Module, Attend, Tensor, Tensor | None], Result]
 
 
 def call_plainly(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Return what is right, and do nothing else."""
+    """Return the right results, and do nothing else."""
     return attend(x, mask)
 
 
@@ -174,7 +174,7 @@ def keep_first_result(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor
 def keep_answer_of_memory(
     module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
 ) -> Result:
-    """Return what was returned for the same place in memory."""
+    """Return the earlier result for the same place in memory."""
     kept = _get_kept(module)
     key = x.data_ptr(), tuple(x.shape), x.dtype, None if mask is None else mask.data_ptr()
     if key not in kept:
@@ -289,7 +289,7 @@ def tie_heads(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None)
 
 
 def keep_first_mask(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Hide what was hidden in the first call. May raise RuntimeError for sequences of others."""
+    """Use the mask of the first call. May raise RuntimeError for sequences of other lengths."""
 
     def permit(s: PipelineState) -> Tensor | None:
         kept = _get_kept(module)

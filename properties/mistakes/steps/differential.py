@@ -115,7 +115,7 @@ def shrunk(s: PipelineState) -> Tensor:
 
 
 def normalised(eps: float | None, factor: float) -> Callable[[PipelineState], Tensor]:
-    """Divide what each head gives by its root mean square, and multiply it."""
+    """Divide each head's output by its root mean square, and multiply it."""
     return lambda s: factor * F.rms_norm(CORRECT.mix(s), (s.value.shape[-1],), eps=eps)
 
 

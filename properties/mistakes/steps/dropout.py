@@ -1,4 +1,4 @@
-"""Dropout, as it is asked for and as people get it wrong: each puts it into a `Pipeline`."""
+"""Dropout in a `Pipeline`, as statements require it and as people get it wrong."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ Change = Callable[[Tensor, float], Tensor]
 
 
 def change_result(step: str, change: Change) -> Dropping:
-    """Change what a step gives, in training and in evaluation alike."""
+    """Change the result of a step, in training and in evaluation alike."""
 
     def put(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
         compute = getattr(pipeline, step)
@@ -45,7 +45,7 @@ def drop(t: Tensor, rate: float) -> Tensor:
 
 
 def draw_kept(t: Tensor, rate: float, *shared: int) -> Tensor:
-    """Draw ones for what is kept and zeros for the rest, one number along shared dimensions."""
+    """Draw ones for kept elements and zeros for dropped ones; shared dimensions have length one."""
     shape = [1 if dim in shared else size for dim, size in enumerate(t.shape)]
     return torch.empty(shape, dtype=t.dtype, device=t.device).bernoulli_(1 - rate)
 
@@ -65,7 +65,7 @@ def drop_renormalised(t: Tensor, rate: float) -> Tensor:
 
 
 def at_rate(other: float, instead: float) -> Change:
-    """Drop at a fixed rate, or at another one where that is the one asked for."""
+    """Drop at a fixed rate, or at another one if the statement asks for that rate."""
     return lambda t, rate: drop(t, instead if rate == other else other)
 
 

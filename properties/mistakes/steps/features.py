@@ -1,4 +1,4 @@
-"""Faulty steps: other features than elu(x) + 1, and sums that divide something else or nothing."""
+"""Faulty steps: other features than elu(x) + 1, and wrong or missing divisors."""
 
 import math
 from collections.abc import Callable

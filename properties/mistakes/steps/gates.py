@@ -67,7 +67,7 @@ def added(s: PipelineState) -> Tensor:
 
 
 def one_for_each_head(combine: Function) -> Callable[[PipelineState], Tensor]:
-    """Give all numbers of a head one gate, which `combine` makes of what is asked by each."""
+    """Give all numbers of a head one gate, which `combine` makes of their gates."""
 
     def gate(s: PipelineState) -> Tensor:
         asked = ask(s).unflatten(-1, (s.inputs.heads, -1))

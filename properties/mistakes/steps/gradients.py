@@ -1,4 +1,4 @@
-"""Faulty steps with the right numbers, through which no gradient passes."""
+"""Faulty steps with right numbers, through which no gradient passes."""
 
 import torch
 from torch import Tensor

@@ -1,8 +1,8 @@
-"""Weights that are kept, and used when they have changed since: right attention, wrapped.
+"""Wrappers of right attention that keep old weights and use them after a change.
 
-What is computed from weights may be kept from the first call on, from the first evaluation after
-training, or where no gradients are recorded. What that breaks is every check that gives a module
-other weights than it was called with.
+A module may keep results of its weights from the first call, from the first evaluation after
+training, or while no gradients are recorded. Then every check fails that sets other weights after a
+call.
 """
 
 from collections.abc import Callable, Mapping

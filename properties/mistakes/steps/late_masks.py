@@ -1,4 +1,4 @@
-"""Faulty steps: weights from which the mask takes something away after the softmax."""
+"""Faulty steps that apply the mask to the weights after the softmax."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ def hidden_zeroed(s: PipelineState) -> Tensor:
 
 
 def renormalised(change: Divisor = lambda sums: sums, dim: int = -1) -> Callable[..., Tensor]:
-    """Divide what is left by its sums along a dimension, of which a divisor may be made first."""
+    """Divide the remaining weights by their sums along a dimension, or by a function of these."""
 
     def use(s: PipelineState) -> Tensor:
         if s.visible is None:

@@ -1,4 +1,4 @@
-"""Faulty steps: latents, what is made of them, and the parts that are turned beside heads."""
+"""Faulty steps in latents, in keys and values made of them, and in the rotating parts."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Change = Callable[[Tensor], Tensor]
 
 
 def get_latents(s: PipelineState) -> tuple[Tensor, Tensor]:
-    """Return what keys and values are made of."""
+    """Return the latents of keys and values."""
     if s.p.W_down is None:
         raise ValueError("there are no latents")
     return linear(s.entered[1], s.p.W_down), linear(s.entered[2], s.p.W_down)
@@ -51,7 +51,7 @@ def layer_normed(t: Tensor) -> Tensor:
 
 
 def cut_parts(s: PipelineState, t: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what of queries or keys is a head's own, and what stands beside it."""
+    """Return the own part of queries or keys of a head, and the rotating part."""
     own = s.inputs.head_dim
     if not s.inputs.variant.beside:
         raise ValueError("nothing stands beside heads")
@@ -90,7 +90,7 @@ def scaled_apart(s: PipelineState) -> Tensor:
 
 
 def turned_instead(own: bool, beside: bool) -> Callable[[PipelineState], QKVTensors]:
-    """Turn heads' own queries and keys, too, or in the place of what stands beside them."""
+    """Rotate the own parts of queries and keys, too, or instead of the rotating parts."""
 
     def turn(s: PipelineState, t: Tensor) -> Tensor:
         parts = zip(cut_parts(s, t), (own, beside), strict=True)
@@ -115,7 +115,7 @@ def turned_as_one(s: PipelineState) -> QKVTensors:
 
 
 def get_beside(s: PipelineState) -> tuple[Tensor, Tensor]:
-    """Return what is to be turned of the queries of all heads, side by side, and of keys."""
+    """Return the rotating parts of the queries of all heads, side by side, and of keys."""
     found = project_beside(s.entered[0], s.p, s.entered[1])
     if found is None:
         raise ValueError("nothing stands beside heads")
@@ -186,7 +186,7 @@ def turned_by_heads(query: bool, key: bool) -> Callable[[PipelineState], QKVTens
 
 
 def queries_turned_before_split(s: PipelineState) -> QKVTensors:
-    """Turn what stands beside the queries of all heads as if it were one head's."""
+    """Rotate the parts of all heads' queries as if they were one head's."""
     asked, shared = get_beside(s)
     wide = turn_halves(asked, angles_of(lambda s, pair: pair / len(pair))(s, asked))
     turned = wide, turn_halves(shared, right_angles(s, shared))

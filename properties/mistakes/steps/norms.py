@@ -37,7 +37,7 @@ def without_root(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor
 def by_another_mean(
     s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None
 ) -> Tensor:
-    """Subtract the mean of what is to be divided only, and divide by the root of the variance."""
+    """Subtract the mean only from the dividend, and divide by the root of the variance."""
     variant = s.inputs.variant
     normed = t * variant.measure(t - t.mean(-1, keepdim=True))
     normed = normed if gain is None else normed * (variant.gain_from + gain)
@@ -56,7 +56,7 @@ def with_gain_from(start: float) -> Norm:
 def normed_by(
     norm: Norm, *, query: bool = True, key: bool = True, value: bool = False
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Bring these to one size by a norm: values, if at all, by that of the keys."""
+    """Apply a norm to these; values get the norm of keys, if any."""
 
     def apply(s: PipelineState) -> QKVTensors:
         q, k, v = s.roles

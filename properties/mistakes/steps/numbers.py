@@ -1,4 +1,4 @@
-"""Faulty steps: a right one whose numbers are changed one by one, or by their position."""
+"""Faulty steps: right steps whose numbers are changed one by one, or by their position."""
 
 import math
 from collections.abc import Callable

@@ -53,7 +53,7 @@ def hidden_from_queries_too(s: PipelineState) -> Tensor | None:
 
 
 def taken_for_last(s: PipelineState) -> Tensor | None:
-    """Show as many keys from the first on as there are tokens, whichever these are."""
+    """Show the first n keys for a sequence of n tokens, wherever its padding stands."""
     mask = _get_padding_mask(s)
     if mask is None:
         return s.inputs.may_attend
@@ -61,38 +61,38 @@ def taken_for_last(s: PipelineState) -> Tensor | None:
 
 
 def taken_for_first(s: PipelineState) -> Tensor | None:
-    """Show as many keys up to the last as there are tokens, whichever these are."""
+    """Show the last n keys for a sequence of n tokens, wherever its padding stands."""
     mask, from_the_end = _get_padding_mask(s), taken_for_last(s)
     return from_the_end if mask is None or from_the_end is None else from_the_end.flip(-1)
 
 
 def as_long_as_the_longest(s: PipelineState) -> Tensor | None:
-    """Show as many keys in every sequence as the one with most tokens has."""
+    """Show as many keys in every sequence as the longest one has."""
     mask, own = _get_padding_mask(s), taken_for_last(s)
     return own if mask is None or own is None else own.any(dim=0, keepdim=True)
 
 
 def seen_in_any_sequence(s: PipelineState) -> Tensor | None:
-    """Hide what is padding in all sequences."""
+    """Hide only keys that are padding in all sequences."""
     mask = _get_padding_mask(s)
     return s.inputs.may_attend if mask is None else mask.any(dim=0, keepdim=True)
 
 
 def seen_in_all_sequences(s: PipelineState) -> Tensor | None:
-    """Hide what is padding in any sequence."""
+    """Hide every key that is padding in any sequence."""
     mask = _get_padding_mask(s)
     return s.inputs.may_attend if mask is None else mask.all(dim=0, keepdim=True)
 
 
 def outputs_zeroed(s: PipelineState) -> Tensor:
-    """Zero what padding gives, after the output layer."""
+    """Zero the outputs of padding, after the output layer."""
     mask = _get_padding_mask(s)
     output = output_layer(s)
     return output if mask is None else output * mask[:, 0].mT
 
 
 def contexts_zeroed(s: PipelineState) -> Tensor:
-    """Zero what padding gives, before the output layer."""
+    """Zero the outputs of padding, before the output layer."""
     mask = _get_padding_mask(s)
     context = concatenated_heads(s)
     return context if mask is None else context * mask[:, 0].mT

@@ -1,4 +1,4 @@
-"""Faulty steps: turning by positions, lowering by distances, limiting scores."""
+"""Faulty steps: rotation by positions, bias by distances, limits of scores."""
 
 from collections.abc import Callable
 
@@ -87,7 +87,7 @@ def exchanged_in_second_half(t: Tensor, angle: Tensor) -> Tensor:
 def angles_of(
     exponent: Callable[[PipelineState, Tensor], Tensor], base: float | None = None
 ) -> Angles:
-    """Let pair i turn by base^-exponent radians a token; None for the base that is asked for."""
+    """Rotate pair i by base^-exponent radians a token; None means the statement's base."""
 
     def compute(s: PipelineState, t: Tensor) -> Tensor:
         pair = torch.arange(t.shape[-1] // 2, dtype=t.dtype, device=t.device)
@@ -131,7 +131,7 @@ def placed(
 
 
 def turn_part(s: PipelineState, t: Tensor, turn: Turn, angles: Angles) -> Tensor:
-    """Turn what of queries, keys or values is to be turned, and leave the rest."""
+    """Rotate the rotating part of queries, keys or values, and leave the rest."""
     start, stop = _find_turned(s, t)
     own = t[..., start:stop]
     turned = turn(own, angles(s, own))
@@ -140,9 +140,9 @@ def turn_part(s: PipelineState, t: Tensor, turn: Turn, angles: Angles) -> Tensor
 
 
 def _find_turned(s: PipelineState, t: Tensor) -> tuple[int, int]:
-    """Return where the columns begin and end that are turned of queries, keys or values.
+    """Return the first and last rotating column of queries, keys or values.
 
-    Values have nothing beside heads: with latents those who turn them turn all pairs of them.
+    Values have no rotating part, so with latents this mistake rotates all their pairs.
     """
     width, count = t.shape[-1], s.inputs.variant.count_turned(s.appended[0])
     if not s.inputs.variant.beside:
@@ -184,7 +184,7 @@ def placed_apart(query: float, key: float) -> Callable[[PipelineState], QKVTenso
 
 
 def placed_before_split(turn: Turn) -> Callable[[PipelineState], QKVTensors]:
-    """Turn the whole width of queries and keys, by the angles of a head that is so wide."""
+    """Rotate the whole width of queries and keys, by the angles of a head of this width."""
     angles = angles_of(lambda s, pair: 2 * pair / s.inputs.d_out)
 
     def place(s: PipelineState) -> QKVTensors:
@@ -238,7 +238,7 @@ def multiplied_by_distance(s: PipelineState) -> Tensor:
 
 
 def weights_lowered(s: PipelineState) -> Tensor:
-    """Subtract from the weights what is to be subtracted from the scores."""
+    """Subtract the bias of the scores from the weights."""
     lowered = s.weights - _penalise(s, right_slopes, _count_back(s))
     return lowered if s.visible is None else lowered.masked_fill(~s.visible, 0.0)
 
@@ -251,7 +251,7 @@ def unadjusted(s: PipelineState) -> Tensor:
 
 
 def limited(limit: Callable[[Tensor, float], Tensor]) -> Callable[[PipelineState], Tensor]:
-    """Limit scores by a function of them and of the limit that is asked for."""
+    """Limit scores by a function of the scores and the limit."""
     return lambda s: limit(s.scaled, s.inputs.variant.softcap)
 
 
@@ -264,7 +264,7 @@ def limited_before_scaling(s: PipelineState) -> Tensor:
 
 
 def limited_after_masking(s: PipelineState) -> Tensor:
-    """Fill with what the limit makes of −∞."""
+    """Limit the scores after −∞ was filled in."""
     limit = s.inputs.variant.softcap
     return s.scores if s.visible is None else s.scores.masked_fill(~s.visible, -limit)
 

@@ -1,4 +1,4 @@
-"""Results with fewer digits than their dtype has: right attention, wrapped."""
+"""Wrappers of right attention whose results have fewer digits than their dtype."""
 
 from functools import partial
 

@@ -177,7 +177,7 @@ def future_too(s: PipelineState) -> Tensor:
 
 
 def future_in_a_square_mask(s: PipelineState) -> Tensor:
-    """Hide the future by a mask that is square. Raises RuntimeError where there are other keys."""
+    """Hide the future by a square mask. Raises RuntimeError if there are other keys."""
     square = torch.ones(s.inputs.tokens, s.inputs.tokens).bool().tril()
     return square.expand(s.scores.shape) & future_too(s)
 

@@ -1,4 +1,4 @@
-"""Faulty steps: sinks that count for too little or too much, or of another head."""
+"""Faulty steps: sinks with too small or too large a share, or of another head."""
 
 import math
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def with_changed_sinks(change: Change) -> Callable[[PipelineState], Tensor]:
 
 
 def renormalised(extra: float) -> Callable[[PipelineState], Tensor]:
-    """Divide the weights by their sum, and by a number added to it, when the sinks' are cut off."""
+    """Divide the weights by their sum, plus a number, after the sinks' weights are cut off."""
 
     def normalise(s: PipelineState) -> Tensor:
         kept = _weigh(s, _get_sinks(s))[..., :-1]
@@ -47,7 +47,7 @@ def row_maximum(s: PipelineState) -> Tensor:
 
 
 def cut_row_maximum(s: PipelineState) -> Tensor:
-    """Let no gradient through to the maximum: none is needed where it cancels."""
+    """Let no gradient through to the maximum, since the maximum cancels."""
     return row_maximum(s).detach()
 
 
@@ -99,19 +99,19 @@ def multiplied_by_what_is_lost(s: PipelineState) -> Tensor:
 
 
 def multiplied_by_what_is_left(s: PipelineState) -> Tensor:
-    """Multiply by it what the softmax has multiplied by it already."""
+    """Multiply the weights a second time by the share that the sinks leave."""
     weights = _weigh(s, _get_sinks(s))
     return weights[..., :-1] * (1 - weights[..., -1:])
 
 
 def _weigh_again(s: PipelineState, weights: Tensor, hide: bool) -> Tensor:
-    """Return weights as scores, from which hidden ones are hidden, or in which they are 0."""
+    """Return weights as scores, in which hidden weights are hidden again, or are 0."""
     hidden = None if s.visible is None or not hide else ~s.visible
     return weights if hidden is None else weights.masked_fill(hidden, -math.inf)
 
 
 def softmax_after_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
-    """Put a softmax over what is left when the sinks' weights are cut off."""
+    """Put a softmax over the weights that remain after the sinks' are cut off."""
 
     def normalise(s: PipelineState) -> Tensor:
         kept = _weigh(s, _get_sinks(s))[..., :-1]

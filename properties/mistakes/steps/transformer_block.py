@@ -161,7 +161,7 @@ def without_root(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor
 
 
 def uncentred(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    """Divide by the root of the variance what no mean is subtracted from."""
+    """Divide by the root of the variance without subtracting the mean."""
     _require_layer_norm(s)
     size = get_block(s).norms.measure(t - t.mean(-1, keepdim=True))
     return scale_and_shift(t * size, gain, shift)
@@ -228,7 +228,7 @@ def normed_at_the_end(s: PipelineState) -> Tensor:
 
 
 def in_block(take: OneStep) -> OneStep:
-    """Take this where there is a block; elsewhere there is no such step."""
+    """Use this step in a block; other attention has no such step."""
 
     def step(s: PipelineState) -> Tensor:
         get_block(s)

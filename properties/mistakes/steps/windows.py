@@ -13,7 +13,7 @@ Shows = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def shown(shows: Shows) -> Permit:
-    """Show what this says of the places of queries and keys, where there is a window."""
+    """Show keys by a function of the places of queries and keys, if there is a window."""
 
     def permit(s: PipelineState) -> Tensor | None:
         if not s.inputs.window:
@@ -25,7 +25,7 @@ def shown(shows: Shows) -> Permit:
 
 
 def of_length(more: int) -> Permit:
-    """Let the window be so many tokens longer than asked for."""
+    """Make the window longer than the statement's by this many tokens."""
     return shown(lambda i, j, window: (j <= i) & (i - j < window + more))
 
 
