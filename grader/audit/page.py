@@ -65,8 +65,7 @@ def _list_costs(audit: Audit) -> Iterator[str]:
 
 
 def _list_search_kills(audit: Audit) -> Iterator[str]:
-    """Yield the findings of a search beyond the fixed cases: a row for each property, and a
-    sentence."""
+    """Yield the findings of a search: a row for each property, and a sentence."""
     if not any(result.generated for result in audit.results):
         return
     head = ("", "checks that only the search failed", "kills before", "more")

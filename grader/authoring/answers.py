@@ -45,8 +45,7 @@ def list_changes(exercise: Exercise) -> list[Answer]:
 
 
 def spread(changes: Sequence[Answer]) -> list[Answer]:
-    """Return changes in an order whose every beginning samples all of them; the first stays
-    first."""
+    """Return changes in an order whose every beginning samples them all; the first stays first."""
     places = sorted(range(1, len(changes)), key=lambda place: place * GOLDEN % 1)
     return [*changes[:1], *(changes[place] for place in places)]
 

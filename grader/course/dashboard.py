@@ -110,7 +110,7 @@ def anonymise(book: Gradebook, salt: str) -> Gradebook:
 def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:
     """Return the failed properties, those first that the largest share of students fails.
 
-    What ran out of time or memory has not answered: it fails everything that comes later alike.
+    Submissions that ran out of time or memory do not count: they fail all later properties alike.
     """
     broken: Counter[tuple[str, str, str]] = Counter()
     tried: Counter[tuple[str, str, str]] = Counter()

@@ -1,7 +1,7 @@
 """Grade a course into a store, regrade it, and replay single students.
 
-Judgements that the store has are not made again, and each file is saved as soon as it is graded. So
-an interrupted command is simply repeated, and what did not change is not graded twice.
+Judgements in the store are not made again, and each file is saved as soon as it is graded. So an
+interrupted command can simply be repeated, and unchanged files are not graded twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -115,9 +115,9 @@ def grade(
 def score_judged(
     store: Store, planned: Manifest, groups: Sequence[ContentGroup]
 ) -> SandboxRecord | None:
-    """Give verdicts that the store has the points of these settings: nothing is judged again.
+    """Give stored verdicts the points of these settings, without judging anything again.
 
-    Return how the submissions of such a run were confined; None if there was none.
+    Returns how the submissions of the earlier run were confined; None if there is no such run.
     """
     same = [r.manifest for r in store.list_runs() if r.manifest.verdict_key == planned.verdict_key]
     wanted, settings = {each.content.key for each in groups}, planned.settings

@@ -1,4 +1,4 @@
-"""Find the failed properties that follow from mistakes with a name.
+"""Find the failed properties that follow from named mistakes.
 
 Theory of operation
     Of a submission with a known mistake many properties fail, and most of them for that reason.
@@ -53,7 +53,7 @@ _KNOWN: dict[tuple[Contract, Computation, Property, Case], Outcome] = {}
 
 @dataclass(frozen=True)
 class ComputationChecker:
-    """Checks properties of an attention that computes something given."""
+    """Checks properties of an attention with a given computation."""
 
     contract: Contract
     """the contract in canonical form"""
@@ -67,7 +67,7 @@ class ComputationChecker:
         return harness
 
     def check(self, prop: Property, case: Case) -> Outcome:
-        """Return what comes of a property on a case."""
+        """Return the outcome of a property on a case."""
         key = self.contract, self.computation, prop, case
         if key not in _KNOWN:
             if len(_KNOWN) == MAX_KNOWN:
@@ -77,7 +77,7 @@ class ComputationChecker:
 
 
 def get_outcome(verdict: Verdict) -> Outcome:
-    """Return in which way a property failed, if it did."""
+    """Return how a property failed, if it did."""
     if verdict.violation is not None:
         return verdict.status.value, verdict.violation.kind.value
     raised = "" if verdict.failure is None else verdict.failure.message.partition(":")[0]
@@ -86,7 +86,7 @@ def get_outcome(verdict: Verdict) -> Outcome:
 
 @dataclass(frozen=True)
 class Explained:
-    """What is explained of the failures of a submission."""
+    """The explanation of a submission's failures."""
 
     properties: frozenset[Property] = frozenset()
     """the properties that fail only because of a named mistake"""
@@ -101,21 +101,21 @@ class Explained:
         return () if self.structural is None else (DiagnosedMistake(self.structural.mistake, 0, 0),)
 
     def list_named(self, mistakes: Sequence[DiagnosedMistake]) -> tuple[DiagnosedMistake, ...]:
-        """Return all mistakes but those that the structural one causes: they are no second one."""
+        """Return all mistakes except those that the structural one causes."""
         caused = () if self.structural is None else self.structural.causes
         return (*(each for each in mistakes if each.mistake.name not in caused), *self.diagnosed)
 
     def mark(
         self, records: Sequence[PropertyRecord], verdicts: Sequence[Verdict]
     ) -> list[PropertyRecord]:
-        """Return the same records, those marked that are explained."""
+        """Return the same records, with the explained ones marked."""
         return [
             self._mark(record, verdict) if verdict.property in self.properties else record
             for record, verdict in zip(records, verdicts, strict=True)
         ]
 
     def _mark(self, record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
-        """Mark a record. Its hint is about what usually breaks it, and stays if that did.
+        """Mark a record. Its hint is about the usual reason, and stays if that is the reason here.
 
         One that comes from reading the submission is a guess, too, unless a module is missing.
         """
@@ -130,7 +130,7 @@ class Explained:
 def explain_verdicts(
     contract: Contract, verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
 ) -> Explained:
-    """Return which failures follow from diagnosed mistakes, and what explains all others."""
+    """Return the failures that follow from diagnosed mistakes, and what explains the others."""
     try:
         found = find_consequences(contract, verdicts, diagnosed) if diagnosed else frozenset()
         spoilt = _list_spoilt(verdicts)
@@ -149,9 +149,9 @@ def explain_verdicts(
 def find_consequences(
     contract: Contract, verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
 ) -> frozenset[Property]:
-    """Return the properties that fail for no other reason than the diagnosed mistakes.
+    """Return the properties that fail only because of the diagnosed mistakes.
 
-    Of several ways in which the mistakes can be made, the one counts from which most follows.
+    If the mistakes can be made in several ways, the way with the most consequences counts.
     """
     restated = restate(contract)
     tried = [verdict for verdict in verdicts if _can_follow(verdict, restated)]
@@ -165,9 +165,9 @@ def find_consequences(
 def _list_said(
     verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
 ) -> frozenset[Property]:
-    """Return what fails in a way that the sentence of a mistake in the equation says already.
+    """Return the failures that the sentence of a mistake in the equation already describes.
 
-    Where it does, so does what may fail for the same reason.
+    Failures that may have the same reason are included.
     """
     names = {each.mistake.name for each in diagnosed}
     said = [each for each in STRUCTURAL if names.intersection(each.said_by)]
@@ -181,10 +181,10 @@ def _list_said(
 
 
 def _list_spoilt(verdicts: Sequence[Verdict]) -> dict[Property, Property]:
-    """Return what fails by NaN or by another dtype alone, and the claim that tells of that.
+    """Return the failures by NaN or another dtype alone, and the property about these.
 
-    Nothing is known of the numbers that NaN replaced, or of those in the dtype that is right, and
-    so of what a property claims.
+    The numbers that NaN replaced are unknown, as are those in the right dtype, so nothing is known
+    about what a property claims.
     """
     kinds = {v.property: v.violation.kind for v in verdicts if v.violation is not None}
     told = {kind: prop for prop, kind in TOLD_OF_ITSELF.items() if kinds.get(prop) is kind}
@@ -195,7 +195,7 @@ def _list_spoilt(verdicts: Sequence[Verdict]) -> dict[Property, Property]:
 def find_structural_mistake(
     contract: Contract, failed: Sequence[Verdict], known: Sequence[StructuralMistake] = STRUCTURAL
 ) -> StructuralMistake | None:
-    """Return the mistake besides the equation that explains all of these failures."""
+    """Return the mistake outside the equation that explains all of these failures."""
     shown = [each for each in known if any(map(each.is_shown_by, failed))]
     return next((s for s in shown if _explains_all(s, contract, failed)), None)
 
@@ -203,7 +203,7 @@ def find_structural_mistake(
 def _explains_all(
     structural: StructuralMistake, contract: Contract, failed: Sequence[Verdict]
 ) -> bool:
-    """Whether failures are symptoms of a mistake, or are known or found to follow from it."""
+    """Whether all failures are symptoms of a mistake, or follow from it."""
     left = [
         verdict
         for verdict in failed
@@ -235,7 +235,7 @@ def _can_follow(verdict: Verdict, contract: Contract) -> bool:
 def _follows(
     verdict: Verdict, wrong: Sequence[ComputationChecker], right: ComputationChecker
 ) -> bool:
-    """Whether one of those that are wrong fails a property likewise, and the right one does not."""
+    """Whether a wrong attention fails a property in the same way, and the right one does not."""
     assert verdict.case is not None, "a verdict that can be tried again has a case"
     case, prop = replace(verdict.case, device="cpu"), verdict.property
     likewise = any(each.check(prop, case) == get_outcome(verdict) for each in wrong)

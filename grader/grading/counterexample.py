@@ -47,14 +47,14 @@ def render_code(context: LiveContext) -> str | None:
 
 
 def _is_converted(context: LiveContext) -> bool:
-    """Whether tokens, or the mask, are passed in another form than they are drawn in."""
+    """Whether tokens, or the mask, are passed in another form than they are drawn."""
     form = context.contract.call_form
     masked = context.mask is not None and form.mask != MaskConvention()
     return masked or form.mask.required or form.axes is not TokenAxes.BATCH_FIRST
 
 
 def _list_inputs(context: LiveContext) -> list[str]:
-    """Return the variables that are passed: one sequence attends to itself."""
+    """Return the variables to pass, for a sequence that attends to itself."""
     roles = context.contract.call_form.inputs
     inputs = ["mask" if role == "mask" else "x" for role in roles]
     return inputs if context.mask is not None else [each for each in inputs if each == "x"]

@@ -3,7 +3,7 @@
 The first failed property about values gets the attention weights and, where the diagnosis names a
 mistake in splitting or merging heads, the origin of every number. The first failed property about
 the mask gets which outputs moved. No other property gets evidence, so that a submission with a
-hundred failures costs no more than one with two. Evidence affects no verdict: where it cannot be
+hundred failures costs no more than one with two. Evidence affects no verdict. If it cannot be
 measured, there is none.
 """
 
@@ -79,8 +79,8 @@ def attach_evidence(
 ) -> list[PropertyRecord]:
     """Return the same records, some with evidence. The harness needs a process that still answers.
 
-    A submission that exhausted its time or memory is not called again. Of a module that has other
-    weights than it was to be given, nothing can be shown.
+    A submission that exhausted its time or memory is not called again. Nothing can be shown of a
+    module whose weights differ from those it was given.
     """
     if any(verdict.status in UNDIAGNOSABLE or _lacks_weights(verdict) for verdict in verdicts):
         return list(records)
@@ -153,8 +153,8 @@ def _measure_first(
 def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
     """Return the cases to measure: one with a readable number of tokens, then the one that failed.
 
-    The latter is cut if it is long: to recover the weights takes a call for every few tokens.
-    There are none where the modules of the contract are too large.
+    The latter is cut if it is long: to recover the weights takes a call for every few tokens. There
+    are none if the modules of the contract are too large.
     """
     tokens = min(max(case.tokens, MIN_TOKENS), MAX_TOKENS)
     longest = max(case.context_length, tokens)
@@ -264,9 +264,9 @@ def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
 def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
     """Return which outputs moved as each token changed; None if exactly the right ones did.
 
-    None, too, if nothing can be concluded: if repeated calls with one input differ, or what comes
-    out is no number, which neither moves nor stays. There is one call for each token, since
-    sequences that share a batch might influence each other. Raises SubmissionFailed, Violation.
+    It also returns None if nothing can be concluded: repeated calls differ, or outputs are not
+    numbers, which neither move nor stay. There is one call for each token, since sequences that
+    share a batch might influence each other. Raises SubmissionFailed, Violation.
     """
     case = context.case
     if not context.contract.has(Capability.TOKENS) or case.tokens < 2:

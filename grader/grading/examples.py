@@ -1,4 +1,4 @@
-"""Explain failures, and search for smallest cases only for those that are shown.
+"""Explain failures, and shrink only those that are shown.
 
 Theory of operation
     A search for the smallest case on which a property fails costs more than the verdict, and most
@@ -35,7 +35,7 @@ GROUPS = tuple(PropertyGroup)
 
 @dataclass(eq=False)
 class ExampleSearch:
-    """Smallest cases for the failures of one submission, searched for when they are needed."""
+    """A search for smallest cases of one submission's failures, made when they are needed."""
 
     live: LiveChecker
     verdicts: list[Verdict]
@@ -43,7 +43,7 @@ class ExampleSearch:
     """the properties that need no further search"""
 
     def explain(self, mistakes: Sequence[DiagnosedMistake]) -> Explained:
-        """Return what follows from mistakes; all that does not gets a smallest case first."""
+        """Return the consequences of mistakes; all other failures get a smallest case first."""
         contract = self.live.harness.contract
         while True:
             explained = explain_verdicts(contract, self.verdicts, mistakes)
@@ -52,7 +52,7 @@ class ExampleSearch:
                 return explained
 
     def shrink(self, wanted: Collection[Property]) -> bool:
-        """Search for smallest cases of these; return whether any was yet to be searched for.
+        """Search for smallest cases of these failures; return whether any was new.
 
         Those that are shown first come first: all searches together try a limited number of cases.
         """
@@ -85,9 +85,9 @@ def explain_with_examples(
     *,
     all_examples: bool = False,
 ) -> tuple[Explained, list[Verdict]]:
-    """Return what follows from mistakes, and the verdicts with smallest cases where these show.
+    """Return the consequences of mistakes, and the verdicts with smallest cases if shown.
 
-    Those of what was `searched` are as small as they get.
+    The cases of `searched` properties are as small as they get.
     """
     search = ExampleSearch(live, list(verdicts), set(searched))
     if all_examples:
@@ -98,7 +98,7 @@ def explain_with_examples(
 
 
 def _list_shown(verdicts: Sequence[Verdict], explained: Explained) -> Iterator[Property]:
-    """Yield what is shown although it follows: the first, and what figures are drawn of."""
+    """Yield the consequences that are shown: the first one, and those with figures."""
     following = [v for v in verdicts if v.property in explained.properties]
     if (structural := explained.structural) is None:
         example = find_example(following, verdicts)
@@ -109,7 +109,7 @@ def _list_shown(verdicts: Sequence[Verdict], explained: Explained) -> Iterator[P
 
 
 def find_example(following: Sequence[Verdict], verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return the first of what follows, in the group of `verdicts` of which most follows."""
+    """Return the first consequence, in the group with the most consequences."""
     groups = Counter(verdict.property.group for verdict in verdicts)
     broken = Counter(verdict.property.group for verdict in following)
     ordered = sorted(following, key=_get_rank)
@@ -118,7 +118,7 @@ def find_example(following: Sequence[Verdict], verdicts: Sequence[Verdict]) -> l
 
 
 def _repeats_itself(verdict: Verdict) -> bool:
-    """Whether a verdict says nothing against it; what fails by chance has no smallest case."""
+    """Whether no verdict says that answers are random; such failures have no smallest case."""
     return verdict.property is not evaluation_is_repeatable or verdict.violation is None
 
 

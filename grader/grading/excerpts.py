@@ -1,7 +1,7 @@
 """Excerpts of the student's code for the record: the lines to look at, and some around them.
 
-The lines come from the process of the submission, which may send anything: here only their amount
-is bounded, and only requested lines are marked. The renderers sanitise them.
+The lines come from the submission's process, which may send anything. This module only limits their
+amount and marks only requested lines; the renderers sanitise them.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
-"""Explain what failed: each stage adds to a report, and none of them is needed for the verdict.
+"""Explain failures in stages: each adds to a report, and the verdict needs none of them.
 
-So where headcheck itself fails at one, the report lacks what it adds, and nothing else.
+So if headcheck itself fails at a stage, the report only lacks that stage's part.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ def explain_failures(
 
 
 def _contain(faults: list[NoteRecord], stage: Callable[[], T], otherwise: T) -> T:
-    """Return what a stage adds; nothing, and a note, where headcheck itself fails at it."""
+    """Return the result of a stage; if headcheck itself fails at it, nothing and a note."""
 
     def report(text: str) -> None:
         faults.append(NoteRecord(fault.ERROR_KIND, text))

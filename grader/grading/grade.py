@@ -94,9 +94,9 @@ def grade_file(
 ) -> list[SubmissionRecord]:
     """Return the records of one file, or one that says why there is no verdict.
 
-    That is an internal error, or a busy machine. So the rest of a class is still graded; what is
-    `judged` already is not judged again. Raises SandboxError, and BadContract: no file of the class
-    could be graded.
+    The reason is an internal error or a busy machine, so the rest of a class is still graded. Code
+    that is already in `judged` is not judged again. Raises SandboxError and BadContract, with which
+    no file of the class could be graded.
     """
     try:
         return grade_file_or_raise(server, submission, settings, on_search, judged)
@@ -174,9 +174,9 @@ def grade_inferred(
     on_verdict: VerdictCallback = ignore_verdict,
     on_search: SearchCallback = ignore_search,
 ) -> list[SubmissionRecord]:
-    """Return the records of what was inferred, or one that says why there is nothing to judge.
+    """Return the records of inferred targets, or one that says why there is nothing to judge.
 
-    The callbacks get each target and verdict as soon as it is known, and how far a search is.
+    The callbacks get each target and verdict as soon as it is known, and a search's progress.
     Raises only internal errors.
     """
     callbacks = on_target, on_verdict, on_search
@@ -219,7 +219,7 @@ class _Grading:
         return records
 
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
-        """Return the records of what is recognised by what it computes."""
+        """Return the records of definitions that are recognised by their behaviour."""
         records = []
         for signature in candidates[:MAX_DEFINITIONS]:
             binding = self._recognise_alone(signature)
@@ -228,10 +228,10 @@ class _Grading:
         return records
 
     def _grade_in_its_terms(self, target: Target) -> SubmissionRecord | None:
-        """Return the record of an answer; if it is called otherwise than asked, judged so.
+        """Return the record of an answer, judged in its own terms if it has another form.
 
-        If no exercise was asked for, it is then judged as what it is. None if it only resembles an
-        exercise by its name, is called otherwise, and computes no attention that is known.
+        If no exercise was requested, it is then judged by its behaviour alone. None if it only
+        resembles an exercise by its name, has another form, and computes no known attention.
         """
         record = self._grade(target)
         signature = self.signatures.get(target.name)
@@ -266,7 +266,7 @@ class _Grading:
         return None
 
     def _recognise_alone(self, signature: Signature) -> Binding | None:
-        """Return a binding; a fault of ours on the way costs no other class its verdict."""
+        """Return a binding; a fault of headcheck here costs no other class its verdict."""
         recognise = functools.partial(self._recognise, signature)
         return fault.contain(recognise, None, SandboxError, BadContract)
 
@@ -294,10 +294,11 @@ class _Grading:
 
 
 def has_other_form(record: SubmissionRecord, *, asked: bool, named: bool) -> bool:
-    """Whether a definition is constructed, or called, or returns otherwise than an exercise says.
+    """Whether a definition's arguments, calls or results differ from the exercise's.
 
-    If this exercise was asked for, or the definition has its name, an error within `forward` is a
-    mistake, and no other form: what crashes on most lengths may be some attention on the others.
+    If this exercise was requested, or the definition has its name, an error within `forward` is a
+    mistake and not another form: a class that crashes at most lengths may be some attention at the
+    others.
     """
     form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
     unmet = [p for p in record.properties if p.name in form and p.status not in NOT_FAILED]
@@ -325,7 +326,7 @@ def grade_definition(
 ) -> SubmissionRecord:
     """Return the record of one definition.
 
-    `on_verdict` gets each verdict as soon as it is known, and `on_search` how far a search is.
+    `on_verdict` gets each verdict as soon as it is known, and `on_search` a search's progress.
     Raises only internal errors.
     """
     began, exercise = time.monotonic(), target.exercise
@@ -369,7 +370,7 @@ def grade_definition(
 def check_definition(
     live: LiveChecker, target: Target, settings: Settings, on_verdict: VerdictCallback
 ) -> list[Verdict]:
-    """Return the verdicts on one definition, in its own terms where it has some."""
+    """Return the verdicts on one definition, in its own terms if it has any."""
     exercise, seed, device = target.exercise, settings.seed.value, settings.device
     alone = target.contract is not None or open_mode.is_open(exercise)
     check = check_all_live if alone else check_all

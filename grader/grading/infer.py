@@ -28,7 +28,7 @@ class TargetNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSignature:
-    """A class or function of the submission, as far as reading tells."""
+    """A class or function of the submission, as read from its source."""
 
     name: str
     is_class: bool
@@ -149,7 +149,7 @@ def parse_variables(
 def infer_all(
     found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
 ) -> Inferred:
-    """Return what to grade of these definitions: all of them, or the one of this name."""
+    """Return the targets among these definitions: all of them, or the one of this name."""
     targets, problem = list[Target](), None
     try:
         targets = choose_targets(found, exercise, name)
@@ -182,7 +182,7 @@ def list_functions(
 def _list_signatures(
     found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
 ) -> list[Signature]:
-    """Return what is known of these definitions, without those that are graded, and aliases."""
+    """Return the signatures of these definitions, without graded ones and aliases."""
     graded = {target.name for target in targets}
     return [
         d.signature
@@ -195,7 +195,7 @@ def _list_signatures(
 
 
 def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
-    """Say that a class has no constructor, and which method was meant to be it, if there is one."""
+    """Say that a class has no constructor, and which method was meant as one, if any."""
     near = next((n for n in entry.get("near_names", ()) if n["wanted"] == "__init__"), None)
     if near is None:
         return None
@@ -206,7 +206,7 @@ def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
 def choose_targets(
     found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
 ) -> list[Target]:
-    """Return what to grade. Raises TargetNotFound, with a suggestion where there is one."""
+    """Return the targets. Raises TargetNotFound, with a suggestion if there is one."""
     if name is not None and name not in {d.name for d in found}:
         raise TargetNotFound(_describe_undefined(name, found))
     if name is not None:
@@ -260,7 +260,7 @@ def _fits(defined: DefinitionSignature, contract: Contract) -> bool:
 
 
 def _fits_by_position(defined: DefinitionSignature, contract: Contract) -> bool:
-    """Return whether it takes as many arguments as the contract passes, whatever their names."""
+    """Return whether it takes as many arguments as the contract passes, under any names."""
     must = sum(not argument.optional for argument in contract.arguments)
     if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
         must += len(contract.call)

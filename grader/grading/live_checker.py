@@ -47,7 +47,7 @@ class LiveChecker:
     """the most work of inputs that this answer can do in time"""
 
     def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
-        """Check one property, on smaller inputs where a slow answer needs too long for these.
+        """Check one property, on smaller inputs if a slow answer needs too long.
 
         It is checked again if the process was ended from outside meanwhile.
         """
@@ -73,10 +73,10 @@ class LiveChecker:
         return verdict, self.session.budget.total_s - before
 
     def _is_slow_on_less(self, prop: Property, late: Verdict) -> bool:
-        """Whether smaller inputs take so long that a right answer may need longer for larger ones.
+        """Whether smaller inputs take so long that larger ones may take a right answer too long.
 
         Two loops in Python need long for a thousand tokens, and a quarter of that for half of them.
-        A loop that does not end with many tokens, and does with few, is quick until then.
+        A loop that never ends with many tokens, but ends with few, is quick with few.
         """
         assert late.case is not None, "it was called"
         work, before = estimate_work(late.case), self.most_work
@@ -101,7 +101,7 @@ class LiveChecker:
             self.most_work = estimate_work(case) // LESS
 
     def _fit_to_speed(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
-        """Return cases that a slow answer has the time for: smaller ones in place of too large."""
+        """Return cases that a slow answer can do in time: smaller ones replace those too large."""
         work, contract = self.most_work, self.harness.contract
         if work is None:
             return cases
@@ -128,7 +128,7 @@ class LiveChecker:
     def check_generated(self, prop: Property, case: Case) -> Verdict:
         """Check one property on one generated case, which may be large.
 
-        The case is tried without the peculiarities whose own claim did not hold on fixed cases.
+        The case is tried without peculiarities that are known to be unsupported.
         """
         verdict = self._check(prop, lambda: self._try_plain(prop, case))
         if verdict.violation is None or verdict.case is None:
@@ -169,7 +169,7 @@ class LiveChecker:
 
 
 def _is_too_slow(verdict: Verdict) -> bool:
-    """Whether a call did not end in time that was made with large inputs."""
+    """Whether a call with large inputs did not end in time."""
     endless = verdict.status is Status.TIMED_OUT
     used_up = isinstance(verdict.failure, BudgetExhausted)
     return endless and not used_up and verdict.case is not None and is_large(verdict.case)
@@ -182,7 +182,7 @@ def search_further(
     verdicts: Sequence[Verdict],
     on_search: SearchCallback = ignore_search,
 ) -> SearchResult | None:
-    """Try generated cases on what holds, in a process of their own; None unless it is asked for."""
+    """Try generated cases on passed properties, in a separate process; None unless requested."""
     if settings.search is None:
         return None
     with contextlib.closing(live.session.open_search()) as session:

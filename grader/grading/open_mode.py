@@ -1,4 +1,4 @@
-"""Recognise a class that answers no exercise by what it computes, and judge it as what it is."""
+"""Recognise a class that belongs to no exercise by its behaviour, and judge it by that."""
 
 import contextlib
 from collections.abc import Iterable
@@ -78,7 +78,7 @@ def recognise(reading: Session, signature: Signature, settings: Settings) -> Bin
 
 
 def make_open_target(signature: Signature, binding: Binding) -> Target:
-    """Return a class as a target of its own: judged as what it is."""
+    """Return a class as a target without an exercise."""
     title = describe_attention(binding.contract)
     exercise = Exercise(SLUG, title, binding.contract, Path(), cases=CASES)
     found = [f"recognised by what it computes: {title}"]
@@ -88,10 +88,10 @@ def make_open_target(signature: Signature, binding: Binding) -> Target:
 
 
 def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:
-    """Return an answer to an exercise that takes or returns other things than the statement says.
+    """Return the target of an answer whose arguments or results differ from the statement's.
 
-    It is judged by the exercise, in its own terms; claims about what it lacks fail. None if it is
-    an attention of another kind, or has sizes of its own: that would be another exercise.
+    It is judged by the exercise in its own terms, and properties about what it lacks fail. None if
+    it is another kind of attention, or has sizes of its own, as for another exercise.
     """
     asked = target.exercise.contract
     fixed = (binding.contract.sizes or {}).keys() - (asked.sizes or {}).keys()
@@ -116,7 +116,7 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
 
 
 def _takes_the_same(asked: Contract, own: Contract, signature: Signature) -> bool:
-    """Whether an answer is constructed and called with what its statement says."""
+    """Whether an answer is constructed and called as its statement says."""
     arguments = {argument.name for argument in asked.arguments}
     inputs = tuple(n for n in asked.call_form.inputs if n != "mask" or asked.has(C.MASK))
     taken = {each.name for each in signature.constructor}
@@ -124,7 +124,7 @@ def _takes_the_same(asked: Contract, own: Contract, signature: Signature) -> boo
 
 
 def _describe_difference(asked: Contract, own: Contract, signature: Signature) -> str:
-    """Say what an answer does otherwise than its statement says."""
+    """Describe how an answer differs from its statement."""
     if _takes_the_same(asked, own, signature):
         paths, named = ({m.path for m in each.mappings} for each in (own, asked))
         if paths != named and own.returns is asked.returns:
@@ -138,7 +138,7 @@ def _describe_difference(asked: Contract, own: Contract, signature: Signature) -
 
 
 def adapt_contract(asked: Contract, found: Contract) -> Contract:
-    """Return what an exercise asks, in the terms of a class: its arguments, weights and results."""
+    """Return an exercise's contract in the terms of a class: its arguments, weights and results."""
     kept = asked.capabilities & (found.capabilities | INTENDED)
     if found.call_form.mask == MaskConvention():
         kept |= asked.capabilities & {C.ANY_MASK}
@@ -151,7 +151,7 @@ def adapt_contract(asked: Contract, found: Contract) -> Contract:
 
 
 def is_open(exercise: Exercise) -> bool:
-    """Whether it stands for a class that is judged as what it is."""
+    """Whether this is the placeholder for a class without an exercise."""
     return exercise.slug == SLUG and not exercise.source  # a folder may have that name
 
 

@@ -1,4 +1,4 @@
-"""Compile batch plans in the background: those of a new seed are on no disk.
+"""Compile batch plans in the background, since those of a new seed are not on disk.
 
 While the zygote warms up and the first submissions are read, a thread compiles the plans that these
 are likely to need. Code that needs a plan earlier waits for it, or compiles it itself

@@ -1,4 +1,4 @@
-"""Say in records what came of a submission, and why nothing did."""
+"""Record the outcome of a submission, or the reason why there is none."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ NUMBERS = frozenset(
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is said about verdicts, as a record holds it."""
+    """The explanation of verdicts, as a record holds it."""
 
     properties: tuple[PropertyRecord, ...]
     diagnosis: tuple[DiagnosisRecord, ...]
@@ -96,9 +96,9 @@ def record_definition(
 
 
 def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
-    """Return the notes of a harness that hold whatever else is wrong.
+    """Return the notes of a harness that are true whatever else is wrong.
 
-    Only right numbers are known to be as exact as float32: wrong ones may come near by chance.
+    Only right numbers can be called as exact as float32; wrong ones may come near by chance.
     """
     about_numbers = (v for v in verdicts if v.property.group in NUMBERS)
     right = all(v.status in NOT_FAILED for v in about_numbers)
@@ -106,11 +106,11 @@ def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[
 
 
 def summarise_status(verdicts: Sequence[Verdict]) -> Status:
-    """Return one status for a submission: what it is, not how its last peculiarity ended.
+    """Return one status for a submission, whatever became of its last peculiarity.
 
-    It is how the first failure ended; but what computes values that can be compared has failed, and
-    not crashed, if it crashes elsewhere. Without a failure it is passed, unless something is
-    unsupported, or there was no time for something that a group is about.
+    It is the status of the first failure. But a submission whose values could be compared has
+    failed rather than crashed. Without a failure the status is passed, unless something is
+    unsupported, or there was no time for an essential property.
     """
     failures = (v.status for v in verdicts if v.status not in NOT_FAILED)
     if (first := next(failures, None)) is not None:
@@ -123,7 +123,7 @@ def summarise_status(verdicts: Sequence[Verdict]) -> Status:
 
 
 def _computes_values(verdicts: Sequence[Verdict]) -> bool:
-    """Whether there were values, right or wrong, wherever the values are what is asked about."""
+    """Whether all checks of values got values, right or wrong."""
     essential = (v for v in verdicts if v.property.essential)
     ended = {v.status for v in essential if v.property.group is PropertyGroup.VALUES}
     return Status.CRASHED not in ended and bool(ended & {Status.PASSED, Status.FAILED})
@@ -177,10 +177,10 @@ def record_search(searched: SearchResult) -> SearchRecord:
 def record_warnings(
     warnings: Sequence[Mapping[str, Any]], contract: Contract, status: Status
 ) -> list[NoteRecord]:
-    """Return the warnings of the worker that may matter as a record holds them.
+    """Return the relevant warnings of the worker, as a record holds them.
 
-    That an argument is never used may be why something fails. Where nothing does, and of the
-    longest length, which a right answer need not use, it says nothing.
+    An unused argument may be the reason for a failure. The warning is dropped if nothing fails, and
+    for the longest length, which a right answer need not use.
     """
     stated = (argument for each in contract.arguments for argument in (each, *each.fields))
     unneeded = {each.name for each in stated if each.quantity in ("context_length", CONSTANT)}
@@ -208,7 +208,7 @@ def record_note(note: Note) -> NoteRecord:
 
 
 def note_siblings(siblings: Siblings) -> list[NoteRecord]:
-    """Say which files beside a submission it uses, and which it may not."""
+    """Say which files beside a submission it uses, and which it may not use."""
     used = ["/".join(file.path) for file in siblings.files]
     notes = [f"it uses `{name}`, which lies beside it" for name in used]
     notes += [f"`{name}`, beside it, was not used: it {why}" for name, why in siblings.problems]
@@ -216,7 +216,7 @@ def note_siblings(siblings: Siblings) -> list[NoteRecord]:
 
 
 def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> ErrorRecord:
-    """Say why there is nothing to grade: a cell that is no Python, or one that is not run."""
+    """Say why there is nothing to grade: a cell is not Python, or is never run."""
     for broken in outline.get("broken", ()):
         place = "file" if broken["cell"] is None else "cell"
         text = f"{broken['message']}; nothing in this {place} can be used ({problem.message})"
@@ -232,10 +232,9 @@ def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> Error
 def explain_unrecognised(
     problem: ErrorRecord, names: Sequence[str], failures: Sequence[str]
 ) -> ErrorRecord:
-    """Say of classes, too, that what they compute is no attention that is known here.
+    """Say also that some classes compute no attention known to headcheck.
 
-    `names` come with what was tried; `failures` is what they said when they were constructed and
-    called in vain.
+    `names` include the attempts; `failures` are the errors of their constructions and calls.
     """
     listed = ", ".join(names[:MAX_LISTED])
     text = f"{problem.message}; not recognised as attention by what it computes: {listed}"
@@ -261,7 +260,7 @@ def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
 def record_left_out(
     submission: Submission, settings: Settings, left: Sequence[Target]
 ) -> SubmissionRecord:
-    """Return one record for the definitions of a file that are too many to be graded."""
+    """Return one record for the definitions of a file beyond the limit."""
     names = ", ".join(f"`{target.name}`" for target in left[:MAX_LISTED])
     more = f" and {len(left) - MAX_LISTED} more" if len(left) > MAX_LISTED else ""
     text = (
@@ -302,14 +301,14 @@ def record_ungraded(
 
 
 def _choose_status(kind: str) -> str:
-    """Return the status of what an error of this kind kept from being judged."""
+    """Return the status of a submission that an error of this kind kept from being judged."""
     if kind in NO_VERDICT_KINDS:
         return NOT_JUDGED
     return kind if kind in {status.value for status in Status} else Status.NOT_TRIED.value
 
 
 def record_busy(submission: Submission, settings: Settings, why: str) -> SubmissionRecord:
-    """Return the record of a file on which there is no verdict, because of the machine."""
+    """Return the record of a file without a verdict because of a busy machine."""
     text = f"not judged: the machine was busy ({why}); give the same command again"
     return record_ungraded(submission, settings, time.monotonic(), ErrorRecord(BUSY_KIND, text))
 
@@ -317,7 +316,7 @@ def record_busy(submission: Submission, settings: Settings, why: str) -> Submiss
 def list_locations(
     verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]
 ) -> list[SourceLocation]:
-    """Return where in the code the diagnosed mistakes are, and where it raised."""
+    """Return the places of the diagnosed mistakes and of exceptions in the code."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
     return [*((each.cell, each.line) for each in named), *raised]
 
@@ -325,7 +324,7 @@ def list_locations(
 def attach_hint(
     verdicts: Sequence[Verdict], warnings: Sequence[Mapping[str, Any]]
 ) -> list[Verdict]:
-    """Return the verdicts; the first failure has a warning about what the code needs as its hint.
+    """Return the verdicts, with a warning about missing names as the hint of the first failure.
 
     A class that lacks a module, or reads a notebook variable, fails in many ways, and that is the
     likeliest reason.

@@ -32,7 +32,7 @@ PARTS = ("queries", "keys", "values")
 
 
 def trace_layouts(pipeline: Pipeline) -> tuple[LayoutEvidence, ...]:
-    """Return the layouts after the steps by which a pipeline splits or merges heads wrongly."""
+    """Return the layouts after the steps in which a pipeline splits or merges heads wrongly."""
     layouts: list[LayoutEvidence | None] = []
     if pipeline.split is not CORRECT.split:
         splits = (

@@ -1,17 +1,14 @@
-"""What has been judged is not judged again: the same code gets the same records.
+"""Judge the same code once: copies get the same records.
 
-Theory
-------
-In a class many hand in what a book, a neighbour or an assistant wrote. Two files have the same
-code if their tokens are the same, at the same places of the same cells; comments behind or between
-statements, text cells and outputs may differ (`grader/reading/code_digest.py`). Verdicts, messages
-and lines are then those of the first file. Its excerpts are not: they show comments, so everybody
-gets those of the own file.
+Theory ------ In a class many hand in what a book, a neighbour or an assistant wrote. Two files have
+the same code if their tokens are the same, at the same places of the same cells; comments behind or
+between statements, text cells and outputs may differ (`grader/reading/code_digest.py`). Verdicts,
+messages and lines are then those of the first file. Excerpts differ: they show comments, so each
+file gets its own.
 
-Nothing is concluded from like answers: two programs may agree on whatever they are asked, and
-differ elsewhere. Nothing is taken over either where an accident may have played a part (time,
-memory, a process that was killed from outside), where the file was not judged, or where files
-beside it are imported.
+Nothing is concluded from equal answers, since two programs may agree on all queries and differ
+elsewhere. Records are not copied either if an accident may have played a part (time, memory, a
+process that was killed from outside), if the file was not judged, or if it imports files beside it.
 """
 
 import time
@@ -32,7 +29,7 @@ SETTLED = {each.value for each in (Status.PASSED, Status.FAILED, Status.CRASHED,
 
 @dataclass(frozen=True)
 class JudgedCode:
-    """The records of what has been judged in this process, with the settings of one run."""
+    """The records of all code judged in this process, with the settings of one run."""
 
     records: dict[Hashable, tuple[SubmissionRecord, ...]] = field(default_factory=dict)
 
@@ -64,9 +61,9 @@ class JudgedCode:
 
 
 def make_key(code: str, siblings: Siblings, inferred: Inferred, name: str | None) -> Hashable:
-    """Return what must be the same for the same records; None where nothing is known to be.
+    """Return the key of equal records; None if the file has none.
 
-    The definitions to judge depend on the name that was asked for, and on that of the file.
+    The definitions to judge depend on the requested name and on the file's name.
     """
     if not code or siblings.files or siblings.problems:
         return None

@@ -1,22 +1,20 @@
 """Search for failures on generated cases, after the fixed ones have been judged.
 
-Theory
-------
-What holds on the case set may still fail on another size. A search tries generated cases
-(`properties/cases/search_cases.py`), the same in the same order for everybody, on the properties
-that passed, each until its first failure. A case is shared: it is tried on all properties that take
-it as it is, so that module, tensors and answers are made once. What shows most for least comes
-first: values are tried on every case and on some small ones beside it, gradients on all but the
-costliest, each other property that can be recorded on one case in eight, each other on one in
-sixteen. One case in forty is tried on every property, transformed as it needs (`is_plain`); one in
-ten gives the seed of a history of calls, other modules, training and copies. A failing property
-takes along those that rest on it: they are not searched further, and keep the verdict of the fixed
-cases.
+Theory ------ A property that holds on the case set may still fail at another size. A search tries
+generated cases (`properties/cases/search_cases.py`), the same in the same order for everybody, on
+the properties that passed, each until its first failure. A case is shared: it is tried on all
+properties that take it as it is, so that module, tensors and answers are made once. The most
+telling and cheapest properties come first: values are tried on every case and on some small ones
+beside it, gradients on all but the costliest, each other recordable property on one case in eight,
+and each live property on one in sixteen. One case in forty is tried on every property, transformed
+as it needs (`is_plain`); one in ten gives the seed of a history of calls, other modules, training
+and copies. After a property fails, those that depend on it are not searched further, and keep the
+verdict of the fixed cases.
 
-A find is a wrong answer or an exception. A call that takes too long or asks for too much memory is
-none: the sizes are the search's own choice, and a right answer may be slow. It ends the search, and
-the report says so. For the same reason a search has a process and a budget of its own, within the
-same limits: it takes nothing from the verdicts on the fixed cases.
+A search finds wrong answers and exceptions. A call that takes too long or too much memory does not
+count: the search chose the sizes, and a right answer may be slow. Such a call ends the search, and
+the report says so. For the same reason a search has its own process and its own budget within the
+same limits, so it takes nothing from the verdicts on the fixed cases.
 """
 
 import contextlib
@@ -82,7 +80,7 @@ REDUCED_OPTIONS = ("mask_form", "mask_type", "content", "memory", "bias", "dropo
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found."""
+    """The findings of a search."""
 
     cases: int = 0
     """how many generated cases were tried"""
@@ -144,7 +142,7 @@ def search(
 def limit_cases(
     cases: Iterable[Case], limit: SearchLimit, on_case: SearchCallback = ignore_search
 ) -> Iterator[Case]:
-    """Yield as many cases as the limit allows, and report each time how much of it is used."""
+    """Yield as many cases as the limit allows, and report the used share after each."""
     began = time.monotonic()
     for number, case in enumerate(itertools.islice(cases, limit.cases)):
         if limit.seconds is None:
@@ -157,7 +155,7 @@ def limit_cases(
 
 
 def sort_properties(properties: Iterable[Property]) -> tuple[Property, ...]:
-    """Sort properties: values and gradients, then what can be recorded, then the others."""
+    """Sort properties: values and gradients, then recordable ones, then the others."""
 
     def rank(prop: Property) -> int:
         return FIRST.index(prop) if prop in FIRST else len(FIRST) + (prop.recordable_check is None)
@@ -168,9 +166,9 @@ def sort_properties(properties: Iterable[Property]) -> tuple[Property, ...]:
 def list_checks(
     contract: Contract, properties: Sequence[Property], number: int, case: Case
 ) -> Iterator[tuple[Property, Case]]:
-    """Yield the properties to try on the case with this number, each with the case as it needs it.
+    """Yield the properties to try on the case with this number, each with its version of the case.
 
-    That is the case itself, so that they share modules and answers; only a plain one is
+    Usually that is the case itself, so that they share modules and answers; only plain cases are
     transformed.
     """
     for place, prop in enumerate(properties):
@@ -198,7 +196,7 @@ def _is_due(prop: Property, place: int, number: int, case: Case) -> bool:
 
 
 def remove_dependents(properties: Sequence[Property], broken: Property) -> tuple[Property, ...]:
-    """Return the properties that are not this one and do not rest on it."""
+    """Return the properties that neither are this one nor depend on it."""
     gone = {broken}
     while more := {p for p in properties if p not in gone and gone.intersection(p.requires)}:
         gone |= more
@@ -235,7 +233,7 @@ def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKin
 
 
 def _reduce_size(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:
-    """Return the case with the smallest size from which on it fails, as far as halving tells."""
+    """Return the case with the smallest size at which halving finds the failure."""
     holds, broken = 0, getattr(case, name)
     size = 1
     while size < broken:
@@ -249,7 +247,7 @@ def _reduce_size(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:
 
 
 def _set_size(case: Case, name: str, size: int) -> Case:
-    """Return a case with another size; its context has the room that it had, if any."""
+    """Return a case with another size, and as many free places in its context as before."""
     if name == "tokens":
         spare = case.context_length - case.tokens
         return replace(case, tokens=size, context_length=size + min(spare, 1))
@@ -260,7 +258,7 @@ def _set_size(case: Case, name: str, size: int) -> Case:
 
 @dataclass(eq=False)
 class DroppingChannel:
-    """A channel that drops the objects made over it when a case is done: there are thousands."""
+    """A channel that drops the objects of each case when it is done, since there are thousands."""
 
     channel: Channel
     handles: list[Any] = field(default_factory=list)

@@ -11,12 +11,12 @@ MAX_SECONDS = 24 * 3600
 
 
 class BadSearch(Exception):
-    """Text that does not say how long to search; the message says what would."""
+    """Text that is no limit of a search; the message says what would be one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLimit:
-    """How long to search in one definition: one of the two is set."""
+    """The limit of a search in one definition: either cases or seconds."""
 
     cases: int | None = None
     seconds: float | None = None

@@ -1,14 +1,13 @@
-"""What a statement says of results and weights, asked of what is judged in its own terms.
+"""Check the statement's form of results and weights on answers judged in their own terms.
 
-In its own terms an answer returns what it returns. The statement says how many results there are,
-in which order, and how wide; whoever calls the answer relies on that. So this one claim is checked
-once more, as the statement has it, on the answer as it is built: where its layers have other shapes
-than the statement's, weights of the statement's would not fit. Nothing else is left out for its
-sake.
+An answer in its own terms may return other results. The statement says how many results there are,
+in which order, and how wide, and callers rely on that. So this one property is checked again by the
+statement, on the answer as it is built, since the statement's weights might not fit its layers. No
+other property is left out because of it.
 
-What the weights are called does not matter in its own terms. Into which tensors they are put does:
-one layer for three is no matter of names, and a matrix stored the other way takes no weights of the
-statement's. So the claim about them fails where a tensor of the statement has no counterpart.
+In its own terms, the names of weights do not matter, but their tensors do: one layer instead of
+three is more than another name, and a transposed matrix cannot load the statement's weights. So the
+property about weights fails if a tensor of the statement has no counterpart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,13 +34,13 @@ def check_stated_form(
     plan: Mapping[Property, Sequence[Case]],
     verdicts: Sequence[Verdict],
 ) -> list[Verdict]:
-    """Return verdicts, of which those on the form of results and of weights are the statement's."""
+    """Return the verdicts, with those on the form of results and weights by the statement."""
     verdicts = [_check_weights(v, live.harness.contract, asked) for v in verdicts]
     return _check_results(live, asked, plan, verdicts)
 
 
 def describe_other_weights(own: Contract, asked: Contract) -> list[tuple[str, str]]:
-    """Return pairs of what the statement keeps weights in, and what an answer has instead."""
+    """Return pairs of the statement's tensors and the tensors that an answer has instead."""
     case = asked.fit(PLAINEST)
     kept, wanted = (_list_forms(each, case) for each in (own, asked))
     paths = {name: m.path for m in own.mappings if not m.is_bias for name in m.holds}
@@ -60,7 +59,7 @@ def _list_names(holds: Sequence[str], paths: Mapping[str, str]) -> list[str]:
 
 
 def _list_forms(contract: Contract, case: Case) -> dict[tuple[str, ...], tuple[object, str]]:
-    """Return what each weight tensor holds, with the form of the tensor, and that in words."""
+    """Return the contents of each weight tensor, with the tensor's form, also in words."""
     shapes = contract.get_parameter_shapes(case)
     forms: dict[tuple[str, ...], tuple[object, str]] = {}
     for mapping in contract.mappings:
@@ -74,7 +73,7 @@ def _list_forms(contract: Contract, case: Case) -> dict[tuple[str, ...], tuple[o
 
 
 def _check_weights(verdict: Verdict, own: Contract, asked: Contract) -> Verdict:
-    """Return a verdict on where weights are: it fails where they are in other tensors."""
+    """Return the verdict on the places of weights, which fails for other tensors."""
     claim = the_weights_are_where_the_exercise_says
     if verdict.property is not claim or verdict.status is not Status.PASSED:
         return verdict
@@ -94,7 +93,7 @@ def _check_results(
     plan: Mapping[Property, Sequence[Case]],
     verdicts: Sequence[Verdict],
 ) -> list[Verdict]:
-    """Return verdicts, of which the one on the form of results is the statement's."""
+    """Return the verdicts, with the one on the form of results by the statement."""
     own = live.harness.contract
     stated = state_results(own, asked)
     if stated == own:
@@ -110,9 +109,10 @@ def _check_results(
 
 
 def state_results(own: Contract, asked: Contract) -> Contract:
-    """Return the terms of an answer, but for its results, which are the statement's.
+    """Return an answer's own terms, with the results of the statement.
 
-    What is built as in the statement means that, too: a width of heads is no width of all of them.
+    Arguments with the statement's names keep its meaning: a head's width is not the width of all
+    heads.
     """
     call_form = replace(own.call_form, places=asked.call_form.places)
     stated = replace(own, returns=asked.returns, call_form=call_form)

@@ -1,4 +1,4 @@
-"""What somebody says of a class that is recognised by what it computes: `--bind heads=n_head`."""
+"""The user's statements about a class that is recognised by behaviour: `--bind heads=n_head`."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,19 @@ TRUTH = {"yes": True, "no": False}
 
 
 class BadBinding(Exception):
-    """What is said cannot be read; the message says why, and what to write."""
+    """A statement cannot be read; the message says why, and what to write."""
 
 
 @dataclass(frozen=True)
 class StatedRoles:
-    """What arguments and variables are, and whether the class is meant to be causal."""
+    """The quantities of arguments and variables, and whether the class is meant to be causal."""
 
     quantities: Mapping[str, str] = field(default_factory=dict)
     """the quantities, by the name of the argument"""
     causal: bool | None = None
 
     def add_to(self, signature: Signature) -> Signature:
-        """Return the signature with what is said of it."""
+        """Return the signature with these statements."""
         return replace(
             signature,
             constructor=tuple(map(self._complete, signature.constructor)),
@@ -36,7 +36,7 @@ class StatedRoles:
 
 
 def parse_roles(texts: Sequence[str]) -> StatedRoles:
-    """Read what is said, each as QUANTITY=ARGUMENT, or causal=yes. Raises BadBinding."""
+    """Read statements of the form QUANTITY=ARGUMENT, or causal=yes. Raises BadBinding."""
     quantities: dict[str, str] = {}
     causal = None
     for text in texts:

@@ -1,8 +1,8 @@
-"""Biases that nobody asked for, and what a submission does but for them.
+"""Check a submission without the biases that nobody asked for.
 
-A layer with a bias too many adds to all it gives a number that no check has set, and hardly any
-claim holds. That is one mistake, and its claim says so. Everything else is a question about the
-rest: so it is checked once more, with these biases at zero, where training leaves them.
+An unwanted bias adds numbers that no check has set, and then hardly any property holds. This is one
+mistake, with a property of its own. All other properties are checked again with these biases at
+zero, and training leaves them there.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ TOLD_BY = (the_biases_follow_the_option, there_are_no_other_parameters)
 
 
 def find_unasked_biases(live: LiveChecker, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return the paths of biases of layers that are asked for without, if more is wrong for them.
+    """Return the paths of unwanted biases, if they cause further failures.
 
-    Such a bias stands beside a weight that is asked for.
+    Such a bias belongs to a layer whose weight the statement asks for.
     """
     failed = [v for v in verdicts if v.status is Status.FAILED]
     told = [v for v in failed if v.property in TOLD_BY and v.case is not None]
@@ -51,8 +51,8 @@ def _is_unasked(name: str, asked: dict[str, tuple[int, ...]]) -> bool:
 def silence(live: LiveChecker, biases: tuple[str, ...]) -> LiveChecker | None:
     """Return a checker of the same submission, in a new process, whose biases are zero.
 
-    It uses up what searches in the same file may use: what is left of the other budget may be too
-    little. None if no process can be started.
+    It uses the budget of searches in the same file, since the other budget may be nearly used up.
+    None if no process can be started.
     """
     live.restart()
     session = live.session
@@ -67,7 +67,7 @@ def silence(live: LiveChecker, biases: tuple[str, ...]) -> LiveChecker | None:
 
 
 def make_note(biases: Sequence[str]) -> Note:
-    """Say what all else was checked with."""
+    """Return the note that all other checks used zero biases."""
     names = f"`{biases[0]}`" if len(biases) == 1 else f"the {len(biases)} biases"
     were = "was" if len(biases) == 1 else "were"
     text = f"in all other checks {names} that nobody asked for {were} zero"

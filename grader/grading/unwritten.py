@@ -1,4 +1,4 @@
-"""Recognise a starter that was handed in as it is handed out: nothing is written yet.
+"""Recognise an untouched starter, in which nothing is written yet.
 
 The definitions of the submission are compared with those of the starter by their fingerprints,
 which the process of the submission makes before any of its code runs. Whatever it says, the only
@@ -18,10 +18,10 @@ from headcheck.grader.sandbox.grader_side.session import Session
 
 
 def find_unwritten(session: Session, targets: Sequence[Target]) -> dict[str, ErrorRecord]:
-    """Return what is said of those definitions that are as in the starter, by their names.
+    """Return the errors for definitions that are as in the starter, by name.
 
-    Of an exercise with several parts, none may be written. To be called before any is judged.
-    Raises SubmissionFailed.
+    If an exercise has several parts, all must be unwritten. Call this before judging any. Raises
+    SubmissionFailed.
     """
     starters = {target.name: fingerprint_starter(target.exercise) for target in targets}
     starters = {name: starter for name, starter in starters.items() if name in starter}
@@ -40,7 +40,7 @@ def find_unwritten(session: Session, targets: Sequence[Target]) -> dict[str, Err
 def fingerprint_starter(exercise: Exercise) -> Mapping[str, str]:
     """Return the definitions that the student writes, with their fingerprints in the starter.
 
-    None of an exercise that was made without markers in its solution.
+    Returns none for an exercise without markers in its solution.
     """
     try:
         text = render_module(exercise)

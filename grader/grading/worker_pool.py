@@ -74,13 +74,13 @@ class RemoteGrader(Protocol):
     def grade_all(
         self, found: Sequence[Submission], settings: Settings
     ) -> Generator[GradedSubmission, None, None]:
-        """Do what the function of this name does."""
+        """Grade all submissions, like the function of this name."""
 
 
 def create_sandbox(
     *, trusted: bool = False, device: str = "cpu", ahead: Zygote | None = None
 ) -> Sandbox:
-    """Return a sandbox to be entered. Raises SandboxError where only trusted submissions could run.
+    """Return a sandbox as a context manager. Raises SandboxError if it could run only trusted code.
 
     It takes over a zygote that was started ahead.
     """
@@ -135,8 +135,8 @@ def grade_all(
 ) -> Generator[GradedSubmission, None, None]:
     """Yield every submission with its records, in order, as soon as those before it are graded.
 
-    One job grades in this process and its sandbox, and reports how far its searches are; several
-    grade in as many workers, and a `RemoteGrader` on other machines. Raises SandboxError and
+    One job grades in this process and its sandbox, and reports the progress of searches. Several
+    jobs grade in as many workers, and a `RemoteGrader` on other machines. Raises SandboxError and
     internal errors.
     """
     if isinstance(sandbox, RemoteGrader):
@@ -162,7 +162,7 @@ def grade_all(
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """What a worker needs to know before it grades."""
+    """The settings that a worker needs before it grades."""
 
     settings: Settings
     trusted: bool

@@ -1,7 +1,7 @@
-"""Say what is wrong with a call in the terms in which the author wrote the definition.
+"""Explain a wrong call in the terms of the definition's author.
 
-Python counts `self` among the arguments, and does not name those that it counts. What is said here
-follows from the text alone: the error's own words, and the signature that they are about.
+Python counts `self` among the arguments, and does not name them. The explanation follows from the
+text alone: the error's own words, and the signature.
 """
 
 import ast
@@ -30,7 +30,7 @@ _MISSING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CallProblem:
-    """What is wrong with a call, and the position of the definition to look at, if it is there."""
+    """The fault of a call, and the position of the definition to look at, if there is one."""
 
     message: str
     position: Position | None = None

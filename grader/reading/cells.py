@@ -213,7 +213,7 @@ def _read_cell(number: int, source: object) -> SourceCell:
 
 
 def _find_problem(text: str) -> SyntaxProblem | None:
-    """Return the error with which compiling the text, as a notebook would, fails, if it does."""
+    """Return the error of compiling the text as a notebook would, if there is one."""
     if not text.strip():
         return None
     try:
@@ -238,7 +238,7 @@ def _find_problem(text: str) -> SyntaxProblem | None:
 
 
 def _explain_newer_syntax(text: str) -> str | None:
-    """Say which Python a text needs that this one does not accept; None if it is a mistake."""
+    """Say which newer Python a text needs; None if it is a mistake."""
     needed = find_needed_version(text)
     if needed is None:
         return None

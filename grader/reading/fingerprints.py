@@ -1,7 +1,8 @@
-"""Fingerprints: what definitions say, whatever their layout, comments and docstrings.
+"""Fingerprints of definitions that ignore layout, comments and docstrings.
 
-Two definitions have the same fingerprint if the statements that they need are the same but for
-what does nothing: blank space, comments, docstrings, `...` and `pass`. Imports are left out, too.
+Two definitions have the same fingerprint if the statements that they need are the same except for
+parts without effect: blank space, comments, docstrings, `...` and `pass`. Imports are left out,
+too.
 """
 
 import ast
@@ -23,7 +24,7 @@ class _Remover(ast.NodeTransformer):
 
 
 def fingerprint_definitions(source: SubmissionSource, names: Iterable[str]) -> list[str]:
-    """Return a fingerprint for each of these names; an empty one for what is not defined."""
+    """Return a fingerprint for each of these names; an empty one for undefined names."""
     return [_fingerprint(source, name) for name in names]
 
 

@@ -1,7 +1,7 @@
 """Find methods that were meant to have another name: `forword`, `__int__`, `_init_`.
 
-Python calls `__init__`, and torch calls `forward`; a method of nearly that name is not called, and
-what is then said about the class is a consequence of it.
+Python calls `__init__`, and torch calls `forward`. They do not call a method with nearly that name,
+and all later errors follow from that.
 """
 
 import difflib
@@ -25,7 +25,7 @@ class NearName:
 
 
 def find_near_name(symbols: SymbolTable, site: DefinitionSite, wanted: str) -> NearName | None:
-    """Return the method that was meant for `wanted`; None if there is `wanted`, or none is near."""
+    """Return the method that was meant as `wanted`; None if `wanted` exists, or none is near."""
     if symbols.find_method(site, wanted) is not None:
         return None
     near = [(_compute_similarity(f.name, wanted), f) for f in list_methods(site.node)]
@@ -37,7 +37,7 @@ def find_near_name(symbols: SymbolTable, site: DefinitionSite, wanted: str) -> N
 
 
 def list_near_names(symbols: SymbolTable, site: DefinitionSite) -> Iterator[NearName]:
-    """Yield a near name for each method that is called by others and that a class lacks."""
+    """Yield a near name for each method that other code calls and the class lacks."""
     found = (find_near_name(symbols, site, wanted) for wanted in MIN_SIMILARITY)
     yield from filter(None, found)
 

@@ -1,8 +1,8 @@
 """Tell syntax of a newer Python from a mistake.
 
-What a newer Python accepts is rewritten to what older ones accept, version by version. If the text
-is valid then, it was written for that version, and nothing else is wrong with it. The result only
-has to be valid where the original is; it is never run.
+This module rewrites newer syntax to older syntax, version by version. If the text is valid then, it
+was written for that version, and nothing else is wrong with it. The result only has to be valid
+where the original is; it is never run.
 """
 
 import ast
@@ -29,7 +29,7 @@ _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
 def find_needed_version(text: str, running: Version = sys.version_info[:2]) -> Version | None:
-    """Return the Python that a text needs which this one does not accept; None if none does."""
+    """Return the newer Python that a text needs; None if no version accepts it."""
     if len(text) > MAX_LENGTH or _is_valid(text):
         return None
     for version, rewrite in _REWRITES.items():

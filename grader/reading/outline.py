@@ -1,8 +1,8 @@
 """The definitions of a submission, and warnings about its code, from its text alone.
 
-A definition is a name with its signature and position. A warning states a fact about the text,
-worded so that it holds whatever the code computes; whether it costs points is decided elsewhere.
-All of it is plain data for JSON.
+A definition is a name with its signature and position. A warning states a fact about the text that
+is true whatever the code computes. Whether it costs points is decided elsewhere. All of it is plain
+data for JSON.
 """
 
 import ast
@@ -153,7 +153,7 @@ def _iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
 
 
 def _read_literal(node: ast.expr | None) -> int | float | bool | str | None:
-    """Return a number, a truth value or a text that is written out; None for all else."""
+    """Return a literal number, truth value or text; None for anything else."""
     value = node.value if isinstance(node, ast.Constant) else None
     return value if isinstance(value, int | float | bool | str) else None
 
@@ -189,7 +189,8 @@ def _find_redefinitions(
 ) -> Iterator[CodeWarning]:
     """Yield a warning for each name with several definitions, at the position of the one in force.
 
-    That is the last one but for a base, which is what it was when its class was defined.
+    That is the last definition, except for a base, which stays as it was when its class was
+    defined.
     """
     bases = [(base, site) for site in used for base in symbols.iter_bases(site)]
     for site in used:
@@ -216,7 +217,7 @@ def _describe_sites(sites: Sequence[DefinitionSite]) -> str:
 def _find_broken_redefinitions(
     source: SubmissionSource, used: Sequence[DefinitionSite]
 ) -> Iterator[CodeWarning]:
-    """Yield a warning for each definition that a cell which is no Python seems to replace."""
+    """Yield a warning for each definition that a cell with invalid Python seems to replace."""
     broken = [(c.number, c.text, c.error) for c in source.cells if c.error is not None]
     for (number, text, error), site in itertools.product(broken, used):
         name = site.node.name

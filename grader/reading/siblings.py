@@ -1,15 +1,13 @@
 """Gather the files beside a submission that it imports, without parsing or running any.
 
-Theory
-------
-A file may say `from utils import mask`, `from .attention import Head` or `from pkg.sub import y`.
-What these names stand for is looked for as Python does: relative to the file that imports, or from
-the folders around the submission, its own first. Nothing outside of its author's folder is looked
-at, and no link is followed.
+Theory ------ A file may say `from utils import mask`, `from .attention import Head` or `from
+pkg.sub import y`. The files of these names are looked up as Python does: relative to the importing
+file, or from the folders around the submission, its own first. Nothing outside of its author's
+folder is looked at, and no link is followed.
 
-Which names are imported is read off the bytes by a pattern, since strangers' files are parsed in
-the child only. The pattern also finds names in comments and strings. That errs on the side of too
-much: a superfluous file is sent and not used.
+A pattern finds the imported names in the bytes, since strangers' files are parsed only in the
+child. The pattern also finds names in comments and strings. That errs on the side of too much: a
+superfluous file is sent and not used.
 
 Everything here depends on the files alone, so that the same files always give the same siblings.
 """
@@ -64,8 +62,9 @@ def gather_siblings(
 ) -> Siblings:
     """Return the files that a submission of these bytes imports; together at most `limit` bytes.
 
-    `entries` are the names that exercises ask for. In a folder that a class may share, no file is
-    taken that defines one of them as another file beside it does: it may be somebody else's answer.
+    `entries` are the names that exercises ask for. In a folder that a class may share, a file is
+    not taken if it defines one of them and another file beside it does, too: it may be somebody
+    else's answer.
     """
     if submission.siblings is not None:
         return submission.siblings
@@ -81,7 +80,7 @@ def gather_siblings(
 
 
 def _open_tree(submission: Submission) -> tuple["_Tree | None", Place]:
-    """Return the author's files, if they are known, and where the submission is among them."""
+    """Return the author's files, if they are known, and the submission's place among them."""
     path = submission.path.absolute()
     if submission.beside is not None:
         return _list_tree(submission.beside, submission.path)
@@ -104,7 +103,7 @@ def _list_tree(files: FilesByPath, path: Path) -> tuple["_Tree | None", Place]:
 
 
 def _find_top(folder: Path, owned: Path) -> tuple[Path, Place]:
-    """Return the outermost folder in which names are looked up, and the way from there.
+    """Return the outermost folder in which names are looked up, and the path from there.
 
     That is the author's; the one around it if it is a package itself. A folder whose name no import
     can have is not left.
@@ -131,7 +130,7 @@ class _Tree(Protocol):
         """Return whether all of these are folders of the author's, and none is a link."""
 
     def find_file(self, place: Place) -> Path | None:
-        """Return the file of this place in a folder of the author's, which may be a link."""
+        """Return the file at this place in a folder of the author's; it may be a link."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ class _ListedTree:
 
 
 def _name_module(file: str) -> str:
-    """Return the name as a module of the submission's own file, which may be called anything."""
+    """Return the module name of the submission's own file, which may have any name."""
     stem = file.rpartition(".")[0]
     return stem if is_module_name(stem) else "submission"
 
@@ -193,7 +192,7 @@ class _Gathering:
     problems: dict[str, str] = field(default_factory=dict)
 
     def follow(self, folders: Place, data: bytes) -> None:
-        """Take what a file in this folder imports, and what that imports."""
+        """Take the files that a file in this folder imports, directly or indirectly."""
         seen: set[tuple[Place, int, Place]] = set()
         todo = deque([(folders, data)])
         while todo:
@@ -256,7 +255,7 @@ class _Gathering:
 
 
 def _find_rival(file: Path, entries: Set[str]) -> str | None:
-    """Return the name of a file beside this one that defines the same of these names, if any."""
+    """Return a file beside this one that defines one of the same names, if any."""
     defined = _list_defined(file) & entries if entries else None
     if not defined:
         return None
@@ -268,7 +267,7 @@ def _find_rival(file: Path, entries: Set[str]) -> str | None:
 
 @functools.lru_cache(maxsize=4 * MAX_RIVALS)
 def _list_defined(file: Path) -> frozenset[str]:
-    """Return the names of the classes and functions that a file defines, read off its bytes."""
+    """Return the names of the classes and functions in a file, found in its bytes."""
     try:
         data = read_carefully(file, MAX_RIVAL_SIZE)
     except UnreadableSubmission:

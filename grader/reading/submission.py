@@ -87,12 +87,12 @@ class Submission:
 
     @property
     def student(self) -> str:
-        """Who submitted it: as a course says, else the stem of the file name."""
+        """The submitter: from the course, else the stem of the file name."""
         return Path(self.display_path).stem if self.submitted_by is None else self.submitted_by
 
     @property
     def kind(self) -> str:
-        """`ipynb` or `py`; `none` of what is neither, and cannot be read."""
+        """`ipynb` or `py`; `none` if it is neither, and cannot be read."""
         return KIND_BY_SUFFIX.get(self.path.suffix.lower(), "none")
 
 
@@ -126,8 +126,8 @@ def find_submissions(
 def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
     """Yield the submissions of one argument; a file that is named alone has its folder for itself.
 
-    Several files, and those that lie in a folder side by side, may be those of a whole class. What
-    lies in a folder below that is one author's.
+    Several files, and files side by side in a folder, may belong to a whole class. Files in a
+    folder below that belong to one author.
     """
     path, name = Path(argument), None
     if not path.exists() and ":" in argument:
@@ -153,7 +153,7 @@ def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
 def _walk_folder(folder: Path, owned: Path | None = None) -> Iterator[Submission]:
     """Yield the submissions in a folder; `owned` is the one around it that is one author's.
 
-    Files of other kinds are there, too, where they are all that an author handed in.
+    Files of other kinds are included only if an author handed in nothing else.
     """
     for entry in sorted(folder.iterdir(), key=lambda p: p.name):
         if is_skipped(entry.name):
@@ -188,7 +188,7 @@ def is_skipped(name: str) -> bool:
 
 
 def find_import_folder(path: Path) -> Path:
-    """Return the folder that a file lies in or, of a package, the outermost one."""
+    """Return the folder of a file or, for a package, the outermost one."""
     folder = path.absolute().parent
     while is_regular_file(folder / "__init__.py") and is_regular_file(
         folder.parent / "__init__.py"

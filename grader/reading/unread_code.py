@@ -1,4 +1,4 @@
-"""Definitions in cells of a notebook that are not run: there a student may have put an answer."""
+"""Definitions in cells that are not run, where a student may have put an answer."""
 
 import re
 from collections.abc import Iterator

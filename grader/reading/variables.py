@@ -1,7 +1,7 @@
 """The variables of a notebook or module that its definitions read, from its text alone.
 
 A class that was written for a notebook often takes its sizes from there: `n_embd`, `block_size`.
-They can be set before it is built (`grader/sandbox/worker/loading.py`); this says which there are.
+They can be set before it is built (`grader/sandbox/worker/loading.py`); this module lists them.
 """
 
 import ast

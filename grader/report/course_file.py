@@ -1,4 +1,4 @@
-"""A course file, `headcheck.toml`: what work is worth, and how much students are told.
+"""A course file, `headcheck.toml`: points, rounding, and how much students see.
 
     round = 0.5                        # the step, in points, that scores are rounded to
     feedback = "message"               # or a table: see docs/feedback-levels.md
@@ -6,9 +6,9 @@
     [points.multi_head_attention]      # of groups of properties, where they are not the usual
     values = 40
 
-Students get it with the exercise, so that their own checks know what they are graded by. Nobody
-grades by a file that a student handed in: it is looked for beside the work only where people check
-their own.
+Students get it with the exercise, so that their own checks use the same points. Grading never uses
+a file that a student handed in: only people who check their own work have it read from beside the
+work.
 """
 
 import math
@@ -44,7 +44,7 @@ class BadCourseFile(Exception):
 
 @dataclass(frozen=True)
 class CourseFile:
-    """What a course says of grades and of feedback."""
+    """The settings of a course for grades and feedback."""
 
     points: Points | None = None
     rounding: float = HUNDREDTH
@@ -54,9 +54,9 @@ class CourseFile:
     """None without a file"""
 
     def limit(self, wanted: Feedback | None) -> tuple[Feedback | None, str]:
-        """Return what those are told who check their own work, and why not all that they wanted.
+        """Return the feedback for people who check their own work, and why it is reduced.
 
-        They may ask for less than the course file tells, and not for more.
+        They may ask for less than the course file allows, but not for more.
         """
         if self.feedback is None:
             return wanted, ""
@@ -80,9 +80,9 @@ def find_course_file(exercise: Exercise | None, work: Path | None = None) -> Pat
 
 
 def read_course_file(path: Path | None, exercise: Exercise | None = None) -> CourseFile:
-    """Return what a course file says; nothing without one. Raises BadCourseFile.
+    """Return the settings of a course file; none without a file. Raises BadCourseFile.
 
-    `exercise` is one that may have points there without being one of ours.
+    `exercise` is an exercise of the course that may have points there.
     """
     if path is None:
         return NO_COURSE_FILE
@@ -132,7 +132,7 @@ def _read_points(value: object, place: Place, exercise: Exercise | None) -> Poin
 
 
 def _is_exercise(slug: str, path: Path, exercise: Exercise | None) -> bool:
-    """Whether an exercise has this name: ours, the one that is checked, or one in a folder near."""
+    """Whether an exercise has this name: ours, the one being checked, or one in a nearby folder."""
     if slug in BY_SLUG or (exercise is not None and slug == exercise.slug):
         return True
     around = {path.resolve().parent, path.resolve().parent.parent}

@@ -1,8 +1,8 @@
 """Feedback levels: how much of a report a student receives, property by property.
 
 A level is an allow list: `redact_report` builds new records from the fields that a level names, so
-that a field added to a record is withheld until it is named here. It is called once, on the report,
-before anything is rendered or written.
+a new field of a record is withheld until it is named here. It is called once, on the report, before
+anything is rendered or written.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -128,7 +128,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
 def _redact_diagnosis(
     diagnosis: Sequence[DiagnosisRecord], explained: Sequence[PropertyRecord], feedback: Feedback
 ) -> tuple[DiagnosisRecord, ...]:
-    """Return the mistakes if a failure is explained; with numbers if one is shown with its case."""
+    """Return the mistakes if a failure is explained; with numbers from level `case` on."""
     if not explained:
         return ()
     shown = any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained)
@@ -136,7 +136,7 @@ def _redact_diagnosis(
 
 
 def _redact_search(search: SearchRecord | None, feedback: Feedback) -> SearchRecord | None:
-    """Return how many cases were tried, and which of the properties that are shown failed there."""
+    """Return how many cases were tried, and which of the shown properties failed there."""
     if search is None:
         return None
     found = tuple(name for name in search.found if name not in feedback.hidden)
@@ -150,7 +150,7 @@ def _has_failed(prop: PropertyRecord) -> bool:
 
 
 def _redact_status(record: SubmissionRecord, shown: Sequence[PropertyRecord]) -> str:
-    """Return how the first disclosed failure ended; a hidden one becomes a mere `failed`."""
+    """Return the status of the first disclosed failure; a hidden one becomes a mere `failed`."""
     if record.error is not None or record.status in (*NOT_FAILED, Status.FAILED):
         return record.status
     return next((prop.status for prop in shown if _has_failed(prop)), Status.FAILED.value)
@@ -242,7 +242,7 @@ def parse_level(word: str) -> Feedback:
 
 
 def read_feedback(value: object, place: Place) -> Feedback:
-    """Return what a course file says under `feedback`: a level, or a table.
+    """Return the feedback of a course file: a level, or a table.
 
     Raises the error of the place.
     """
@@ -284,7 +284,7 @@ def _list_names() -> frozenset[str]:
 
 
 def _expand_name(name: str, place: Place) -> Sequence[str]:
-    """Return the names of the properties that a name stands for: one, or all of a group."""
+    """Return the names of the properties that a name stands for: itself, or all of a group."""
     members = [prop.name for prop in load_summaries() if name in (prop.name, prop.group)]
     if members:
         return members
@@ -295,7 +295,7 @@ def _expand_name(name: str, place: Place) -> Sequence[str]:
 
 
 def bind_feedback(wanted: Feedback | None, binding: Feedback) -> Feedback:
-    """Return what is told to somebody who may ask for less than what binds them, but not more."""
+    """Return the feedback for somebody who may ask for less than a limit, but not for more."""
     if wanted is None:
         return binding
     names = wanted.levels.keys() | binding.levels.keys()
@@ -307,7 +307,7 @@ def bind_feedback(wanted: Feedback | None, binding: Feedback) -> Feedback:
 
 
 def tells_more(wanted: Feedback, binding: Feedback) -> bool:
-    """Whether somebody wants to know more of a property than what binds them tells."""
+    """Whether somebody asks for more about a property than their limit allows."""
     hides = bool(binding.hidden) and wanted == FULL_FEEDBACK
     return hides or any(
         not binding.get_level(name).includes(wanted.get_level(name))

@@ -1,9 +1,9 @@
-"""From verdicts to points: what a mistake costs grows with how much of the exercise it breaks.
+"""Compute points from verdicts, so that a mistake costs more the more it breaks.
 
-The points of a group are shared by its properties. Nothing earns anything unless tokens
-attend, and nothing of a group if what the group is about does not hold: hidden tokens that are seen
-are not half right because some other claim about them holds. What is not tried for the sake of
-something smaller, or for lack of time, is not known, and counts as what is known of its group does.
+The properties of a group share its points. An answer earns nothing unless tokens attend. A group
+earns nothing if its essential property fails: a mask that shows hidden tokens is not half right
+because another property about it holds. A property that was not tried because of something smaller,
+or for lack of time, counts like the tried properties of its group.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Points = Mapping[str, Mapping[str, float]]
 def distribute_points(exercise: Exercise, points: Points | None) -> dict[Property, float]:
     """Return the points of each property of an exercise.
 
-    One about a peculiarity counts for two: it is the only one that decides about that.
+    A property about a peculiarity has double weight, since no other property covers it.
     """
     overrides = (points or {}).get(exercise.slug, {})
     shares = Counter[PropertyGroup]()
@@ -61,8 +61,8 @@ def award_points(
 ) -> list[float]:
     """Return the points of each verdict, in order; none unless the prerequisite holds.
 
-    What a search `found` to fail held on the fixed cases, which is enough of a prerequisite, and
-    for the group.
+    Properties that only a search `found` to fail held on the fixed cases, so they count as
+    prerequisites, and for their group.
     """
     value = distribute_points(exercise, points)
     held = {v.property for v in verdicts if v.status is Status.PASSED or v.property in found}
@@ -88,7 +88,7 @@ def award_points(
 def _is_known_to_compute(exercise: Exercise, verdicts: Sequence[Verdict]) -> bool:
     """Return whether the prerequisite was not tried, and the right values show that it holds.
 
-    Two calls of what keeps something between them tell nothing; each of them may be right.
+    If an answer keeps something between two calls, these show nothing, and each may be right.
     """
     statuses = {v.property: v.status for v in verdicts}
     about_values = [p for p in statuses if p.essential and p.group is PropertyGroup.VALUES]
@@ -101,11 +101,11 @@ def _find_unknown(
     failed: AbstractSet[Property],
     worthless: Collection[PropertyGroup],
 ) -> set[Property]:
-    """Return what was not tried for the sake of something smaller, so that it may well hold.
+    """Return the properties that were not tried because of something smaller, and may hold.
 
-    What was not tried because of a claim of a group that is worth nothing is lost with it, and so
-    is what rests on the form of a module: what needs registered weights has none. Of a group of
-    which it is not even known whether what it is about holds, nothing is taken to hold.
+    They do not include properties whose cause belongs to a group that earns nothing, nor those that
+    depend on the form of a module, which may have no registered weights. They do not include any of
+    a group whose essential property was not tried either.
     """
     untried = {v.property for v in verdicts if v.status is Status.NOT_TRIED}
     broken = failed - untried
@@ -122,12 +122,12 @@ def _find_unknown(
 
 
 def _list_required(prop: Property) -> set[Property]:
-    """Return what a property requires, and what that requires in turn."""
+    """Return the properties that a property requires, directly or indirectly."""
     return set(prop.requires).union(*map(_list_required, prop.requires))
 
 
 def _share_of_known(verdicts: Sequence[Verdict], group: PropertyGroup) -> float:
-    """Return how much of what was tried of a group holds, as a share."""
+    """Return the share of a group's tried properties that hold."""
     members = [v for v in verdicts if v.property.group is group]
     tried = sum(_count_shares(v.property) for v in members if v.status not in UNKNOWN)
     held = sum(_count_shares(v.property) for v in members if v.status is Status.PASSED)
@@ -135,9 +135,9 @@ def _share_of_known(verdicts: Sequence[Verdict], group: PropertyGroup) -> float:
 
 
 def _spoils_group(prop: Property, failed: AbstractSet[Property]) -> bool:
-    """Whether nothing of a group counts because what it is about does not hold.
+    """Whether a group earns nothing because this essential property failed.
 
-    What was not tried because of another group's claim is not known not to hold.
+    A property that was not tried because of another group's failure has not failed.
     """
     others = (required for required in prop.requires if required.group is not prop.group)
     return prop.essential and failed.isdisjoint(others)
@@ -146,9 +146,9 @@ def _spoils_group(prop: Property, failed: AbstractSet[Property]) -> bool:
 def score_again(
     record: SubmissionRecord, exercise: Exercise | None, points: Points | None, step: float
 ) -> SubmissionRecord:
-    """Return a record with the points that its verdicts are worth now; the verdicts stay.
+    """Return a record with new points for its verdicts, which stay.
 
-    Without the exercise, that of a class which is judged as what it is, only rounding is new.
+    Without an exercise, for a class that belongs to none, only the rounding is new.
     """
     if exercise is not None and record.error is not None:
         return replace(record, max_score=compute_maximum(exercise, points))

@@ -36,7 +36,7 @@ class NoteRecord:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """Why a submission could not be graded at all."""
+    """The reason why a submission could not be graded at all."""
 
     kind: str
     message: str
@@ -133,7 +133,7 @@ class PropertyRecord:
 
 @dataclass(frozen=True, slots=True)
 class ExampleRecord:
-    """A mistake on round numbers: what goes into a step, and what comes out, right and wrong.
+    """A mistake in round numbers: the input of a step, and its right and wrong results.
 
     A matrix has a row for each token; its numbers are written as they are shown.
     """
@@ -171,7 +171,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class SearchRecord:
-    """What a search on generated cases did, after the fixed cases."""
+    """The results of a search on generated cases, after the fixed cases."""
 
     cases: int
     found: tuple[str, ...] = ()

@@ -1,7 +1,6 @@
 """Round points by one rule, so that terminals, pages and gradebooks show the same number.
 
-A score is rounded once, where it is added up. What is shown of it afterwards, or added to others,
-is in hundredths already.
+A score is rounded once, when it is added up. Later displays and sums are already in hundredths.
 """
 
 from collections.abc import Sequence
@@ -24,9 +23,9 @@ def explain_bad_step(step: float) -> str | None:
 
 
 def round_points(points: float, most: float, step: float = HUNDREDTH) -> float:
-    """Return points out of so many, rounded to the nearest multiple of a step, halves up.
+    """Return points out of a maximum, rounded to the nearest multiple of a step, halves up.
 
-    The maximum is never reached by rounding, and full points stay the maximum, whatever the step.
+    Rounding never reaches the maximum, and full points stay the maximum, whatever the step.
     """
     exact, unit = _drop_noise(points), _drop_noise(step)
     top = _drop_noise(most)
@@ -38,7 +37,7 @@ def round_points(points: float, most: float, step: float = HUNDREDTH) -> float:
 
 
 def round_sum(points: float) -> float:
-    """Return points that nothing limits, in hundredths: a maximum, or what a person decided."""
+    """Return points without a limit, in hundredths: a maximum, or a person's decision."""
     return float(_drop_noise(points).quantize(Decimal(10) ** -DECIMALS, ROUND_HALF_UP))
 
 

@@ -98,7 +98,7 @@ class IsolationLevel:
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What holds for every submission on this level."""
+        """The guarantees for every submission on this level."""
         return GUARANTEES[self.name]
 
     @property

@@ -16,8 +16,8 @@ SINGLE_THREAD_ENV: Mapping[str, str] = MappingProxyType(
 class Limits:
     """Limits in seconds and bytes for one file: all its definitions and all its processes.
 
-    Limits for one call or one process say so. Seconds are those that the submission itself uses: it
-    computes or sleeps. Those in which other processes have the processor do not count.
+    Limits for one call or one process say so. Seconds count only while the submission itself
+    computes or sleeps, and not while other processes have the processor.
     """
 
     call_s: float = 10.0

@@ -1,16 +1,14 @@
 """Measure how long a child computes, waits for a processor, or sleeps during a request.
 
-Theory
-------
-A verdict may not depend on how busy the machine is. So what counts of a request is the time that
-the child itself used: the processor time of its threads, and the time in which it slept of its own
-will. The kernel counts how long a thread ran, and how long it was ready to run while others did.
-The rest of the time that the grader process waited is idle time: the child slept. The time in which
-the grader process itself computed, or waited for a processor, is subtracted, too.
+Theory ------ A verdict may not depend on how busy the machine is. So a request costs only the time
+that the child itself used: the processor time of its threads, and the time in which it slept
+voluntarily. The kernel counts how long a thread ran, and how long it was ready to run while others
+did. The rest of the time that the grader process waited is idle time: the child slept. The time in
+which the grader process itself computed, or waited for a processor, is subtracted, too.
 
-The clock on the wall only bounds how long to wait for a child that gets no processor. What ends
-there says nothing about the submission. Where the kernel does not report queueing, sleeping cannot
-be told from waiting, so nothing is held to be idle and that bound comes sooner.
+The wall clock only bounds how long to wait for a child that gets no processor. A request that ends
+there says nothing about the submission. If the kernel does not report queueing, sleeping cannot be
+told from waiting, so nothing counts as idle, and that bound comes sooner.
 """
 
 import time
@@ -67,14 +65,14 @@ class ChildTimer:
 
     @classmethod
     def start_now(cls, pid: int, limit: float) -> "ChildTimer":
-        """Return a timer of a process that runs already, for the next seconds that it uses."""
+        """Return a timer for a process that already runs, for the seconds it uses from now on."""
         timer = cls(pid)
         timer._child = read_process_times(pid)
         timer.begin(limit)
         return timer
 
     def begin(self, limit: float) -> None:
-        """Start the clocks, right before a request that may take so many seconds is sent."""
+        """Start the clocks, right before sending a request that may take this many seconds."""
         self._began = time.monotonic(), time.thread_time()
         self._limit = limit
 
@@ -127,7 +125,7 @@ class ChildTimer:
 
 
 def compute_patience(limit: float, *, blind: bool = False) -> float:
-    """Return how long, by the clock, to wait for a request that may use so many seconds."""
+    """Return how long, by the clock, to wait for a request that may use this many seconds."""
     return limit * BLIND_PATIENCE if blind else max(limit * PATIENCE, MIN_PATIENCE_S)
 
 

@@ -177,7 +177,7 @@ def _build_row(dtype: torch.dtype, body: bytearray, offset: int, count: int) -> 
 
 
 def write(fd: int, message: Message, wait_more: WaitMore | None = None) -> None:
-    """Send a frame; not to wait for ever requires a non-blocking file descriptor.
+    """Send a frame; a file descriptor that blocks may wait for ever.
 
     Raises BrokenPipeError, BadFrame, and what `wait_more` raises.
     """
@@ -200,7 +200,7 @@ def read(
     max_body: int = MAX_BODY,
     max_header: int = MAX_HEADER,
 ) -> Message:
-    """Receive a frame; not to wait for ever requires a non-blocking file descriptor.
+    """Receive a frame; a file descriptor that blocks may wait for ever.
 
     Raises EOFError, BadFrame, and what `wait_more` raises.
     """

@@ -1,7 +1,7 @@
 """All properties, in the order in which they are checked.
 
-The form comes first, on the plainest cases, then one claim about each peculiarity of other cases,
-then values, then the rest.
+The form comes first, on the plainest cases. Then come one property for each peculiarity, the
+values, and the rest.
 
 A property names the capabilities that it needs of a contract; `select_for_contract` compares them.
 """

@@ -169,7 +169,7 @@ def there_are_no_other_parameters(context: LiveContext) -> None:
 
 
 def _list_missing(context: LiveContext, case: Case) -> list[ParameterMapping]:
-    """Return the parameters that the exercise asks for, and this class does without."""
+    """Return the parameters that the exercise asks for and this class lacks."""
     asked, own = context.harness.requested_contract, context.contract
     needed = (m for m in asked.mappings if asked.has_biases(case) or not m.is_bias)
     return [mapping for mapping in needed if not all(map(own.stores, mapping.holds))]
@@ -277,7 +277,7 @@ def _answers_as_usual(context: LiveContext) -> bool:
 
 
 def _get_stated(context: LiveContext) -> Contract:
-    """Return the contract of the statement where the module's own has other arguments."""
+    """Return the statement's contract, if the module's own has other arguments."""
     stated = context.harness.requested_contract
     names = {argument.name for argument in stated.arguments}
     known = all(argument.name in names for argument in context.contract.arguments)

@@ -2,8 +2,9 @@
 
 A causal output depends on nothing that comes later, so keys and values of earlier tokens can be
 kept and need not be computed again (Pope et al. 2022, "Efficiently Scaling Transformer Inference",
-section 3). Each claim calls the module for chunks of sequences in some order, and compares what
-comes back with its own answer to the whole: whether that is right, other claims ask.
+section 3). Each property calls the module for chunks of sequences in some order, and compares the
+results with the module's own answer to the whole sequence. Other properties check whether that
+answer is right.
 """
 
 import contextlib
@@ -262,7 +263,7 @@ def _assert_part(
 
 
 def _recognise(context: LiveContext, lengths: Lengths, output: Tensor) -> tuple[str, str]:
-    """Say in which other way this output comes about, and give a hint; ("", "") if in none."""
+    """Return a sentence on the way that gives this output, and a hint; ("", "") if none does."""
     tokens = context.case.tokens
     uneven: tuple[Lengths, ...] = ((1, 2, 1, tokens - 4), (2, 1, tokens - 3))
     if _is_right(context, output):

@@ -1,10 +1,10 @@
-"""What comes out if a sequence that comes in several calls is attended to in another way.
+"""Recognise mistakes in decoding: other ways to attend to a sequence in several calls.
 
 A wrong answer is recognised by what it attends to: each way is computed by the equation, from the
 queries, keys and values of the whole sequence. Ways that look alike if tokens come one by one
 differ where they come in uneven parts, so one is recognised only if it gives the answers to all
-schedules. Some code goes wrong in some calls only, such as in those of several tokens: then each
-call has to give what is right or what that way gives, and no other way may do so.
+schedules. Some code goes wrong only in some calls, such as those of several tokens. Then each call
+must give the right result or that of this way, and no other way may explain the calls.
 """
 
 import math
@@ -310,7 +310,7 @@ def recognise(
 def _list_fits(
     context: CaseContext, heads: Heads, way: OtherWay, answers: Mapping[Lengths, Tensor]
 ) -> list[bool] | None:
-    """Say of each call whether the way gives its output; None if one is neither that nor right."""
+    """Return for each call whether the way gives its output; None if some output is neither."""
     fits = []
     for lengths, output in answers.items():
         for call in list_calls(lengths):

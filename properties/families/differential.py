@@ -1,8 +1,8 @@
 """Differential attention: the weights of a head are a softmax minus lambda times another.
 
-They sum to 1 - lambda and may be negative, so the output is no average of the values. What holds
-instead is claimed here: of their sum, of lambdas of zero and of any size, of equal maps, of maps
-that change places, of heads, and of where lambdas start.
+They sum to 1 - lambda and may be negative, so the output is no average of the values. The
+properties here replace those of averages. They are about the sum of weights, lambdas of zero and of
+any size, equal maps, exchanged maps, heads, and the initial lambdas.
 
 Source: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258).
 """
@@ -47,7 +47,7 @@ def _get_lambdas(context: CaseContext) -> Tensor:
 
 
 def _use_halves(context: CaseContext, first: int, second: int) -> dict[str, Tensor]:
-    """Return the layers of queries and keys with these of their halves in the places of both."""
+    """Return the layers of queries and keys with one of their halves in both places."""
 
     def choose(t: Tensor) -> Tensor:
         halves: Tensor = t.unflatten(0, (context.case.heads, 2, -1))

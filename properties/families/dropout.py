@@ -143,7 +143,7 @@ def each_token_adds_its_own_value(context: LiveContext) -> None:
 
 
 def _assert_something_shows(revealed: RevealedWeights) -> None:
-    """Raise Violation if to most outputs nothing arrives that could be dropped."""
+    """Raise Violation if most outputs show nothing that could be dropped."""
     arriving = revealed.shown.abs().amax(-1)  # NaN where a number is
     for numbers, least in ((arriving, 0.5), (revealed.single, 1.0)):
         if not bool(numbers.isfinite().any()):
@@ -263,7 +263,7 @@ def _compute_chance_of_two(rate: float) -> float:
 
 
 def _compare_pairs(observation: DropoutObservation) -> dict[str, Tensor]:
-    """Return where two of some kind were both dropped or both kept, by what they are of."""
+    """Return where two weights were both dropped or both kept, by what they differ in."""
     zero, visible = observation.ratios == 0, observation.visible
     shown, last = zero[..., visible], zero[..., -1, visible[-1]]
     both = visible[-2] & visible[-1]

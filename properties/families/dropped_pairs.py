@@ -155,7 +155,7 @@ class LikePair:
 def _find_like_pair(
     case: Case, kept: Tensor, visible: Tensor, axis_name: str, axis: int
 ) -> LikePair | None:
-    """Return the pair of parts along an axis that is least explained by chance, if any is not."""
+    """Return the pair of parts along an axis that chance explains least, if it is not chance."""
     parts = kept.shape[axis]
     if parts < 2:
         return None

@@ -1,11 +1,11 @@
-"""What shows of attention weights in training: which are dropped, and what the others become.
+"""Recover attention weights in training: which are dropped, and the values of the others.
 
 The dropped weights are recovered like the weights themselves (`properties.harness.tomography`):
 with all queries zero every visible weight is the same known number, values are unit vectors and W_o
 is the identity, so each output coordinate shows one weight, dropped or scaled.
 
-That rests on the rest of the module. A mistake elsewhere may put other things into a coordinate, or
-leave nothing there to be dropped, and then a count says nothing about dropout. So the same is run
+This depends on the rest of the module. A mistake elsewhere may put other numbers into a coordinate,
+or leave nothing there to drop, and then a count says nothing about dropout. So the same inputs run
 in evaluation mode first (`reveal_weights`), and only weights that show there are counted.
 """
 

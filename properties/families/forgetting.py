@@ -1,8 +1,8 @@
 """A cache of attention within a window may forget what no later token sees.
 
-Of w tokens a window has w - 1 before the next token, so that as many are all that has to be kept
-(Jiang et al. 2023, "Mistral 7B", section 2, rolling buffer cache). Whether something is forgotten
-is the contract's to promise; what is needed is kept if the outputs are right.
+A window of w tokens holds w - 1 before the next token, so a cache needs only these (Jiang et al.
+2023, "Mistral 7B", section 2, rolling buffer cache). Only a contract that promises forgetting is
+checked for it; right outputs show that the needed tokens are kept.
 """
 
 from dataclasses import replace

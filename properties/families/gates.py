@@ -1,8 +1,8 @@
-"""A gate multiplies what the heads give, number by number, before the output layer.
+"""A gate multiplies the output of the heads, number by number, before the output layer.
 
-Where weights sum to one, the output is no average then, but its share. What holds instead is
-claimed here: of gates of zeros, closed and open ones, of whose token makes a gate, and of where it
-acts.
+Even if weights sum to one, the output is then only a share of an average. The properties here
+replace those of averages: they are about gates of zeros, closed and open gates, the token that
+makes a gate, and the place where it acts.
 """
 
 import torch

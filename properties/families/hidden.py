@@ -1,4 +1,4 @@
-"""What a contract may promise of what is hidden, and of queries that see nothing.
+"""Promises of a contract about hidden tokens, and about queries that see nothing.
 
 Plain attention promises neither. It multiplies a hidden value by a weight of zero, and 0 · NaN is
 NaN; and the softmax of a row that is hidden whole is 0 / 0. Libraries that are given padding as it
@@ -92,7 +92,7 @@ def a_query_that_sees_nothing_spoils_no_gradient(context: CaseContext) -> None:
 
 
 def _list_seen(context: CaseContext, mask: Tensor) -> Bool[Tensor, "batch tokens tokens"]:
-    """Say of each query and key whether any head lets the one attend to the other."""
+    """Return for each query and key whether any head lets the query attend to the key."""
     visible = context.may_attend(context.case.tokens, mask)
     assert visible is not None, "a mask says what is visible"
     return _broadcast(context, visible)
@@ -104,7 +104,7 @@ def _broadcast(context: CaseContext, visible: Tensor) -> Bool[Tensor, "batch tok
 
 
 def _list_promised(context: CaseContext, mask: Tensor) -> Bool[Tensor, "batch tokens"]:
-    """Say of which queries the outputs are known: of all, or of those that see something."""
+    """Return for which queries the outputs are known: all, or those that see something."""
     seen = _list_seen(context, mask).any(-1)
     zeros = context.contract.call_form.mask.empty_row is EmptyRow.ZEROS
     return torch.ones_like(seen) if zeros else seen

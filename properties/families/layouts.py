@@ -1,4 +1,4 @@
-"""Gradients that come back may lie in memory in any way, as the input may.
+"""Incoming gradients may have any memory layout, as the input may.
 
 A loss that is a sum gives back one number, expanded; a layer that transposes gives back a
 transposed tensor. Kernels have read both as if they were contiguous, some for wide heads and many

@@ -1,6 +1,6 @@
 """Padding: tokens that only fill up a batch, on either side, are as if they were not there.
 
-Also where positions count: those that a contract may have depend on distances alone.
+This includes positions, since those of contracts depend only on distances.
 """
 
 from dataclasses import replace

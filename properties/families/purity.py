@@ -339,7 +339,7 @@ def _assert_copy_agrees(context: LiveContext, way: str) -> None:
 
 
 def _describe_change(got: Tensor, before: Tensor) -> str:
-    """Return how far numbers are from what they were, or which of them are no numbers any more."""
+    """Describe how far numbers have changed, or which of them are no longer numbers."""
     lost = ~got.isfinite() & before.isfinite()
     if bool(lost.any()):
         return f"of which {int(lost.sum())} became {float(got[lost][0]):g}"

@@ -72,7 +72,7 @@ def _recover_unlimited(context: CaseContext) -> tomography.RecoveredWeights:
 
 
 def _get_shrinkage(context: CaseContext) -> float:
-    """Return what queries are multiplied by, so that a wrong limit is not taken for a scale."""
+    """Return the factor of queries with which a wrong limit is not taken for a scale."""
     limit = context.case.softcap
     return min(1.0, limit) * UNBENT if limit else 1.0
 

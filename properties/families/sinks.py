@@ -1,8 +1,8 @@
 """A sink takes a share of every softmax of its head, and has no value: the rest is less than one.
 
-Weights that sum to less than one need not average, and a constant added to all scores counts. What
-holds instead is claimed here: of what is left, of sinks far below and far above all scores, of
-heads, of a constant added to scores and sinks, and of gradients.
+Weights that sum to less than one need not average, and a constant added to all scores changes them.
+The properties here replace those of averages. They are about the remaining weight, sinks far below
+and far above all scores, heads, a constant added to scores and sinks, and gradients.
 """
 
 import torch
@@ -69,7 +69,7 @@ def the_weights_sum_to_what_the_sink_leaves(context: CaseContext) -> None:
 
 
 def _compute_left(context: CaseContext, scores: Tensor) -> Tensor:
-    """Return what is left of each query's unit: e^lse / (e^lse + e^sink), of the scores it sees."""
+    """Return each query's remaining weight, e^lse / (e^lse + e^sink), from the scores it sees."""
     visible = context.may_attend(context.case.tokens, context.mask)
     seen = scores if visible is None else scores.masked_fill(~visible, -torch.inf)
     lse = seen.logsumexp(-1, keepdim=True)

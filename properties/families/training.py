@@ -1,4 +1,4 @@
-"""Training: what dropout kept, the gradients of that, and how they add up, freeze and are followed.
+"""Training with dropout: outputs, gradients that add up and freeze, and steps of descent.
 
 A module is trained for a few steps as a user would, without ever reseeding: calls of several
 lengths in training, evaluations between them, gradients that add up over two calls, frozen weights,

@@ -1,8 +1,8 @@
 """A transformer block: attention and a feed-forward, each behind a norm and beside a residual.
 
-Its output is no average of values, so what is asked of attention by itself is not asked here. What
-holds instead is claimed: of layers that give nothing, of a constant, which a layer norm takes away
-and a residual keeps, and of tokens, which nothing but attention brings together.
+Its output is no average of values, so properties of attention alone do not apply. The properties
+here are about layers that return zero, a constant, which a layer norm removes and a residual keeps,
+and tokens, which only attention connects.
 """
 
 import math

@@ -1,8 +1,7 @@
-"""What models of today have besides the plain equation: windows, positions, limits, shared keys.
+"""Variants of today's models: windows, positions, limits of scores, shared keys.
 
-Whether the output is right is asked of every exercise (`properties/families/values.py`). Here is
-what must hold of a window, of positions, of limited scores and of heads that share keys whatever
-else is wrong.
+Every exercise checks whether the output is right (`properties/families/values.py`). The properties
+here must hold of windows, positions, limited scores and shared keys, whatever else is wrong.
 """
 
 from dataclasses import replace
@@ -140,7 +139,7 @@ def bfloat16_tells_positions_apart(context: CaseContext) -> None:
 
 
 def _mark_one_token(context: CaseContext) -> Tensor:
-    """Return tokens of which one, the last but two, is not like the others."""
+    """Return tokens of which one, the third from the end, differs from the others."""
     x = torch.zeros_like(context.x)
     x[..., 0] = 1
     x[..., context.case.tokens - 3, 1] = 1

@@ -1,6 +1,6 @@
 """Open a store, SQLite in one file or PostgreSQL by URL, and migrate it to the newest version.
 
-Theory. Whatever happens to this process or the machine, committed data stays: SQLite uses a
+Theory. Committed data survives any failure of this process or the machine: SQLite uses a
 write-ahead log and waits for the disk (WAL, synchronous=FULL). A writing transaction takes the lock
 at its start, so that two processes on one store wait for each other and neither fails midway.
 Alembic is imported only when a store has another version than the newest: that takes as long as

@@ -1,4 +1,4 @@
-"""Describe a run so that it can be repeated: all settings and versions its results depend on."""
+"""Describe a run so that it can be repeated: the settings and versions behind its results."""
 
 import hashlib
 import platform

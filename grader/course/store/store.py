@@ -97,7 +97,7 @@ class Store:
     def load_judgement_ids(self, key: str) -> dict[tuple[str, str], int]:
         """Return the ids of all judgements under these settings, by content and kind.
 
-        Where there is no verdict yet there is no judgement: it is left out, and made again.
+        A judgement without a verdict is left out, and made again.
         """
         columns = select(judgements.c.content, judgements.c.kind, judgements.c.id)
         unsettled = select(verdicts.c.judgement).where(verdicts.c.status == NOT_JUDGED)
@@ -132,7 +132,8 @@ class Store:
     ) -> None:
         """Save the judgements of these contents under other settings, each record converted.
 
-        What is not judged under the first settings, or is under the others, stays as it is.
+        Contents that are not judged under the first settings, or already are under the others, stay
+        as they are.
         """
         found, there = self.load_judgement_ids(from_key), self.load_judgement_ids(key)
         todo = [each for each in found if each in wanted and each not in there]
@@ -152,7 +153,7 @@ class Store:
             link_judgements(connection, run, list(linked))
 
     def remove_superseded(self, run: Run, submitted_files: Iterable[SubmittedFile]) -> None:
-        """Remove what else the run has of these students: earlier attempts, withdrawn files."""
+        """Remove these students' other files from the run: earlier attempts, withdrawn files."""
         keys = {compute_submission_key(each) for each in submitted_files}
         students = {sanitize_text(each.student.id) for each in submitted_files}
         columns = select(submissions.c.id, submissions.c.place, submissions.c.student)

@@ -50,7 +50,7 @@ def _describe_nan(evidence: WeightsEvidence) -> str:
 
 
 def _describe_row_sum(evidence: WeightsEvidence) -> str:
-    """Compare the sums of rows that are shown whole, or of which all that counts is: they are 1."""
+    """Compare the sums of rows whose visible keys are all shown; they should be 1."""
     whole = len(evidence.keys) == evidence.length
     sums = zip(evidence.queries, _sum_rows(evidence.expected), _sum_rows(evidence.got), strict=True)
     off = [(abs(got - r), q, r, got) for q, r, got in sums if whole or _is_one(r)]
@@ -103,7 +103,7 @@ def _iter_cells(evidence: WeightsEvidence) -> Iterator[tuple[int, int, bool, flo
 
 
 def describe_influence(evidence: InfluenceEvidence) -> str:
-    """Describe which outputs moved that must not, or did not move that should."""
+    """Describe which outputs moved but must not, or did not move but should."""
     leaks, stuck = [], []
     rows = zip(evidence.tokens, evidence.may, evidence.expected, evidence.got, strict=True)
     for output, may, expected, got in rows:

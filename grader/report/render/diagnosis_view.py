@@ -1,4 +1,4 @@
-"""How the mistakes that were found are told: a headline, and a sentence and a place for each."""
+"""Views of diagnosed mistakes: a headline, with a sentence and a place for each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class DiagnosisView:
 
     @property
     def pronoun(self) -> str:
-        """What stands for the mistakes in a sentence: "it" or "them"."""
+        """The pronoun for the mistakes in a sentence: "it" or "them"."""
         return "them" if len(self.sentences) > 1 else "it"
 
 
 def view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
-    """Return the view of the mistakes that were found, if any were."""
+    """Return the view of the diagnosed mistakes, if there are any."""
     if not mistakes:
         return None
     count, matched, tried = len(mistakes), mistakes[0].cases_matched, mistakes[0].cases_tried
@@ -52,6 +52,6 @@ def view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
 
 
 def _tell_where_to_look(mistake: DiagnosisRecord) -> str:
-    """Return a place that has to do with a mistake; what is wrong may be beside it."""
+    """Return a place related to a mistake; the fault itself may be nearby."""
     place = format_location(mistake.cell, mistake.line)
     return place.replace("(", "(look at ", 1)

@@ -51,7 +51,7 @@ def render(report: Report, line_of: LineLookup) -> str:
 def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
     """Yield the findings on a submission, the most telling first: errors, mistakes, properties.
 
-    What follows from the mistakes comes last.
+    Consequences of the mistakes come last.
     """
     view = make_view(record)
     if record.error is not None and view.error is not None:

@@ -1,7 +1,7 @@
 """A report as static HTML pages that need no network.
 
-Everything can be read without a script. That of the index, which sorts and filters the rows that
-are there, is allowed by its digest alone.
+Everything can be read without a script. The index has one, which sorts and filters its rows, and is
+allowed by its digest alone.
 """
 
 import base64
@@ -57,7 +57,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """What a page links to besides the index."""
+    """The links of a page besides the index."""
 
     previous: Neighbour | None = None
     next: Neighbour | None = None
@@ -84,7 +84,7 @@ def render_index(report: Report) -> str:
 def render_pages(report: Report, labels: Sequence[str] = ()) -> dict[str, str]:
     """Render the page of each submission, by its file name, with links to those beside it.
 
-    `labels` are what the submissions are called; by default it is their files.
+    `labels` are the names of the submissions; by default these are their files.
     """
     labels = labels or label_submissions(report.submissions)
     names = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
@@ -107,7 +107,7 @@ def render_page(
 
 
 def label_submissions(submissions: Sequence[SubmissionRecord]) -> list[str]:
-    """Return what distinguishes the submissions: their paths, without what all have in common."""
+    """Return labels that distinguish the submissions: their paths without the common part."""
     paths = [record.file for record in submissions]
     folder = _find_common_folder(paths)
     short = [path[len(folder) :] for path in paths]

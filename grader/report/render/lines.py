@@ -27,7 +27,7 @@ EMPTY = StyledLine("")
 
 
 def fold_lines(lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
-    """Yield lines that fit: what is too long goes on below, indented, but for headlines."""
+    """Yield lines that fit: long lines continue below, indented, except for headlines."""
     for line in lines:
         if cell_len(line.text) <= COLUMNS or not line.text.startswith(" "):
             yield line
@@ -52,7 +52,7 @@ def count_rows(lines: Iterable[StyledLine]) -> int:
 
 
 def indent(by: int, text: str) -> Iterator[StyledLine]:
-    """Yield the lines of a text, indented by so many columns."""
+    """Yield the lines of a text, indented by this many columns."""
     for line in text.expandtabs(4).split("\n"):
         yield StyledLine(" " * by + line)
 

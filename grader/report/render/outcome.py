@@ -1,4 +1,4 @@
-"""What became of a submission, in a sentence or two: for gradebooks and for groups of a class."""
+"""Describe the outcome of a submission in a sentence or two, for gradebooks and groups."""
 
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
@@ -21,9 +21,9 @@ ENDINGS = {
 
 
 def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:
-    """Return sentences on why a submission does not have all points; none if everything holds.
+    """Return sentences that say why a submission lacks points; none if everything holds.
 
-    They tell no more than the record does, which may be redacted.
+    They reveal no more than the record, which may be redacted.
     """
     if record.error is not None:
         at = format_location(record.error.cell, record.error.line)
@@ -39,7 +39,7 @@ def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:
 
 
 def find_first_failure(record: SubmissionRecord) -> PropertyRecord | None:
-    """Return the first property that does not hold, or on which the submission gave no answer."""
+    """Return the first property that fails, or on which the submission gave no answer."""
     return next((p for p in record.properties if p.status not in NOT_FAILED), None)
 
 
@@ -83,7 +83,7 @@ def _describe_failure(failure: PropertyRecord) -> str:
 
 
 def _find_row(message: str, label: str) -> str:
-    """Return what a message says after a label; empty if it has no such row."""
+    """Return the text of a message's row with this label; empty if it has no such row."""
     start = f"  {label:<9} "
     lines = (line for line in message.split("\n") if line.startswith(start))
     return next(lines, "").removeprefix(start).strip()

@@ -27,7 +27,7 @@ UNNAMED_PREFIX = "No known mistake explains it. The first check that fails: "
 
 @dataclass(frozen=True, slots=True)
 class ClassResult:
-    """One result of a class: a record, what it is called, and where its page is."""
+    """One result of a class: a record, its name, and the place of its page."""
 
     record: SubmissionRecord
     label: str
@@ -40,7 +40,7 @@ class ClassResult:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Somebody in a group: a name, a link to the report, and what is particular to this one."""
+    """Somebody in a group: a name, a link to the report, and the particulars."""
 
     label: str
     link: str
@@ -59,7 +59,7 @@ class HistogramBin:
 
 @dataclass(frozen=True, slots=True)
 class MistakeGroup:
-    """Those who made the same mistake, and its smallest example."""
+    """The students who made the same mistake, and its smallest example."""
 
     sentence: str
     named: bool
@@ -70,7 +70,7 @@ class MistakeGroup:
 
 @dataclass(frozen=True, slots=True)
 class EndingGroup:
-    """Those who gave no answer for the same reason: a crash, a limit, or an unreadable file."""
+    """The students without an answer for the same reason: a crash, a limit, an unreadable file."""
 
     reason: str
     members: tuple[Member, ...]
@@ -78,7 +78,7 @@ class EndingGroup:
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """What became of one group of properties: a word for its status, and how many hold."""
+    """The outcome of one group of properties: a word for its status, and how many hold."""
 
     status: str
     text: str
@@ -102,7 +102,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything that is said of a class together."""
+    """The overview of a class."""
 
     bins: tuple[HistogramBin, ...]
     mistakes: tuple[MistakeGroup, ...]
@@ -111,7 +111,7 @@ class Overview:
 
 
 def make_overview(entries: Sequence[ClassResult]) -> Overview:
-    """Return what is said of these results together; the matrix keeps their order."""
+    """Return the overview of these results; the matrix keeps their order."""
     return Overview(
         bins=compute_histogram(entries),
         mistakes=group_mistakes(entries),
@@ -182,7 +182,7 @@ def _list_reasons(entry: ClassResult) -> Iterator[str]:
 
 
 def _make_ending_member(entry: ClassResult) -> Member:
-    """Return somebody with what happened, unless the reason of the group says all of it."""
+    """Return somebody with the particulars, unless the reason of the group says everything."""
     [outcome] = describe_outcome(entry.record)
     details = "" if outcome == name_ending(entry.record) else outcome
     return Member(sanitise_line(entry.label), entry.link, details)

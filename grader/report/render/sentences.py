@@ -1,4 +1,4 @@
-"""Sentences about all checks of a submission: what holds, is hidden, was not tried."""
+"""Sentences about all checks of a submission: passed, hidden, and not tried."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
 
 
 def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
-    """Return a sentence on groups of which nothing earns points although something holds."""
+    """Return a sentence about groups that earn nothing although some of their checks pass."""
     held = [p for p in properties if p.status == Status.PASSED and p.max_points and not p.points]
     if not held:
         return ()
@@ -82,7 +82,7 @@ def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
 def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     """Return one sentence on all properties that were not tried.
 
-    It repeats no claim that failed, and says another reason only if it is the same for all.
+    It repeats no failed claim, and names another reason only if it is the same for all.
     """
     untried = [p for p in properties if p.status == Status.NOT_TRIED]
     unasked = [p for p in properties if p.status == Status.NOT_ASKED]

@@ -52,7 +52,7 @@ FOLDED_NOTES = 2
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """What of a submission is shown beside its failures."""
+    """The parts of a submission that are shown beside its failures."""
 
     examples: bool = True
     """whether mistakes have examples"""
@@ -79,8 +79,9 @@ Lines = Sequence[StyledLine]
 def render(report: Report, more: str = "") -> str:
     """Render the text that a student or an instructor reads.
 
-    `more` is what shows all of it, such as an option: then what follows from a mistake is folded
-    into one line, and so is what does not fit into `MAX_LINES`. Without it nothing is folded.
+    `more` names the way to show everything, such as an option. With it, consequences of a mistake
+    are collapsed into one line, and so are parts that do not fit into `MAX_LINES`. Without it
+    nothing is collapsed.
 
     Only headlines and rows of the last table begin at the left edge, and each is a single line, so
     that no text from a submission can be mistaken for a verdict.
@@ -94,7 +95,7 @@ def print_to(console: Console, report: Report, more: str = "") -> None:
 
 
 def render_grades(report: Report) -> str:
-    """Render the last table alone, for one submission too: what there is to say is elsewhere."""
+    """Render only the last table, even for one submission; everything else is shown elsewhere."""
     return "".join(f"{line.text}\n" for line in _iter_grades(report))
 
 
@@ -143,7 +144,7 @@ def _render_grades(report: Report, views: Sequence[SubmissionView]) -> Iterator[
 
 
 def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
-    """Render every check that fails, those that follow from the mistakes first."""
+    """Render every failed check, with consequences of the mistakes first."""
     yield from _render_above(view, [EMPTY, *_render_groups(view.groups)])
     for failure in view.consequences:
         yield from (EMPTY, *_render_failure(failure))
@@ -154,10 +155,10 @@ def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
 
 
 def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
-    """Render one failure that follows from the mistakes, and others as far as there is room.
+    """Render one consequence of the mistakes, and other failures as far as there is room.
 
-    There is always room for one of the others, and for the one that follows if there are none.
-    The examples of mistakes are shown if they fit, and so are notes.
+    There is always room for one other failure, or for the consequence if there are no others. The
+    examples of mistakes are shown if they fit, and so are notes.
     """
     folded = [list(_render_around(view, more, each)) for each in FOLDINGS]
     yield from next((each for each in folded if count_rows(each) <= MAX_LINES), folded[-1])
@@ -181,7 +182,7 @@ def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterato
 
 
 def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
-    """Render what the mistakes do to one check, and to how many they do the same."""
+    """Render the effect of the mistakes on one check, and count the checks with the same effect."""
     if view.example is None:
         return
     example = list(_render_failure(view.example))
@@ -194,7 +195,7 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
 
 
 def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
-    """Render the first other failures that there is room for, at least one; count the rest."""
+    """Render the first other failures that fit, at least one, and count the rest."""
     heading = list(_render_heading(view))
     blocks = [(EMPTY, *_render_failure(failure)) for failure in view.others]
     rows = list(accumulate(map(count_rows, blocks), initial=count_rows(heading)))[1:]
@@ -212,7 +213,7 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
 
 
 def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledLine]:
-    """List the first claims that there is room for; a crash does not show that one is broken."""
+    """List the first claims that fit; a crash does not show that a claim is broken."""
     broken = [failure for failure in failures if failure.status == Status.FAILED]
     lines = [StyledLine(f"    {failure.claim}") for failure in broken[:MORE_CLAIMS]]
     used = accumulate(count_rows([line]) for line in lines)
@@ -232,7 +233,7 @@ def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
 def _render_above(
     view: SubmissionView, groups: Lines, *, examples: bool = True
 ) -> Iterator[StyledLine]:
-    """Render what stands above the failures: score, error, mistakes, and groups as they are."""
+    """Render the part above the failures: score, error, mistakes, and groups."""
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
     if view.error and view.error.kind == "unwritten":
@@ -247,13 +248,13 @@ def _render_above(
 
 
 def _list_unsaid(view: SubmissionView) -> Sequence[MessageView]:
-    """List the notes but for what is the hint of the first failure already."""
+    """List the notes, except one that is already the hint of the first failure."""
     hint = view.failures[0].details.rpartition("\nhint ")[2].strip()
     return [note for note in view.notes if not hint or not note.message.startswith(hint)]
 
 
 def _fold_notes(view: SubmissionView, many: int, more: str) -> Sequence[MessageView]:
-    """Return the notes, or the first of them and how many more there are."""
+    """Return the notes, or the first of them and the number of others."""
     notes = _list_unsaid(view)
     left = len(notes) - many
     if left < 2:
@@ -266,7 +267,7 @@ def _fold_notes(view: SubmissionView, many: int, more: str) -> Sequence[MessageV
 def _render_below(
     view: SubmissionView, summary: Sequence[str], notes: Sequence[MessageView]
 ) -> Iterator[StyledLine]:
-    """Render what stands below the failures: sentences on all checks, and notes."""
+    """Render the part below the failures: sentences on all checks, and notes."""
     if view.failures and summary:
         yield EMPTY
     for sentence in summary:
@@ -286,7 +287,7 @@ def _render_diagnosis(diagnosis: DiagnosisView, *, examples: bool) -> Iterator[S
 
 
 def _render_example(example: ExampleRecord) -> Iterator[StyledLine]:
-    """Render matrices side by side, below what they are."""
+    """Render matrices side by side, below their titles."""
     heads = (example.given, f"right {example.result}", f"{example.result} with this mistake")
     matrices = (example.before, example.right, example.wrong)
     rows = zip(*(_align_numbers(matrix) for matrix in matrices), strict=True)
@@ -308,9 +309,9 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
 
 
 def _render_points(groups: Sequence[GroupView], untried: int) -> Iterator[StyledLine]:
-    """Render the points of groups of which not every check passes, then the names of the others.
+    """Render the points of groups with failed checks, then the names of the others.
 
-    How many were not tried is said here if no sentence says it.
+    The number of untried checks is added if no sentence has it.
     """
     whole = [group.name for group in groups if group.status == Status.PASSED]
     broken = [group for group in groups if group.name not in whole]

@@ -113,7 +113,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionView:
-    """Everything that is displayed of one submission."""
+    """The displayed parts of one submission."""
 
     file: str
     exercise: str
@@ -155,22 +155,21 @@ class SubmissionView:
 
     @property
     def consequences(self) -> tuple[FailureView, ...]:
-        """Those that follow from the diagnosed mistakes."""
+        """The failures that follow from the diagnosed mistakes."""
         return tuple(failure for failure in self.failures if failure.follows)
 
     @property
     def others(self) -> tuple[FailureView, ...]:
-        """Those that do not; all of them without a diagnosis."""
+        """The other failures; all of them without a diagnosis."""
         return tuple(failure for failure in self.failures if not failure.follows)
 
     @property
     def example(self) -> FailureView | None:
-        """The one that shows what the mistakes do.
+        """The consequence that shows the effect of the mistakes.
 
-        Of mistakes in what is computed it is one of values, if some follow: what these claim fails
-        of all such mistakes. Else it is the first in the group of which most follows. Of other
-        mistakes it is one with numbers to draw, or the check that they are known by, which has
-        kept its hint.
+        For mistakes in the computation it is a check of values, if one follows, since all such
+        mistakes fail those. Else it is the first in the group with the most consequences. For other
+        mistakes it is one with numbers to draw, or their symptom, which has kept its hint.
         """
         if self.diagnosis is not None and self.diagnosis.any_compared:
             groups = sorted(self.groups, key=_rank_as_example)
@@ -181,12 +180,12 @@ class SubmissionView:
 
     @property
     def folded(self) -> tuple[FailureView, ...]:
-        """Those that follow but for the example."""
+        """The consequences except for the example."""
         return tuple(failure for failure in self.consequences if failure is not self.example)
 
     @property
     def unexplained(self) -> str:
-        """What stands above failures that the diagnosis leaves unexplained, if it explains some."""
+        """The line above failures that the diagnosis leaves unexplained, if it explains others."""
         if self.diagnosis is None or not (self.consequences and self.others):
             return ""
         count = count_failures(self.others)
@@ -199,7 +198,7 @@ HINT_ROW = f"{'hint':<9} "
 
 
 def _rank_as_example(group: GroupView) -> tuple[bool, bool, float]:
-    """Return the key of a group to show an example of: what it says holds of most mistakes."""
+    """Return the sort key of groups for the example: claims that most mistakes break come first."""
     return group.name != "values", group.name in PROBED, -_share_of_consequences(group)
 
 
@@ -209,12 +208,12 @@ def _share_of_consequences(group: GroupView) -> float:
 
 
 def count_failures(failures: Sequence[FailureView]) -> int:
-    """Count failed properties, those too that are shown as alike."""
+    """Count failed properties, including those that are shown as alike."""
     return sum(1 + failure.alike for failure in failures)
 
 
 def describe_broken(count: int, also: str = "", reason: str = "") -> str:
-    """Return that so many checks fail: " more" than others, and for which reason."""
+    """Return a sentence on how many checks fail, with " more" after others, and the reason."""
     verb = "check fails" if count == 1 else "checks fail"
     return f"{count}{also} {verb}{reason}"
 
@@ -275,7 +274,7 @@ def describe_cases(seed: SeedRecord) -> str:
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
-    """Return the lines of an excerpt, and beside those that are marked what is wrong there."""
+    """Return the lines of an excerpt, and the faults beside the marked ones."""
     messages: dict[int, list[str]] = {}
     for cell, number, message in _list_located(record):
         if cell == excerpt.cell and number is not None:
@@ -297,7 +296,7 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
 
 
 def _list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | None, str]]:
-    """Yield cells, lines, and what is wrong there: mistakes, the error, the first crash of each."""
+    """Yield cells, lines, and the faults there: mistakes, the error, the first crash of each."""
     yield from ((d.cell, d.line, d.sentence) for d in record.diagnosis)
     if record.error is not None:
         yield record.error.cell, record.error.line, record.error.message

@@ -12,8 +12,8 @@ on what else the machine does. A call that uses up its time has cost the class e
 calls get less, and after a few no more are made. That bounds endless loops; sleeping is bounded by
 the total idle time, however many calls it is spread over.
 
-A submission whose calls all end, but are so slow that together they use up the file's time, is not
-wrong. What could not be asked of it is not held against it (`Status.NOT_ASKED`).
+A submission is not wrong if all its calls end, but together use up the file's time. Checks that
+could not be made cost it nothing (`Status.NOT_ASKED`).
 """
 
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class Budget:
             raise self.describe_end(text)
 
     def describe_end(self, text: str) -> BudgetExhausted:
-        """Return what ends the judging when all time is used up, as `text` says."""
+        """Return the exception that ends the judging when all time is used up, with `text`."""
         status = Status.TIMED_OUT if self.endless else Status.NOT_ASKED
         return BudgetExhausted(status, text)
 

@@ -1,4 +1,4 @@
-"""What a submission's process says of a crash, as far as it can be taken."""
+"""Parse a crash reported by a submission's process, which is not trusted."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class _CrashReply:
 
 
 def parse_crash(found: object) -> Crash | None:
-    """Return what went wrong: a sentence of ours, and details within limits; None for no such."""
+    """Return the crash: a sentence of ours, and details within limits; None if there is none."""
     try:
         reply = msgspec.convert(found, _CrashReply)
     except msgspec.ValidationError:

@@ -1,7 +1,7 @@
 """Run trusted code in the grader process, where nothing can be confined.
 
-Used on macOS and Windows, and for GPUs. The verdicts are the same as in a sandbox, but there is no
-boundary, and no limit on resources but the processor time of all calls together.
+Used on macOS and Windows, and for GPUs. The verdicts are the same as in a sandbox. But there is no
+boundary, and the only limit is the processor time of all calls together.
 """
 
 import time

@@ -45,7 +45,7 @@ class ForkedProcess:
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most so many seconds; return whether the process has ended."""
+        """Wait at most this many seconds; return whether the process has ended."""
         return wait_readable(self.pidfd, timeout)
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class ForkedProcess:
 
 @dataclass(eq=False)
 class ChildProcess(ForkedProcess):
-    """A zygote that this process started, and has to reap."""
+    """A zygote that this process started, and must reap."""
 
     reap: Callable[[], object]
     """waits for the process to end"""
@@ -67,7 +67,7 @@ class ChildProcess(ForkedProcess):
 
 
 def wait_readable(fd: int, timeout: float) -> bool:
-    """Wait at most so many seconds; return whether there is data, or an end, to read."""
+    """Wait at most this many seconds; return whether there is data, or an end, to read."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(timeout * 1000))
@@ -189,7 +189,7 @@ def make_environment() -> dict[str, str]:
 
 
 def start_zygote_for(device: str) -> Zygote | None:
-    """Start a zygote for grading on this device, where there can be one."""
+    """Start a zygote for grading on this device, if there can be one."""
     return start_zygote() if can_have_zygote(device) else None
 
 

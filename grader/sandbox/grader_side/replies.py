@@ -18,14 +18,14 @@ from headcheck.properties.violation import Status, SubmissionFailed
 
 @dataclass(frozen=True)
 class HandleReply:
-    """The number of an object that was made, for later requests."""
+    """The handle of a new object, for later requests."""
 
     handle: int
 
 
 @dataclass(frozen=True)
 class NamesReply:
-    """Names of what was asked about."""
+    """A list of names."""
 
     names: list[str]
 
@@ -39,14 +39,14 @@ class ModesReply:
 
 @dataclass(frozen=True)
 class AlteredReply:
-    """What a call changed of its inputs; the outputs come as tensors."""
+    """The changes of a call to its inputs; the outputs come as tensors."""
 
     altered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class GradientsReply:
-    """How many numbers were held for gradients, if they were counted; these come as tensors."""
+    """How many numbers were held for gradients, if counted; the gradients come as tensors."""
 
     kept: int = 0
     held: int = 0
@@ -54,7 +54,7 @@ class GradientsReply:
 
 @dataclass(frozen=True)
 class DecodeReply:
-    """What came back from each of several calls with a cache; the outputs come as tensors."""
+    """The results of several calls with a cache; the outputs come as tensors."""
 
     forms: tuple[str, ...]
     held: tuple[int, ...]
@@ -70,7 +70,7 @@ class TensorsReply:
 
 @dataclass(frozen=True)
 class ForwardReply:
-    """What was observed in a call; the outputs come as tensors."""
+    """The observations in a call; the outputs come as tensors."""
 
     form: str
     dtypes: tuple[str, ...]
@@ -109,7 +109,7 @@ def parse_handle(reply: Message) -> int:
 
 
 def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
-    """Convert what the submission raised into a SubmissionFailed."""
+    """Convert an exception of the submission into a SubmissionFailed."""
     status = Status.OUT_OF_MEMORY if is_out_of_memory(meta) else Status.CRASHED
     return SubmissionFailed(
         status,
@@ -126,12 +126,12 @@ def parse_position(number: object) -> int | None:
 
 
 def get_message(meta: Mapping[str, Any]) -> str:
-    """Return the message of what it raised."""
+    """Return the message of the exception."""
     return str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
 
 
 def is_out_of_memory(meta: Mapping[str, Any]) -> bool:
-    """Return whether it raised for lack of memory."""
+    """Return whether the exception says that memory ran out."""
     return meta.get("type") in (
         "MemoryError",
         "OutOfMemoryError",

@@ -51,7 +51,7 @@ class SandboxError(Exception):
 
 
 class MachineBusy(SandboxError):
-    """The machine, not the submission, kept an answer from coming: there is no verdict.
+    """The machine, and not the submission, is the reason for a missing answer: no verdict.
 
     The message says what happened; the same command tries again.
     """
@@ -84,8 +84,8 @@ class ServerHandle:
     """A fork server. Use as a context manager; leaving it ends every child.
 
     It raises on a machine that cannot confine, unless submissions are trusted. `ahead` is a zygote
-    that was started before, and is closed with the server; `without` are layers that a test leaves
-    out of the jail.
+    that was started earlier, and is closed with the server. `without` lists layers that a test
+    leaves out of the jail.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class ChildChannel:
         tensors: tuple[tuple[str, Tensor], ...] = (),
         within: float | None = None,
     ) -> Message:
-        """Make one request, for which the child may use some seconds, by default those of a call.
+        """Make one request, with a limit in seconds, by default that of a call.
 
         Raises SubmissionFailed, of which TooSlow is one, and MachineBusy.
         """
@@ -297,7 +297,7 @@ class ChildChannel:
         return SubmissionFailed(Status.CRASHED, text)
 
     def _is_large(self, status: "ExitStatus") -> bool:
-        """Whether a child held so much memory that it is the likeliest to be killed for it."""
+        """Whether a child held so much memory that this is the likeliest reason for its end."""
         limit = self.limits.memory
         return limit is not None and status.memory << 10 > limit * LARGE_FRACTION
 
@@ -306,7 +306,7 @@ class ChildChannel:
         self._close_after(0.05)
 
     def _close_after(self, grace: float) -> bool:
-        """End the child; return whether it ends by itself before it has used so many seconds."""
+        """End the child; return whether it ends by itself before it has used this many seconds."""
         if self.closed:
             return True
         self.closed = True
@@ -321,7 +321,7 @@ class ChildChannel:
         return ended
 
     def _ends_within(self, seconds: float) -> bool:
-        """Return whether the child ends before it has computed or slept for so many seconds."""
+        """Return whether the child ends before it has computed or slept for this many seconds."""
         last = ChildTimer.start_now(self.timer.pid, seconds)
         with contextlib.suppress(TimeoutError, OutOfPatience):
             while not wait_readable(self.pidfd, last.wait_more()):

@@ -1,4 +1,4 @@
-"""One submission in child processes, replaced when they are gone, within one budget."""
+"""One submission in child processes, which are replaced when they end, within one budget."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ class SubmissionChannel(Protocol):
         tensors: NamedTensors = (),
         within: float | None = None,
     ) -> Message:
-        """Send a request and return its reply, within seconds. Raises SubmissionFailed, TooSlow."""
+        """Send a request and return its reply within a time. Raises SubmissionFailed, TooSlow."""
 
     def close(self) -> object:
         """End it."""
@@ -72,7 +72,7 @@ class ChildFactory(Protocol):
     """Starts such processes."""
 
     def start_child(self, limits: Limits, cpu_left: int | None = None) -> SubmissionChannel:
-        """Start a fresh one, with what is left of the processor time."""
+        """Start a new process, with the rest of the processor time."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Session:
         return dict(self._retry_if_killed(self._start_child).meta["outline"])
 
     def load(self, *names: str) -> list[dict[str, Any]]:
-        """Run what definitions need; return the warnings on the first. Raises SubmissionFailed."""
+        """Run definitions' statements; return the first one's warnings. Raises SubmissionFailed."""
         self.names = names
         return parse_reply(self._retry_if_killed(self._send_load), _LoadReply).remarks
 
@@ -148,7 +148,7 @@ class Session:
         return parse_reply(ChannelSubject(self).ask("units", {}), _UnitsReply).units
 
     def fetch_fingerprints(self, names: Sequence[str]) -> list[str]:
-        """Fetch what these definitions say, as fingerprints. Raises SubmissionFailed."""
+        """Fetch the fingerprints of these definitions. Raises SubmissionFailed."""
         if not self.is_alive:
             self.read_outline()
         return parse_reply(
@@ -158,7 +158,7 @@ class Session:
     def fetch_excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[SourceLines]:
         """Fetch the lines around locations: cells and lines in them. Raises SubmissionFailed.
 
-        The submission may have replaced them: they are to be trusted no more than its answers.
+        The submission may have replaced them, so they deserve no more trust than its answers.
         """
         return parse_reply(
             ChannelSubject(self).ask("excerpts", {"places": list(places)}), _ExcerptsReply
@@ -190,9 +190,9 @@ class Session:
         return self.child is not None and not self.child.closed
 
     def iter_tries(self) -> Iterator[None]:
-        """Yield once, and again each time that a child was ended from outside meanwhile.
+        """Yield once, and again each time that a child was killed from outside meanwhile.
 
-        That is nothing to hold against a submission: the kernel was short of memory, say. Raises
+        The submission is not to blame for that: the kernel may have been short of memory. Raises
         MachineBusy if it happens each time.
         """
         for _ in range(MAX_TRIES):
@@ -203,7 +203,7 @@ class Session:
         raise MachineBusy(KILLED)
 
     def _count_killed(self) -> int:
-        """Return how many children were ended from outside."""
+        """Return how many children were killed from outside."""
         return self.killed_children + (self.child is not None and self.child.killed_by_others)
 
     def revive(self) -> bool:
@@ -294,7 +294,7 @@ class Session:
         raise SubmissionFailed(Status.CRASHED, f"imports more than {MAX_IMPORTS} modules")
 
     def _import(self, name: str) -> None:
-        """Have the next module imported, within its own time. Raises SubmissionFailed."""
+        """Have the child import the next module, within its own time. Raises SubmissionFailed."""
         limit = self.budget.compute_timeout(IMPORT_REQUEST, self.limits)
         try:
             ChannelSubject(self).ask(IMPORT_REQUEST, {})
@@ -312,7 +312,7 @@ class Session:
         return ChannelSubject(self).ask("read", *self._make_read_request())
 
     def _make_read_request(self) -> tuple[dict[str, Any], NamedTensors]:
-        """Return what a process is sent first: the submission, and the files beside it."""
+        """Return the first request to a process, with the submission and the files beside it."""
         beside, source = self.siblings, (("source", _make_tensor(self.data)),)
         if not beside.searched:
             return {"kind": self.kind}, source

@@ -48,9 +48,9 @@ def put(root: object, path: str, value: Tensor) -> None:
 
 
 def exchange(root: object, path: str, value: Tensor) -> None:
-    """Put a new parameter in the place of one, as whoever loads weights by hand may do.
+    """Replace a parameter by a new one, as code that loads weights by hand may do.
 
-    A tensor that is no parameter is set like any. Raises NoSuchTensor.
+    A tensor that is no parameter is set like any other. Raises NoSuchTensor.
     """
     *parents, last = path.split(".")
     parent = functools.reduce(_step, parents, root)
@@ -61,9 +61,9 @@ def exchange(root: object, path: str, value: Tensor) -> None:
 
 
 def exchange_layer(root: object, path: str, value: Tensor) -> None:
-    """Put a copy of the layer that holds a parameter in its place, and the value into the copy.
+    """Replace the layer that holds a parameter by a copy, and put the value into the copy.
 
-    A tensor that is in no part of a module is set like any. Raises NoSuchTensor.
+    A tensor that is in no part of a module is set like any other. Raises NoSuchTensor.
     """
     *parents, name, _ = ["", *path.split(".")]
     holder = functools.reduce(_step, parents[1:], root) if name else None
@@ -92,7 +92,7 @@ def silence(root: object, paths: Sequence[str]) -> None:
 def keep_zero(root: object, paths: Sequence[str]) -> None:
     """Keep training from changing the parameters at these paths that are zero.
 
-    One that is given other numbers is trained as any. Copies need this anew.
+    A parameter that gets other numbers later is trained as usual. Call this again for copies.
     """
     for path in paths:
         tensor = find(root, path)

@@ -20,8 +20,8 @@ def run_batch(
 ) -> tuple[list[dict[str, Any]], list[Tensor]]:
     """Return the metadata about each object, and the tensors of all replies, concatenated.
 
-    A call that fails brings nothing back; what fails to prepare an object ends the requests about
-    it. Requests refer to objects by the order in which they are made; all objects are dropped in
+    A failing call loses only its own answer; a failure to prepare an object ends the requests about
+    it. Requests refer to objects by the order in which they are made; all objects are dropped at
     the end.
     """
     remaining = iter(tensors)
@@ -58,7 +58,7 @@ def _run_object_batch(
 
 
 def _try(dispatch: Dispatch, request: BatchItem, handles: list[int], tensors: Tensors) -> Reply:
-    """Carry out a request; nothing comes back of a call that fails. Others raise what they do."""
+    """Carry out a request; a failing call returns nothing, other failing requests raise."""
     resolved = _resolve_handles(request["meta"], handles)
     try:
         return dispatch(request["op"], resolved, tensors)

@@ -40,7 +40,7 @@ def seed(value: int | None) -> None:
 
 
 def advance(seeded: int | None) -> None:
-    """Draw random numbers unless seeded, so that reseeding to the earlier state shows, too."""
+    """Draw random numbers unless seeded, so that a reset to the earlier state shows, too."""
     if seeded is None:
         torch.rand(1)
         random.random()
@@ -166,7 +166,7 @@ def _read_settings() -> list[Any]:
 
 @contextlib.contextmanager
 def fill_new_memory() -> Iterator[None]:
-    """Let memory that torch hands out hold NaN: what is never written to is NaN then, for sure."""
+    """Fill new memory of torch with NaN, so that numbers that are never written are NaN."""
     deterministic = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     filled = torch._C._get_deterministic_fill_uninitialized_memory()
@@ -213,7 +213,7 @@ def forbid_builtin_attention(is_forbidden: bool) -> contextlib.AbstractContextMa
 
 @contextlib.contextmanager
 def watch_attention_calls(is_watched: bool) -> Iterator[set[str]]:
-    """Collect the names of the attention functions called inside; none if they are not watched."""
+    """Collect the names of the attention functions called inside; none without watching."""
     called = set[str]()
     with _AttentionMode(called.add) if is_watched else contextlib.nullcontext():
         yield called

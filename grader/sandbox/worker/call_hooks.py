@@ -1,8 +1,8 @@
 """Call a module in its own form: from the usual arguments to its own, and back.
 
 A call form (`properties/call_form.py`) arrives as data and becomes two hooks of the module, one
-before `forward` and one after it. So whatever calls the module, a copy of it or a module that it is
-a part of, calls it in the usual form.
+before `forward` and one after it. So everything that calls the module uses the usual form, also a
+copy of it or a module around it.
 """
 
 import math
@@ -29,7 +29,7 @@ class ContinuedResult:
 
 @dataclass(frozen=True)
 class CallHooks:
-    """The inputs of a call in order, and where the results are among what comes back."""
+    """The inputs of a call in order, and the places of the results in what comes back."""
 
     inputs: Sequence[str]
     axes: str
@@ -61,11 +61,11 @@ class CallHooks:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments that it takes: tokens, and perhaps a mask, in its order.
 
-        Of the tensors given the first `apart` are tokens. With one, a sequence attends to itself,
-        and all inputs but the mask are this one. With two the second is what is attended to; with
-        three they are queries, keys and values. A `cache` among the options continues a sequence;
-        None begins one, and is passed by name, or in the `manner` "by position" behind the tensors.
-        Other manners are as in `properties.subject.CallOptions`.
+        The first `apart` tensors are tokens. With one, a sequence attends to itself, and all inputs
+        but the mask are this tensor. With two, the first attends to the second. With three, they
+        are queries, keys and values. A `cache` among the options continues a sequence; None begins
+        one, and is passed by name, or in the `manner` "by position" behind the tensors. Other
+        manners are as in `properties.subject.CallOptions`.
         """
         manner = options.get("manner")
         apart = options.get("apart", 1)
@@ -118,7 +118,7 @@ class CallHooks:
         return self._fit_axes(own, x.shape[0])
 
     def _convert_numbers(self, mask: Any, x: Tensor, *others: Tensor) -> Tensor:
-        """Return a mask of numbers that are added to scores, which stay as they are."""
+        """Return an added mask with its numbers unchanged."""
         dtype = x.dtype if self.mask["dtype"] is None else getattr(torch, self.mask["dtype"])
         return self._fit_axes(mask.to(dtype), x.shape[0])
 
@@ -142,9 +142,9 @@ class CallHooks:
         named: Mapping[str, Any],
         result: Any,
     ) -> Any:
-        """Return the results that are asked for, in the usual order of axes.
+        """Return the requested results, in the usual order of axes.
 
-        No places ask for all results that are tensors. A call with a cache gives a
+        Without places, all results that are tensors count. A call with a cache returns a
         `ContinuedResult`.
         """
         values = result.values() if isinstance(result, dict) else result
@@ -163,13 +163,13 @@ class CallHooks:
         return len(given) > len(self.inputs)
 
     def _take_cache(self, parts: list[Any]) -> Any:
-        """Take the cache that a module hands over out of what it returned; NO_CACHE for none."""
+        """Return a module's results without the cache, and the cache; NO_CACHE if there is none."""
         if self.cache is None or self.cache["reset"] is not None:
             return True
         return parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else NO_CACHE
 
     def _lacks_weights(self, named: Mapping[str, Any]) -> bool:
-        """Return whether the call that these named arguments belong to asked for no weights."""
+        """Return whether a call with these named arguments wants no weights."""
         asked = self.without_weights or {}
         return bool(asked) and all(name in named and named[name] == asked[name] for name in asked)
 

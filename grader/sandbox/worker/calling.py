@@ -30,7 +30,7 @@ get_signature = functools.lru_cache(maxsize=16)(inspect.signature)
 def call_by_name_or_position(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """Call with named arguments if the names fit, else in the order of the exercise statement.
 
-    That order is used only if no argument reaches a parameter that is named like another argument.
+    That order is used only if no argument would reach a parameter with another argument's name.
     """
     try:
         parameters = get_signature(maker).parameters
@@ -62,7 +62,7 @@ def set_training(target: object, training: bool | None) -> None:
 
 
 def list_breaches(target: nn.Module, inputs: list[Tensor]) -> list[str]:
-    """Say in which ways a module does not do what every nn.Module does."""
+    """Describe how a module breaks the rules of every nn.Module."""
     device = next((parameter.device for parameter in target.parameters()), "cpu")
     methods: dict[str, Callable[[], object]] = {
         "train": target.train,
@@ -99,7 +99,7 @@ def _calls_hooks(target: nn.Module, inputs: list[Tensor]) -> bool:
 
 
 def _find_dispensable(target: nn.Module) -> str | None:
-    """Return the first parameter whose absence from a state is not noticed, if it is not."""
+    """Return the first parameter whose absence from a state goes unnoticed, if there is one."""
     first = next((name for name, _ in nn.Module.named_parameters(target)), None)
     if first is None:
         return None
@@ -117,7 +117,7 @@ def _move_there_and_back(target: nn.Module, there: torch.dtype, back: torch.dtyp
 
 
 def list_replaced(target: nn.Module) -> list[str]:
-    """Return the names of the methods after which a module's parameters are other objects."""
+    """Return the names of the methods that replace a module's parameters by other objects."""
     before = [id(parameter) for parameter in nn.Module.parameters(target)]
     dtype = next((parameter.dtype for parameter in nn.Module.parameters(target)), torch.float32)
     other = torch.float32 if dtype == torch.float64 else torch.float64
@@ -179,8 +179,8 @@ def call_with_overwritten_results(
 ) -> tuple[list[Tensor], list[str]]:
     """Call, write over the results, and call again.
 
-    Returns the second results, and which inputs, or other results, the writing changed. If torch
-    refuses the writing where gradients are recorded, that is "refused".
+    Returns the second results, and the inputs or other results that the writing changed. If torch
+    refuses to write while gradients are recorded, that is "refused".
     """
     copies = [tensor.clone() for tensor in inputs]
     set_training(target, False)
@@ -197,7 +197,7 @@ def call_with_overwritten_results(
 
 
 def _refuses_writing(target: Any, inputs: list[Tensor]) -> bool:
-    """Whether a result cannot be written into where gradients are recorded, as some views."""
+    """Whether a result, like some views, cannot be written into while gradients are recorded."""
     with torch.enable_grad():
         given = [t.clone().requires_grad_(t.is_floating_point()) for t in inputs]
         try:

@@ -1,4 +1,4 @@
-"""Modules of which a submission's are parts."""
+"""Modules that contain modules of a submission."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from headcheck.grader.sandbox.worker.calling import extract_tensors
 
 
 class Parent(nn.Module):
-    """A module of which a submission's is a part."""
+    """A module that contains a submission's module."""
 
     def __init__(self, child: nn.Module) -> None:
         super().__init__()

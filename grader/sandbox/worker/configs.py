@@ -15,7 +15,7 @@ class Config(types.SimpleNamespace):
         return name in vars(self)
 
     def get(self, name: str, default: object = None) -> object:
-        """Return a value, or the default where there is none."""
+        """Return a value, or the default if there is none."""
         return vars(self).get(name, default)
 
     def keys(self) -> KeysView[str]:
@@ -24,9 +24,9 @@ class Config(types.SimpleNamespace):
 
 
 class StrictConfig(Config):
-    """A config that refuses to be asked for what it does not have, even if there is a default.
+    """A config that raises for a missing field, even if the caller has a default.
 
-    So it becomes known what it is asked for. A value of None stands for what it may not have.
+    So it shows which fields a class reads. A value of None stands for a field that must be missing.
     """
 
     __slots__ = ("_absent",)  # no value among the others: `**config` unpacks these

@@ -1,6 +1,6 @@
 """Call a module for chunks of sequences, each with the cache of the chunk before it.
 
-A cache never leaves this process: it is whatever the module made of it. A module that is handed its
+A cache never leaves this process, and may be any object of the module. A module that is handed its
 caches (`properties/call_form.py`) may be given any of the earlier ones, so that a sequence can be
 continued twice; one that keeps its own can only go on, or forget it.
 """
@@ -29,7 +29,7 @@ from headcheck.grader.sandbox.worker.left_behind import iter_tensors
 
 @dataclass(frozen=True)
 class DecodedChunk:
-    """What one call gave, and if they were counted, how many numbers it took."""
+    """The results of one call, and how many numbers it used, if they were counted."""
 
     form: str
     output: Tensor
@@ -72,7 +72,7 @@ def decode(
 
 
 def count_kept(cache: Any) -> int:
-    """Return how many numbers a cache holds; of what is expanded, or there twice, each once."""
+    """Return how many numbers a cache holds; expanded or repeated tensors count once."""
     room: dict[int, int] = {}
     shown: Counter[int] = Counter()
     for _, tensor in iter_tensors(cache, "", set()):
@@ -94,7 +94,7 @@ def _write_weights(target: nn.Module, prefix: str, given: Tensors) -> None:
 
 
 def _extract_output(result: ContinuedResult) -> Tensor:
-    """Return the output of a call with a cache. Raises Refused if it gave something else."""
+    """Return the output of a call with a cache. Raises Refused if it returned something else."""
     found = extract_tensors(result.outputs)
     if result.cache is NO_CACHE:
         raise Refused(f"no cache comes back from `forward`, but {describe_result(result.outputs)}")

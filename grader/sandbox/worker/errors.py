@@ -1,4 +1,4 @@
-"""Describe what a submission raises, in one line for its author."""
+"""Describe an exception of a submission in one line for its author."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def describe_error(error: BaseException, position: Position | None = None) -> di
 def explain_error(
     error: BaseException, source: SubmissionSource, finder: SiblingFinder
 ) -> CallProblem | None:
-    """Explain why a definition could not be called, or a module not be imported.
+    """Explain why a definition could not be called, or a module could not be imported.
 
     None if that is not it.
     """

@@ -1,8 +1,7 @@
-"""How many numbers a call holds at a time, in tensors that are made in it.
+"""Count the numbers that a call holds at a time, in tensors that it makes.
 
-Counted are storages, not tensors, so that views count once, and what is handed in not at all. They
-are looked at after every operation of torch, while all that it made is still there. What a kernel
-holds inside of one operation is not seen.
+It counts storages rather than tensors, so views count once, and inputs do not count. It looks after
+every operation of torch, while the results still exist. It does not see memory inside a kernel.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ from headcheck.grader.sandbox.worker.second_device import allow_biases
 
 
 class HeldNumbers:
-    """The storages that were made and are still there, and the most numbers they ever held."""
+    """The new storages that still exist, and the most numbers that they ever held."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -32,7 +31,7 @@ class HeldNumbers:
         self._given |= {t.untyped_storage()._cdata for t in given}
 
     def add(self, made: Sequence[Tensor]) -> None:
-        """Count the storages of tensors that an operation gave, beside those still there."""
+        """Count the storages of an operation's results, beside those that still exist."""
         for tensor in made:
             storage = tensor.untyped_storage()
             key = storage._cdata
@@ -76,7 +75,7 @@ def _is_counted(made: Any) -> bool:
 
 @contextlib.contextmanager
 def count_held(is_counted: bool, given: Sequence[Tensor]) -> Iterator[HeldNumbers]:
-    """Count the numbers that are held inside besides those given, if they are to be counted."""
+    """Count the numbers that are held inside, besides those given, if wanted."""
     held = HeldNumbers()
     with go_on_counting(held if is_counted else None, given):
         yield held
@@ -84,7 +83,7 @@ def count_held(is_counted: bool, given: Sequence[Tensor]) -> Iterator[HeldNumber
 
 @contextlib.contextmanager
 def go_on_counting(held: HeldNumbers | None, given: Sequence[Tensor]) -> Iterator[None]:
-    """Count what is made inside beside what is held already; with None, count nothing."""
+    """Count new tensors inside in addition to those already held; with None, count nothing."""
     if held is None:
         yield
         return

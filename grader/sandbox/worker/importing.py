@@ -1,12 +1,12 @@
 """Import the files that came with a submission, from memory.
 
-A finder answers for their names, before Python looks among what is installed; but never for a name
-of Python's own or of what is loaded already, so that no file can take the place of torch. They are
-modules below the package `submission`, which stands for the outermost folder, and so the relative
-imports of each work. A file is one module, by whatever name it is imported.
+A finder answers for their names before Python looks among installed packages. It never answers for
+a name of Python's own or of a loaded module, so that no file can replace torch. They are modules
+below the package `submission`, which stands for the outermost folder, and so the relative imports
+of each work. A file is one module, by whatever name it is imported.
 
-The code of a package (`__init__.py`) runs only when a name is asked of it that no file has: often
-it imports all that there is, of which a submission needs one part.
+The code of a package (`__init__.py`) runs only when somebody asks for a name that no file has,
+since it often imports everything, and a submission needs only a part.
 """
 
 import linecache
@@ -63,7 +63,7 @@ class SiblingFinder(MetaPathFinder):
         return ".".join((TOP, *self.main[:-1]))
 
     def install(self, main: ModuleType) -> None:
-        """Take the place of the finder of an earlier submission, and forget its modules."""
+        """Replace the finder of an earlier submission, and forget its modules."""
         for earlier in [each for each in sys.meta_path if isinstance(each, SiblingFinder)]:
             earlier.uninstall()
         self.loaded_before = frozenset(name.partition(".")[0] for name in sys.modules)
@@ -127,7 +127,7 @@ class SiblingFinder(MetaPathFinder):
             state["_initializing"] = False
 
     def _name(self, module: ModuleType, place: Place) -> None:
-        """Name a module by its place, so that relative imports work by whatever name it came."""
+        """Name a module by its place, so that relative imports work under any name."""
         if place == self.main:
             module.__spec__ = None  # as that of any script
             return
@@ -201,7 +201,7 @@ class _SiblingLoader(Loader):
 
 
 def _run_when_asked(module: ModuleType, finder: SiblingFinder, place: Place) -> None:
-    """Have a package's own code run when a name is asked of it that it does not have."""
+    """Run a package's own code when somebody asks for a name that it lacks."""
     file = (*place, PACKAGE_FILE)
     pending = [file] * (file in finder.files)
 

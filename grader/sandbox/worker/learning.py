@@ -24,8 +24,8 @@ def compute_vjp(
 ) -> tuple[dict[str, int], dict[str, Tensor]]:
     """Return the gradients of sum(output * cotangent) for the inputs and the tensors at `paths`.
 
-    And how many numbers were held for them, if these are to be counted. By `backward`, as in
-    training: torch.autograd.grad does not work everywhere, for example not through
+    It also returns how many numbers were held for them, if counted. It uses `backward`, as training
+    does: torch.autograd.grad does not work everywhere, for example not through
     torch.utils.checkpoint with reentry.
     """
     given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
@@ -66,7 +66,7 @@ def run_series(
     passes: Sequence[Mapping[str, Any]],
     device: str,
 ) -> dict[str, Tensor]:
-    """Carry out passes (`properties.subject.Pass`), and return what each of them gave."""
+    """Carry out passes (`properties.subject.Pass`), and return the results of each."""
     given = {name: tensor.to(device) for name, tensor in tensors.items()}
     learners = [parameter for parameter in target.parameters() if parameter.requires_grad]
     _clear_gradients(target, ())
@@ -99,8 +99,8 @@ def _propagate(
 ) -> None:
     """Propagate a gradient back; with `again`, keep the graph for another time.
 
-    What is made on the way is counted with what is `held`. Raises Refused if something else is
-    changed on the way.
+    New tensors are counted with those in `held`. Raises Refused if the backward changes anything
+    else.
     """
     given, before = cotangent.clone(), get_random_state()
     with go_on_counting(held, (given,)):
@@ -132,7 +132,7 @@ def _find_gradients(target: Any, paths: Sequence[str], number: int) -> dict[str,
 
 
 def prepare(target: nn.Module, *, trainable: bool, training: bool) -> None:
-    """Freeze the parameters or not, give them gradients of one, and set the mode."""
+    """Freeze or unfreeze the parameters, set their gradients to one, and set the mode."""
     for parameter in nn.Module.parameters(target):
         parameter.grad = torch.ones_like(parameter)
         parameter.requires_grad_(trainable)
@@ -154,7 +154,7 @@ def _clear_gradients(target: object, others: Any) -> None:
 
 @contextmanager
 def _freeze(learners: Sequence[Tensor], *, frozen: bool) -> Iterator[None]:
-    """Let parameters require no gradient inside, if they are to be frozen."""
+    """Freeze parameters inside, if wanted, so that they require no gradient."""
     try:
         for parameter in learners if frozen else ():
             parameter.requires_grad_(False)

@@ -1,7 +1,7 @@
-"""Run the slices of a submission, statement by statement, and stop before what is imported.
+"""Run the slices of a submission, statement by statement, and stop before imports.
 
-An import may take long without being anybody's mistake, so it is timed apart from the student's own
-code: loading stops before it, and the grader process asks for it.
+An import may take long without anybody's mistake, so it is timed separately from the student's own
+code: loading stops before it, and the grader process requests it.
 """
 
 import ast
@@ -31,7 +31,7 @@ class Loading:
     first_error: BaseException | None = None
 
     def run_to_import(self) -> str | None:
-        """Run until something is to be imported; return its name, or None at the end."""
+        """Run up to the next import; return the module's name, or None at the end."""
         while self.steps:
             name = find_unloaded(self.steps[0], self.module.__dict__["__package__"])
             if name is not None:

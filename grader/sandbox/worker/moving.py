@@ -18,7 +18,7 @@ def parse_dtype(name: str | None) -> torch.dtype | None:
 
 
 def move(target: object, device: str | None, dtype: torch.dtype | None) -> None:
-    """Call `.to(device, dtype)` on a module, if there is where to; other objects stay."""
+    """Call `.to(device, dtype)` on a module, if a target is given; other objects stay."""
     if not isinstance(target, nn.Module) or (device is None and dtype is None):
         return
     if device == second_device.DEVICE_NAME:
@@ -30,9 +30,9 @@ def move(target: object, device: str | None, dtype: torch.dtype | None) -> None:
 
 @contextlib.contextmanager
 def complex_buffers_apart(module: nn.Module, device: torch.device | str | None) -> Iterator[None]:
-    """Move complex buffers, such as turns of rotary positions, without a cast to real numbers.
+    """Move complex buffers, such as tables of rotary positions, without a cast to real numbers.
 
-    torch would discard what is imaginary in them where the dtype is one of real numbers.
+    With a real dtype torch would discard their imaginary part.
     """
     kept = [
         (part, name, buffer)
@@ -60,7 +60,7 @@ def track_call(
 ) -> contextlib.AbstractContextManager[object]:
     """Track a call of a moved object for tensors that did not move to its device or dtype.
 
-    Where a GPU would refuse such a tensor, the call raises; others are recorded in `unmoved`.
+    If a GPU would refuse such a tensor, the call raises; others are recorded in `unmoved`.
     """
     if device == second_device.DEVICE_NAME:
         return second_device.enable_second_device(unmoved)

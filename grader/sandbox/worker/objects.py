@@ -64,12 +64,12 @@ KEPT_RESULTS = 3
 
 
 def _split_inputs(meta: Meta) -> dict[str, int]:
-    """Return how many of the inputs are tokens, for a call form; nothing where it is one."""
+    """Return how many of the inputs are tokens, for a call form; nothing if there is only one."""
     return {"apart": meta["apart"]} if meta.get("apart", 1) > 1 else {}
 
 
 def _list_call_options(meta: Meta) -> dict[str, Any]:
-    """Return what a call form is told besides the inputs; nothing where it is a usual call."""
+    """Return the options of a call form besides the inputs; nothing for a usual call."""
     manner = meta.get("manner", "usual")
     plain = manner in ("usual", "in training")
     return {**_split_inputs(meta), **({} if plain else {"manner": manner})}
@@ -142,7 +142,7 @@ class ObjectHost:
         return {}, label_by_position([drawn])
 
     def list_unset(self, meta: Meta, tensors: Tensors) -> Reply:
-        """List the parameters of a new instance that have numbers which nobody gave them."""
+        """List the parameters of a new instance that nobody has initialised."""
         with fill_new_memory():
             made, _ = self.construct(meta, tensors)
         built = self.objects[made["handle"]]
@@ -176,7 +176,7 @@ class ObjectHost:
         return {"tensors": found}, ()
 
     def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Return the tensors that exist at these paths, or all that are registered for None.
+        """Return the tensors that exist at these paths; for None, all that are registered.
 
         A complex one, such as a table of turns, is sent as pairs of real numbers.
         """
@@ -353,12 +353,12 @@ class ObjectHost:
         return {"handle": self._keep(Twins(both), lambda: Twins(both))}, ()
 
     def list_breaches(self, meta: Meta, tensors: Tensors) -> Reply:
-        """List the ways in which a module does not do what every nn.Module does."""
+        """List the ways in which a module breaks the rules of every nn.Module."""
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         return {"names": list_breaches(self.objects[meta["handle"]], inputs)}, ()
 
     def list_replaced(self, meta: Meta, tensors: Tensors) -> Reply:
-        """List the methods of a module after which its parameters are other objects."""
+        """List the methods that replace a module's parameters by other objects."""
         return {"names": list_replaced(self.objects[meta["handle"]])}, ()
 
     def prepare(self, meta: Meta, tensors: Tensors) -> Reply:

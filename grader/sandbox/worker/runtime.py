@@ -100,7 +100,7 @@ class WorkerRuntime(ObjectHost):
 
     @functools.cached_property
     def operations(self) -> Mapping[str, Callable[[Meta, Tensors], Reply]]:
-        """What answers each kind of request."""
+        """The method that answers each kind of request."""
         return {
             "read": self.read,
             "units": self.extract_units,
@@ -142,7 +142,7 @@ class WorkerRuntime(ObjectHost):
         }
 
     def _activate_home(self, meta: Meta) -> None:
-        """Have names looked up where the object was made that a request is about."""
+        """Look names up in the module in which the request's object was made."""
         handles = [meta["handle"]] if "handle" in meta else meta.get("handles", ())
         for handle in handles[:1]:
             if (home := self.homes.get(handle)) is not None:
@@ -177,7 +177,7 @@ class WorkerRuntime(ObjectHost):
     def read(self, meta: Meta, tensors: Tensors) -> Reply:
         """Read the source without running any of it, and describe its definitions.
 
-        With it come the files beside it, which are not read yet: their paths, and their bytes.
+        The request also holds the files beside it, as paths and bytes, which are not parsed yet.
         """
         self.source = read_source(tensors["source"].numpy().tobytes(), meta["kind"])
         if beside := meta.get("siblings"):
@@ -214,8 +214,8 @@ class WorkerRuntime(ObjectHost):
     def load(self, meta: Meta, tensors: Tensors) -> Reply:
         """Run the statements in the slices of these names, one by one, in source order.
 
-        Where something is to be imported that is not loaded yet, the reply has its name: it is
-        imported by the next request, and `resume` goes on after that.
+        If a statement imports a module that is not loaded yet, the reply has its name. The next
+        request imports it, and `resume` goes on after that.
         """
         self.names = tuple(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
@@ -241,7 +241,7 @@ class WorkerRuntime(ObjectHost):
         return {"remarks": [*self._describe_missing_modules(), *warnings]}, ()
 
     def _describe_missing_modules(self) -> list[dict[str, Any]]:
-        """Describe the imports that failed, although the names that were asked for are bound."""
+        """Describe the imports that failed although the requested names are bound."""
         failed = dict.fromkeys(self.loading.failed.values())
         described = [self._describe_error(e) for e in failed if isinstance(e, ImportError)]
         return [
@@ -250,17 +250,17 @@ class WorkerRuntime(ObjectHost):
         ]
 
     def construct(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Construct an instance, where variables of the submission may have other values."""
+        """Construct an instance, with other values of the submission's variables if given."""
         self._set_variables(meta.get("variables") or {})
         return super().construct(meta, tensors)
 
     def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Return a handle of a function, where variables may have other values."""
+        """Return a handle of a function, with other values of variables if given."""
         self._set_variables(meta.get("variables") or {})
         return super().get_function(meta, tensors)
 
     def _set_variables(self, values: Mapping[str, Number]) -> None:
-        """Have names looked up where variables have these values: run the slices again for that."""
+        """Run the slices again with these values of variables, and look names up there."""
         if not values and () not in self.variants:
             return  # nothing was loaded: the objects are those of this process
         loading = self.variants.get(tuple(sorted(values.items())))
@@ -286,24 +286,24 @@ class WorkerRuntime(ObjectHost):
         return handle
 
     def drop(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Forget objects, and in which variants of the submission they were made."""
+        """Forget objects, and the variants of the submission in which they were made."""
         for handle in meta["handles"]:
             self.homes.pop(handle, None)
         return super().drop(meta, tensors)
 
     def _start_loading(self, values: Mapping[str, Number]) -> Loading:
-        """Return what is to be run, in a module of its own, with these values of variables."""
+        """Return the statements to run in a new module, with these values of variables."""
         module = make_module(self.initial_namespace, self.finder.package)
         self._activate(module)
         return Loading(module, compute_union_slice(self.source, list(self.names)), values)
 
     def _activate(self, module: types.ModuleType) -> None:
-        """Have names looked up in this module."""
+        """Look names up in this module from now on."""
         self.module, self.namespace = module, module.__dict__
         sys.modules[TOP] = module
 
     def _finish_loading(self, loading: Loading) -> None:
-        """Note what could not be bound. Raises what it failed with, if that is one of the names."""
+        """Note the names that could not be bound. Raises the error of a requested name."""
         self.failed_names.update(loading.failed)
         for name in self.names:
             if name not in self.namespace:

@@ -99,7 +99,7 @@ def get_cpu_tensor(tensor: Tensor) -> Tensor:
 def carry_out(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: UnmovedTracker
 ) -> Any:
-    """Carry out an operation on its device. Raises RuntimeError where a GPU would refuse it."""
+    """Carry out an operation on its device. Raises RuntimeError if a GPU would refuse it."""
     operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     has_remote = any(tensor.is_meta for tensor in operands)
     device = kwargs.get("device")
@@ -122,7 +122,7 @@ def carry_out(
 
 
 def _wrap_result(result: Any, operands: Sequence[Tensor]) -> Any:
-    """Put a result on the second device; where it is an operand's values, return the operand."""
+    """Put a result on the second device; if it is an operand's values, return the operand."""
     owners = {id(each.cpu_tensor): each for each in operands if isinstance(each, RemoteTensor)}
 
     def wrap(part: Any) -> Any:

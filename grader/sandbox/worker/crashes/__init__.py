@@ -1,17 +1,15 @@
 """The catalogue of crashes: from an exception, and the line that raised it, to the mistake.
 
-Theory
-------
-An exception's text is what torch, or Python, found out; it is not what its author did wrong. With
-the instruction that failed (`scene.py`) and what its operands were (`values.py`), it often follows.
-Each entry of the catalogue is a type of exception, a pattern of its text, and a function that
-looks at the instruction and says which sentence (`sentences.py`) is true of it, or that none is
-certain: nothing is better than something wrong. So an entry never goes by the text alone where
-the submission could have raised it: what it raises itself has no entry, and what is raised below
-it only where what it called is torch's.
+Theory ------ An exception's text says what torch, or Python, noticed, and not what its author did
+wrong. The instruction that failed (`scene.py`) and its operands (`values.py`) often show the
+mistake. Each entry of the catalogue is a type of exception, a pattern of its text, and a function
+that looks at the instruction and returns the sentence (`sentences.py`) that is true of it. It
+returns none if no sentence is certain: no explanation is better than a wrong one. So an entry never
+relies on the text alone if the submission could have raised it. Exceptions that the submission
+itself raises have no entry, and those raised below it only if it called torch.
 
-All this is beside the submission, and so is its result. The grader process takes from it the name
-of a sentence and text to be shown, and trusts neither.
+All this runs beside the submission. The grader process takes the name of a sentence and text to
+show from it, and trusts neither.
 """
 
 import re
@@ -46,7 +44,7 @@ CATALOGUE: tuple[Entry, ...] = (
 
 
 def explain_crash(error: BaseException, locate_line: LineLocator) -> Finding | None:
-    """Explain why a submission crashed; None where that is not certain."""
+    """Explain why a submission crashed; None if that is not certain."""
     try:
         text = " ".join(str(error).split())[:MAX_TEXT]
         scene = observe(error, text, locate_line)

@@ -1,4 +1,4 @@
-"""Crashes because of what a call is given, and calls that never end."""
+"""Crashes because of wrong arguments, and calls that never end."""
 
 import ast
 import inspect
@@ -31,7 +31,7 @@ def explain_missing(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_surplus(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a layer is called with more than it takes; Python counts `self`, too."""
+    """Explain that a layer is called with too many arguments; Python counts `self`, too."""
     if not isinstance(scene.node, ast.Call) or not isinstance(scene.callee, nn.Module):
         return None
     taken, given = int(match["taken"]) - 1, int(match["given"]) - 1
@@ -141,7 +141,7 @@ def explain_zero(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_replaced(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that an attribute is to hold something else than what is registered there."""
+    """Explain that an assignment would replace a registered attribute by something else."""
     kind = {"child module": "layer"}.get(match["what"], match["what"])
     given = match["type"].rpartition(".")[2].replace("FloatTensor", "plain tensor")
     given = given.replace("DoubleTensor", "plain tensor")
@@ -149,14 +149,14 @@ def explain_replaced(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_taken(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that there is already something under a name that is registered."""
+    """Explain that the name to register is already taken."""
     if not isinstance(scene.node, ast.Call) or scene.direct:
         return None
     return conclude("name_taken", f"`{match['name']}`")
 
 
 def explain_no_layer(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a list of layers gets what is none."""
+    """Explain that a list of layers gets something that is no layer."""
     if not isinstance(scene.node, ast.Call) or scene.direct:
         return None
     kind = match["type"].rpartition(".")[2]
@@ -166,7 +166,7 @@ def explain_no_layer(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_rate(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that dropout is given something that is no probability."""
+    """Explain that dropout gets something that is no probability."""
     if not isinstance(scene.node, ast.Call) or scene.direct:
         return None
     rates = [n for n in _iter_sizes(scene.node) if str(scene.find(n)) == match["rate"]]

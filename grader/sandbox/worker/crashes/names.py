@@ -86,7 +86,7 @@ def explain_attribute(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def _is_uninitialised(scene: Scene) -> bool:
-    """Whether what was asked for the attribute is a module without any registries yet."""
+    """Whether the attribute was read from a module that is not initialised yet."""
     if scene.raiser is None or scene.raiser.f_code is not nn.Module.__getattr__.__code__:
         return False
     return "_parameters" not in vars(scene.raiser.f_locals["self"])
@@ -133,7 +133,7 @@ def _explain_module_attribute(scene: Scene, owner: nn.Module, name: str) -> Find
 
 
 def suggest(name: str, known: Iterable[Any]) -> str:
-    """Return `; did you mean …?` with the name that is nearest, if one is near."""
+    """Return `; did you mean …?` with the nearest name, if one is near."""
     names = (each for each in known if isinstance(each, str) and each != name)
     open_names = (each for each in names if name.startswith("_") or not each.startswith("_"))
     plain = {each.lower(): each for each in open_names}

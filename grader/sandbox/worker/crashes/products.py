@@ -38,13 +38,13 @@ def compare(scene: Scene, one: Operand, other: Operand) -> tuple[Piece, ...]:
 
 
 def find_operand(scene: Scene, node: ast.expr | None) -> Operand | None:
-    """Return an expression with the tensor that it was; None if that is unknown."""
+    """Return an expression with its tensor; None if that is unknown."""
     tensor = scene.find_tensor(node)
     return None if node is None or tensor is None else (node, tensor)
 
 
 def find_factors(scene: Scene) -> tuple[ast.expr, ast.expr] | None:
-    """Return the two factors, if what failed is a product of matrices."""
+    """Return the two factors, if a product of matrices failed."""
     match scene.node:
         case ast.BinOp(left=left, op=ast.MatMult(), right=right):
             return left, right
@@ -106,7 +106,7 @@ def _explain_factors(scene: Scene, left: Operand, right: Operand) -> Finding | N
 def _find_mask(scene: Scene, length: int) -> str | None:
     """Return the attribute in which a module keeps a causal mask of that length, if it does.
 
-    The scores of one token take on the shape of whatever they are masked with.
+    The scores of one token broadcast to the shape of their mask.
     """
     for name, value in list_attributes(scene.instance).items():
         if is_tensor(value) and tuple(value.shape[-2:]) == (length, length):

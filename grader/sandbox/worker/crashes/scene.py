@@ -1,7 +1,7 @@
-"""Where a submission crashed: the error, the instruction that failed, and what was there.
+"""Where a submission crashed: the error, the failed instruction, and its variables.
 
-Python knows for every instruction the columns that it was compiled from, so that of a line it is
-known which call or which operator failed.
+Python knows the source columns of every instruction, so the call or operator that failed within a
+line is known.
 """
 
 import ast
@@ -53,11 +53,11 @@ class Scene:
         return f"`{short.replace('`', chr(39))}`"
 
     def find(self, node: ast.AST | None) -> Any:
-        """Return what an expression was worth, or UNKNOWN."""
+        """Return the value of an expression, or UNKNOWN."""
         return self.values.find(node)
 
     def find_tensor(self, node: ast.AST | None) -> Tensor | None:
-        """Return the tensor that an expression was, perhaps without values."""
+        """Return the tensor of an expression, perhaps without values."""
         return self.values.find_tensor(node)
 
     @property
@@ -90,7 +90,7 @@ class Scene:
         return node.id in given - rebound
 
     def list_constructor_arguments(self, instance: object) -> list[str]:
-        """Return the names of what the constructor of an object takes."""
+        """Return the names of the parameters of an object's constructor."""
         code = getattr(vars(type(instance)).get("__init__"), "__code__", None)
         count = code.co_argcount + code.co_kwonlyargcount if isinstance(code, CodeType) else 0
         return list(code.co_varnames[1:count]) if isinstance(code, CodeType) else []
@@ -152,7 +152,7 @@ def _get_method_start(node: ast.AST) -> tuple[int, int] | None:
 
 @functools.lru_cache(maxsize=16)
 def _read_tree(text: str) -> SourceTree:
-    """Read the syntax of a file; nothing of what is no Python, or too long."""
+    """Read the syntax of a file; None if it is not Python, or too long."""
     try:
         nodes = tuple(ast.walk(ast.parse(text))) if len(text) < MAX_SOURCE else ()
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,7 +1,7 @@
-"""What a crash can be called: every sentence that is said of one, by name.
+"""The sentences that explain crashes, by name.
 
-They are told at every level of feedback from `message` on, so none holds anything of a submission
-or of a case. What is particular to a crash is added to them, and told from `case` on.
+Students read them at every feedback level from `message` on, so they contain nothing of a
+submission or a case. The particulars of a crash are added to them, and shown from level `case` on.
 """
 
 from collections.abc import Mapping
@@ -93,14 +93,14 @@ SENTENCES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Which sentence is true of a crash, and what is particular to it."""
+    """The sentence that is true of a crash, and its particulars."""
 
     name: str
     details: tuple[Piece, ...] = ()
 
 
 def conclude(name: str, *details: Piece) -> Finding:
-    """Return a finding, without the texts that are empty."""
+    """Return a finding without empty texts."""
     return Finding(name, tuple(piece for piece in details if piece != ""))
 
 

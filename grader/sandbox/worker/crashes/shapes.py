@@ -1,4 +1,4 @@
-"""Crashes because shapes do not fit each other, or the numbers that there are."""
+"""Crashes because shapes do not fit each other, or do not fit the number of elements."""
 
 import ast
 import math
@@ -82,7 +82,7 @@ def _fit(one: Operand, other: Operand) -> bool:
 
 
 def explain_written(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a result does not fit where it is to be written."""
+    """Explain that a result does not fit into the place where it is written."""
     if scene.callee is functional.scaled_dot_product_attention:
         return _explain_fused(scene)
     changed = find_changed(scene)
@@ -104,7 +104,7 @@ def explain_mask_index(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_elements(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a new shape does not hold the numbers that there are."""
+    """Explain that a new shape has another number of elements."""
     if not isinstance(scene.node, ast.Call) or not scene.direct:
         return None
     asked, there = parse_shape(match["shape"]), int(match["count"])

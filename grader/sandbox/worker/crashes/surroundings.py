@@ -1,4 +1,4 @@
-"""Crashes because of what is not there when a class is graded: a person, a GPU, a file."""
+"""Crashes because something is missing while a class is graded: a person, a GPU, a file."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Crashes over what tensors hold: booleans or floats, their dtype, gradients, shared memory."""
+"""Crashes over the contents of tensors: booleans or floats, dtypes, gradients, shared memory."""
 
 import ast
 import re
@@ -71,7 +71,7 @@ def explain_mask_dtype(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_dtypes(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that tensors of two dtypes meet where they have to have one."""
+    """Explain that an operation got tensors of two dtypes, and needs one."""
     if not isinstance(scene.node, ast.BinOp | ast.AugAssign | ast.Call):
         return None
     said = [f"{scene.write(n)} is {name_dtype(t.dtype)}" for n, t in iter_operands(scene)]

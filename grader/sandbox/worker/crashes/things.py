@@ -1,4 +1,4 @@
-"""Crashes because something is used as what it is not: a layer, a list or None like a tensor."""
+"""Crashes because something else is used like a tensor: a layer, a list, or None."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ LAYER_TYPES = frozenset({"Linear", "Dropout", "Softmax", "LayerNorm", "Identity"
 
 
 def explain_none(scene: Scene, node: ast.AST | None) -> Finding:
-    """Say what is None, and that what it was set by gives nothing, where that is certain."""
+    """Say which value is None, and, if certain, that the function that set it returns nothing."""
     source = _find_source(scene, node)
     if source is None:
         return conclude("none_used", scene.write(node) if node is not None else "")
@@ -29,7 +29,7 @@ def explain_none(scene: Scene, node: ast.AST | None) -> Finding:
 
 
 def _find_source(scene: Scene, node: ast.AST | None) -> ast.Call | None:
-    """Return the call of the submission's own that gave a value, if it cannot return another."""
+    """Return the call of the submission's own function that made a value, if that is certain."""
     call = node
     if isinstance(node, ast.Name) and (function := scene.function) is not None:
         stored = [
@@ -50,7 +50,7 @@ def _find_source(scene: Scene, node: ast.AST | None) -> ast.Call | None:
 
 
 def explain_thing(scene: Scene, node: ast.AST | None, kind: str, problem: str) -> Finding | None:
-    """Explain a thing of this type in the place of a tensor, and what it cannot do."""
+    """Explain that a thing of this type stands for a tensor, and what it cannot do."""
     written = "" if node is None else scene.write(node)
     value = scene.find(node)
     if kind == "NoneType":

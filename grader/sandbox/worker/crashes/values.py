@@ -1,8 +1,8 @@
-"""What expressions were worth when a line failed: names as they were, tensors as far as known.
+"""Find the values of expressions when a line failed: variables, and tensors as far as known.
 
-No code of the submission is run for it. Names and attributes are looked up where Python keeps them;
-what is computed from tensors is computed from tensors without values, of the same shape, strides
-and dtype.
+This runs no code of the submission. Names and attributes are looked up where Python keeps them.
+Operations on tensors are repeated on tensors without values, with the same shape, strides and
+dtype.
 """
 
 import ast
@@ -93,7 +93,7 @@ class Values:
     scopes: Sequence[Mapping[str, Any]]
 
     def find(self, node: ast.AST | None) -> Any:
-        """Return what an expression is worth, or UNKNOWN."""
+        """Return the value of an expression, or UNKNOWN."""
         match node:
             case ast.Constant(value=value):
                 return value
@@ -176,7 +176,7 @@ class Values:
         return self._known(node)
 
     def _call(self, node: ast.Call) -> Any:
-        """Return what a call of a layer or function of torch's own gives."""
+        """Return the result of a call of a layer or function of torch."""
         match node.func:
             case ast.Attribute(value=base, attr=name) if name in METHODS:
                 tensor = self.find_tensor(base)
