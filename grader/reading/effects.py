@@ -25,7 +25,7 @@ _GROWING_METHODS = frozenset({"add", "append", "extend", "insert", "setdefault",
 
 @dataclass(slots=True)
 class Effects:
-    """Effects of a piece of code on the names of its module. Reads carry their first line."""
+    """Effects of a piece of code on the names of its module, with the first line of each read."""
 
     eager: dict[str, int] = field(default_factory=dict)
     lazy: dict[str, int] = field(default_factory=dict)

@@ -22,7 +22,7 @@ def zero_parameters(context: CaseContext, *names: str) -> dict[str, Tensor]:
 
 
 def list_reading_layers(context: CaseContext) -> set[str]:
-    """Return the names of the layers that read tokens: with latents keys and values do not."""
+    """Return the names of the layers that read tokens; with latents, W_k and W_v do not."""
     latent = context.parameters.W_down is not None
     read = {"W_down", "W_qr", "W_kr"} if latent else {"W_k", "W_v"}
     return read | {"W_q", "W_gate"}

@@ -26,7 +26,7 @@ class ConcreteShapes(ModuleType):
 
     @staticmethod
     def expect_true(condition: Any, *more: Any) -> Any:
-        """Return a condition that holds or does not; let torch decide about any other."""
+        """Return a condition that is plainly true or false; let torch decide about any other."""
         if type(condition) is bool:
             return condition
         return load_replaced().expect_true(condition, *more)
