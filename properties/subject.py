@@ -110,7 +110,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """What one pass of a series gave."""
+    """The results of one pass of a series."""
 
     output: Tensor
     input_gradients: Mapping[int, Tensor | None]
@@ -172,8 +172,8 @@ class Module(Protocol):
     ) -> CallResult:
         """Call it for `first`, then for `inputs`, and return the latter answer.
 
-        `inputs` are in the same tensor objects ("kept"), where `first` was before it was freed
-        ("freed"), or in tensors of whose storages `first` filled all but the last token ("grown").
+        `inputs` reuse the same tensor objects ("kept"), the memory of `first` after it was freed
+        ("freed"), or tensors in whose storages `first` filled all but the last token ("grown").
         """
 
     def vjp(
@@ -193,7 +193,8 @@ class Module(Protocol):
 
         With `only`, no other input than that of this number requires a gradient. `apart` and
         `counted` are as in `CallOptions`, and `memory` is the layout of the cotangent, too. The
-        graph is gone through so many `times`, each time anew; the gradients are those of the last.
+        backward runs this many `times` through the graph, each time with new gradients, and the
+        last ones are returned.
         """
 
     def run_series(
@@ -206,7 +207,7 @@ class Module(Protocol):
         """Carry out passes one after the other, without ever reseeding.
 
         Each input is a list of arguments, and has a cotangent. A step of gradient descent moves
-        each of `parameters()`, which is what an optimizer sees, by `rate` times its gradient.
+        each of `parameters()`, as an optimizer would, by `rate` times its gradient.
         """
 
     def decode(
@@ -235,13 +236,13 @@ class Module(Protocol):
         """Return a module that calls this one, then the other, and returns both first outputs."""
 
     def list_breaches(self, inputs: Sequence[Tensor]) -> Sequence[str]:
-        """Say in which ways it does not do what every nn.Module does when it is called."""
+        """Describe how it breaks the rules of every nn.Module when it is called."""
 
     def list_replaced(self) -> Sequence[str]:
-        """Return the names of the methods after which its parameters are other objects."""
+        """Return the names of the methods that replace its parameters by other objects."""
 
     def prepare(self, *, trainable: bool, training: bool) -> None:
-        """Freeze the parameters or not, give them gradients of one, and set the mode."""
+        """Freeze or unfreeze the parameters, set their gradients to one, and set the mode."""
 
     def list_modes(self) -> Sequence[bool]:
         """Return whether it is in training, and each of its parts."""
@@ -277,8 +278,8 @@ class Subject(Protocol):
 
         The arguments are passed by name where the names fit, or all "by position". A mapping
         becomes an object with these attributes; "by class" they are attributes of its class.
-        `variables` of the submission's module have these values instead of their own, and what is
-        computed from them follows.
+        `variables` replaces the values of variables in the submission's module, and values computed
+        from them follow.
         """
 
     def draw_after_construction(
@@ -287,7 +288,7 @@ class Subject(Protocol):
         """Draw random numbers after seeding the generators and building an instance."""
 
     def list_unset(self, name: str, arguments: Mapping[str, Value]) -> Sequence[str]:
-        """Return which parameters of a new instance have numbers that nobody gave them."""
+        """Return the parameters of a new instance that nobody has initialised."""
 
     def list_disturbed(self) -> Sequence[str]:
         """Return which settings of torch its code has changed so far, constructors included."""

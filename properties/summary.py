@@ -1,7 +1,7 @@
-"""What of every property is known without its check function: read in milliseconds, without torch.
+"""Summaries of all properties without their check functions, read quickly and without torch.
 
-`summaries.toml` is made by `python -m headcheck.properties.summaries`; a test compares
-the two. It serves what only names or counts claims: `headcheck show`, feedback levels, waiving.
+`summaries.toml` is made by `python -m headcheck.properties.summaries`; a test compares the two. It
+serves code that only names or counts properties: `headcheck show`, feedback levels, waiving.
 """
 
 import functools

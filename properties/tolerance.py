@@ -1,4 +1,4 @@
-"""How far a correct attention may be from the exact answer: the theory behind every comparison.
+"""The tolerance of a correct attention, and the theory behind every comparison.
 
 Let u be the unit roundoff of the dtype, ua = min(u, 2^-24) that of its accumulators, s the scaled
 scores, p the weights, o the output before the last projection, all exact, and
@@ -52,7 +52,7 @@ ROWS_AT_ONCE = 1 << 22  # elements of the largest intermediate tensor, 32 MiB of
 
 @dataclass(frozen=True, eq=False)
 class Tolerance:
-    """How far each element may be off, computed in the dtype of the case and in float32.
+    """The tolerance of each element, in the dtype of the case and in float32.
 
     An answer between the two limits computes internally in float32: this is a note, not a failure.
     """
@@ -70,10 +70,10 @@ class Tolerance:
 def bound_adjustment(
     exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
 ) -> Tensor | float:
-    """Bound what adding distances to scores, and limiting them, rounds.
+    """Bound the rounding error of adding distances to scores, and of limiting them.
 
-    Instead of minus the distance the position of the key may be added, which is the same in a
-    softmax, but as large for near keys as for far ones. In 16 bits this needs wider numbers.
+    An implementation may add the key's position instead of minus the distance. That is the same in
+    a softmax, but as large for near keys as for far ones, so in 16 bits it needs wider numbers.
     """
     error: Tensor | float = 0.0
     if variant.alibi:
@@ -86,9 +86,9 @@ def bound_adjustment(
 
 
 def seat_sinks(exact: MultiHeadResult, sinks: Tensor | None) -> MultiHeadResult:
-    """Return attention in which the sinks, if there are any, are those of one more key and value.
+    """Return attention in which the sinks, if there are any, are one more key and value.
 
-    It has a score that is no product, and a value of zero: then the theory above holds as it is.
+    This key has a score that is no product, and its value is zero, so the theory above still holds.
     """
     if sinks is None or exact.lost is None:
         return exact
@@ -172,7 +172,7 @@ def compute_spread(
 ) -> Float[Tensor, "*batch q d"]:
     """Return Σ_j moved_ij |value_jc - centre_ic|, computed a few rows at a time.
 
-    For long sequences |value| + |centre| takes the place of the difference: n times cheaper.
+    For long sequences |value| + |centre| replaces the difference, which is n times cheaper.
     """
     if value.shape[-2] > LONG_SEQUENCE:
         return moved @ value.abs() + moved.sum(-1, keepdim=True) * centre.abs()
@@ -196,7 +196,7 @@ def compute_bounds(
 ) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
     """Return K·B for the output of a whole module, and the bound of its attention weights.
 
-    `others` are the tokens of keys and values, or those of each, where they are not x.
+    `others` are the tokens of keys and values, together or each, if they are not x.
     """
     given = x, parameters, exact, scale, precision, may_attend, others, variant
     output, weights = bound_attention(*given)
@@ -216,7 +216,7 @@ def bound_attention(
 ) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
     """Return B for the output of attention, and the bound of its weights.
 
-    `error` is that of the tokens, if these are computed themselves, as in a block.
+    `error` is the error of the tokens, if these are computed, as in a block.
     """
     p, read = parameters, (x, parameters, exact, precision, others, variant, error)
     query_error, key_error, value_error = bound_role_errors(*read)
@@ -241,9 +241,9 @@ def bound_attention(
 def bound_difference(
     error: Tensor, size: Tensor, lambdas: Tensor | None, precision: Precision
 ) -> Tensor:
-    """Carry the errors of two softmaxes, or of what they average, through their difference.
+    """Carry the errors of two softmaxes, or of their averages, through their difference.
 
-    Both may be rounded, as may be the product with lambda, by what they are before they cancel.
+    Both, and the product with lambda, may be rounded relative to their size before they cancel.
     """
     if lambdas is None:
         return error
@@ -254,7 +254,7 @@ def bound_difference(
 def bound_logsumexp(
     exact: MultiHeadResult, scale: float, precision: Precision
 ) -> Float[Tensor, "*batch heads q"]:
-    """Return K times the bound of log Σ exp s, of queries and keys that are given as they are.
+    """Return K times the bound of log Σ exp s, for queries and keys that are inputs themselves.
 
     Errors D of the scores move it by at most log Σ p exp(D). Sums are off by as much as those of a
     softmax, and their logarithm, added to the maximum or not, is rounded.

@@ -1,4 +1,4 @@
-"""What a contract and a case say of the equation: who attends to whom, and what it has besides."""
+"""Derive the mask and the variant of the equation from a contract and a case."""
 
 import torch
 from torch import Tensor
@@ -22,9 +22,9 @@ def find_visible(
     device: torch.device | None = None,
     keys: int | None = None,
 ) -> Tensor | None:
-    """Return who may attend to whom: by the causal mask, within a window, and by what is given.
+    """Return who may attend to whom, by the causal mask, the window and the given mask.
 
-    Where there are other keys than the tokens' own, `keys` in number, these tokens are the last.
+    If there are more keys than tokens, `keys` is their number, and the tokens are the last of them.
     """
     given = None if mask is None else to_bool_mask(mask)
     if contract.has(Capability.WINDOW):
@@ -42,7 +42,7 @@ def hides_later_tokens(contract: Contract, case: Case) -> bool:
 
 
 def get_variant(contract: Contract, case: Case) -> Variant:
-    """Return the steps that the equation has in this case besides the plain ones."""
+    """Return the steps of the equation in this case beyond the plain ones."""
     rounding = torch.finfo(getattr(torch, case.dtype)).eps
     return Variant(
         rotary=contract.positions in ROTARY,
@@ -61,7 +61,7 @@ def get_variant(contract: Contract, case: Case) -> Variant:
 
 
 def get_block_steps(contract: Contract) -> BlockSteps | None:
-    """Return what a block has around its attention; None if there is none."""
+    """Return the steps of a block around its attention; None without a block."""
     if not contract.has(Capability.BLOCK):
         return None
     norm, activation = contract.token_norm.value, contract.activation.value

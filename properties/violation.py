@@ -115,9 +115,9 @@ class Violation(Exception):
 class SubmissionFailed(Exception):
     """The submission itself failed: it raised, took too long, or asked for too much memory.
 
-    With the status NOT_TRIED it is nobody's fault: what the check needs is not supported. With the
-    status NOT_ASKED there was no time to find out.
-    `cell` and `line` locate the failure in the student's own code, when that is known.
+    With the status NOT_TRIED it is nobody's fault, because something that the check needs is not
+    supported. With the status NOT_ASKED there was no time for the check. `cell` and `line` locate
+    the failure in the student's own code, when that is known.
     """
 
     status: Status
@@ -159,7 +159,7 @@ class Note:
 
 
 def head_check(status: str, claim: str) -> str:
-    """Return what stands above what is said of a check: what came of it, then its claim.
+    """Return the heading of a message: the outcome of the check, then its claim.
 
     The claim alone reads as if it held.
     """
@@ -168,7 +168,7 @@ def head_check(status: str, claim: str) -> str:
 
 
 def format_rows(heading: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return a heading, and below it the rows that say something, each after its label."""
+    """Return a heading, and below it the rows that are not empty, each after its label."""
     return "\n".join([heading, *(f"  {name:<9} {text}" for name, text in rows if text)])
 
 

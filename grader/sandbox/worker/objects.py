@@ -178,7 +178,7 @@ class ObjectHost:
     def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
         """Return the tensors that exist at these paths; for None, all that are registered.
 
-        A complex one, such as a table of turns, is sent as pairs of real numbers.
+        A complex tensor, such as a table of rotations, is sent as pairs of real numbers.
         """
         target, paths = self.objects[meta["handle"]], meta["paths"]
         if paths is None:
