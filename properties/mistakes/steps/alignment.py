@@ -9,7 +9,8 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 
 def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | None]:
-    """Let the first query stand at another place, from the number of keys before its own."""
+    """Move the first query to the place that a function computes from the number of earlier
+    keys."""
 
     def permit(s: PipelineState) -> Tensor | None:
         if not s.inputs.causal:
