@@ -9,8 +9,7 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 
 def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | None]:
-    """Move the first query to the place that a function computes from the number of earlier
-    keys."""
+    """Move the first query to a place that a function gives, from the number of earlier keys."""
 
     def permit(s: PipelineState) -> Tensor | None:
         if not s.inputs.causal:
