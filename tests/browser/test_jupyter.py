@@ -203,7 +203,7 @@ def test_notebook_from_starter_over_a_mistake_to_full_marks(lab: Lab, page: Page
     heat_map = shown.locator("figure.drawn").first
     expect(heat_map.locator("svg.picture")).to_have_count(3)  # expected, got, and the difference
     expect(heat_map.locator("svg.picture").first).to_be_visible()
-    expect(heat_map).to_contain_text("which is hidden from it")
+    expect(heat_map).to_contain_text("which should be hidden from it")
     keep(heat_map, "jupyter-heat-map.png")
 
     write(page, cell, answer())

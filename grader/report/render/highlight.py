@@ -3,6 +3,7 @@
 The colours themselves stand in the style of a page, once for light and once for dark.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from types import MappingProxyType
@@ -28,6 +29,11 @@ COLOURED = MappingProxyType({"c": Comment, "k": Keyword, "d": Name.Class, "s": S
 """the type whose colour a class has"""
 LIGHT, DARK = "xcode", "github-dark"
 """styles of Pygments whose colours can be read on the grounds that code has here"""
+
+QUOTES = re.compile("\"{3}|'{3}")
+COMMENT = re.compile("#.*")
+BEFORE_STRING = re.compile(r"(^|[:,(\[{=+]|\breturn)\s*[rbfu]{0,2}$", re.IGNORECASE)
+"""the end of code after which a string may begin, with its prefix"""
 
 Run = tuple[str, str]
 """a class, empty for plain code, and text on one line"""
@@ -55,18 +61,9 @@ def write_colours(style: str) -> str:
     return " ".join(f"--{kind}: #{colour};" for kind, colour in colours.items())
 
 
-def _read_runs(code: str) -> list[Run]:
-    """Return the runs of code that may begin within a docstring.
-
-    Read from there, what is code would be a string: the reading with the least in strings counts.
-    """
-    cut = [f"{quotes}\n" for quotes in ('"""', "'''") if code.count(quotes) % 2]
-    readings = [list(_read_after(opening, code)) for opening in ("", *cut)]
-    return min(readings, key=_measure_strings)
-
-
-def _read_after(opening: str, code: str) -> Iterator[Run]:
+def _read_runs(code: str) -> Iterator[Run]:
     lexer = PythonLexer(stripnl=False, ensurenl=False)
+    opening = _find_opening(code)
     hidden = len(opening)
     for type_, text in lexer.get_tokens(opening + code):
         kind = next((kind for known, kind in KINDS.items() if type_ in known), "")
@@ -74,8 +71,15 @@ def _read_after(opening: str, code: str) -> Iterator[Run]:
         hidden = max(hidden - len(text), 0)
 
 
-def _measure_strings(runs: Sequence[Run]) -> int:
-    return sum(len(text) for kind, text in runs if kind == KINDS[String])
+def _find_opening(code: str) -> str:
+    """Return the quotes that stand before code which begins within a docstring; else nothing."""
+    quotes = QUOTES.search(code)
+    if quotes is None:
+        return ""
+    before = COMMENT.sub("", code[: quotes.start()])
+    starts_line = not before.rpartition("\n")[2].strip()
+    is_docstring = starts_line and code[quotes.end() : quotes.end() + 1].strip()
+    return "" if is_docstring or BEFORE_STRING.search(before) else f"{quotes[0]}\n"
 
 
 def _join_runs(runs: Iterable[Run]) -> Markup:

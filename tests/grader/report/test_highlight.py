@@ -49,8 +49,13 @@ def test_a_string_goes_on_over_lines() -> None:
 @pytest.mark.parametrize("quotes", ['"""', "'''"])
 def test_an_excerpt_may_begin_or_end_within_a_docstring(quotes: str) -> None:
     begins = ["of the weights", quotes, "scores = q @ k", "return scores"]
-    ends = ["return scores", "def f(q, k, v):", f"    {quotes}The", "weights"]
-    for lines, strings in ((begins, [0, 1]), (ends, [2, 3])):
+    ends = ["return scores", "def f(q, k, v):  # all", f"    {quotes}The", "weights"]
+    both = [*begins, f"def f():  {quotes}", "the"]
+    after = ["return 1", f"{quotes}why{quotes}"]
+    told = [f"x = rb{quotes}a", f"b{quotes}", "return x"]
+    for lines, strings in (
+        (begins, [0, 1]), (ends, [2, 3]), (both, [0, 1, 4, 5]), (after, [1]), (told, [0, 1]),
+    ):  # fmt: skip
         shown = highlight_lines(lines)
         assert [i for i, line in enumerate(shown) if 'class="s"' in line] == strings
         assert any('<span class="k">return</span>' in line for line in shown)
