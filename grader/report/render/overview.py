@@ -147,8 +147,12 @@ def make_overview(entries: Sequence[ClassResult]) -> Overview:
 
 
 def compute_histogram(entries: Sequence[ClassResult]) -> Histogram:
-    """Return the distribution of scores as shares of the maximum; full scores have a bin."""
-    shares = [each.score / each.max_score for each in entries if each.max_score]
+    """Return the distribution of scores as shares of the maximum; full scores have a bin.
+
+    What was not judged has no score, unless somebody set one by hand.
+    """
+    scored = (each for each in entries if each.score or each.record.status != NOT_JUDGED)
+    shares = [each.score / each.max_score for each in scored if each.max_score]
     return Histogram(_count_bins(shares), _compute_quartiles(shares))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
 from headcheck.grader.report.records import (
+    NOT_JUDGED,
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
@@ -195,3 +196,11 @@ def test_matrix_has_names_of_students_and_of_groups() -> None:
     assert [row.cells for row in matrix.rows] == [
         (crashed, untried, None), (passed, failed, None), unread, (None, None, passed),
     ]  # fmt: skip
+
+
+def test_what_was_not_judged_is_no_score_of_zero() -> None:
+    waiting = replace(RIGHT, status=NOT_JUDGED)
+    entries = [entry("x", RIGHT, 4.0), entry("y", waiting, 0.0)]
+    assert sum(each.count for each in overview.compute_histogram(entries).bins) == 1
+    by_hand = [entry("x", RIGHT, 4.0), entry("y", waiting, 3.0)]
+    assert sum(each.count for each in overview.compute_histogram(by_hand).bins) == 2
