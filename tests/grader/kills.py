@@ -1,6 +1,7 @@
 """A run of `headcheck grade --jobs 2`, its processes by what they do, and how it may end."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ import torch
 def simplified_attention(x):
     return torch.softmax(x @ x.T, dim=-1) @ x
 """
+PROGRESS = re.compile(r"(?m)^\d+/\d+ .*\n")
+"""a line for each file that is finished"""
 KINDS = ("grader", "zygote", "server", "worker", "child")
 
 
@@ -122,7 +125,7 @@ class GradingRun:
         while (now := time.monotonic()) - began < within and now - moved < still:
             with suppress(subprocess.TimeoutExpired):
                 code = self.process.wait(0.1)
-                err = self.err.read_text(errors="replace")
+                err = PROGRESS.sub("", self.err.read_text(errors="replace"))
                 return RunResult(code, self.out.read_bytes(), err, time.monotonic() - began)
             if (used := self.get_cpu_ticks()) != before:
                 before, moved = used, time.monotonic()
