@@ -1,6 +1,6 @@
 """Check properties on a submission's earlier answers, without calling it again.
 
-Theory ------ The queries of a recording (`grader/batch/recording.py`) are sent to a submission
+The queries of a recording (`grader/batch/recording.py`) are sent to a submission
 before anything is checked live. If answers are not exact, a property may still hold: an
 implementation that forgets to scale still hides the future. The check needs only the answers to see
 that, and these are known. So it runs on them, and if the property holds on every case, that is the

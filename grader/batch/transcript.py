@@ -1,6 +1,6 @@
 """Send all requests of a live check in one message, and run the check on the replies.
 
-Theory ------ A live check (`LiveContext`) makes one request after another, and most of its time is
+A live check (`LiveContext`) makes one request after another, and most of its time is
 spent waiting for the other process to wake up. Which requests it makes does not depend on who
 answers, as long as the answers are right. So the check runs once on the exercise's own solution, in
 this process, and its requests are written down: a *transcript*. A submission gets a transcript as

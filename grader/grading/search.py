@@ -1,6 +1,6 @@
 """Search for failures on generated cases, after the fixed ones have been judged.
 
-Theory ------ A property that holds on the case set may still fail at another size. A search tries
+A property that holds on the case set may still fail at another size. A search tries
 generated cases (`properties/cases/search_cases.py`), the same in the same order for everybody, on
 the properties that passed, each until its first failure. A case is shared: it is tried on all
 properties that take it as it is, so that module, tensors and answers are made once. The most

@@ -1,6 +1,6 @@
 """Gather the files beside a submission that it imports, without parsing or running any.
 
-Theory ------ A file may say `from utils import mask`, `from .attention import Head` or `from
+A file may say `from utils import mask`, `from .attention import Head` or `from
 pkg.sub import y`. The files of these names are looked up as Python does: relative to the importing
 file, or from the folders around the submission, its own first. Nothing outside of its author's
 folder is looked at, and no link is followed.

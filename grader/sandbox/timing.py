@@ -1,6 +1,6 @@
 """Measure how long a child computes, waits for a processor, or sleeps during a request.
 
-Theory ------ A verdict may not depend on how busy the machine is. So a request costs only the time
+A verdict may not depend on how busy the machine is. So a request costs only the time
 that the child itself used: the processor time of its threads, and the time in which it slept
 voluntarily. The kernel counts how long a thread ran, and how long it was ready to run while others
 did. The rest of the time that the grader process waited is idle time: the child slept. The time in

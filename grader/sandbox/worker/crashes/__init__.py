@@ -1,6 +1,6 @@
 """The catalogue of crashes: from an exception, and the line that raised it, to the mistake.
 
-Theory ------ An exception's text says what torch, or Python, noticed, and not what its author did
+An exception's text says what torch, or Python, noticed, and not what its author did
 wrong. The instruction that failed (`scene.py`) and its operands (`values.py`) often show the
 mistake. Each entry of the catalogue is a type of exception, a pattern of its text, and a function
 that looks at the instruction and returns the sentence (`sentences.py`) that is true of it. It
