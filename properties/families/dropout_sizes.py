@@ -7,6 +7,8 @@ and so no token of a right module has its output of evaluation: that would take 
 numbers that cancel in all dimensions, to within rounding.
 """
 
+from headcheck.properties.case import InputContent
+from headcheck.properties.cases.case_transforms import with_values
 from headcheck.properties.contract import Capability
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
@@ -42,6 +44,8 @@ GRADIENTS = ("grad", "no_grad")
     Capability.TOKENS,
     after=(dropout_acts_on_the_attention_weights,),
     sizes=SIZES,
+    # Of two tokens with equal values, one may be dropped and the other doubled: the sum stays.
+    on=with_values(dropout=0.5, content=InputContent.NORMAL),
     hint="is there a case in which the weights are not used, or not dropped?",
     dtypes=("float64",),
 )

@@ -33,13 +33,14 @@ from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.seed import make_seed
-from headcheck.properties.case import Case, MaskForm
+from headcheck.properties.case import Case, InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import identity
 from headcheck.properties.cases.search_cases import (
     PLAIN_EVERY,
     draw_companions,
     generate_search_cases,
 )
+from headcheck.properties.families.dropout_sizes import dropout_acts_at_every_size
 from headcheck.properties.families.gradients import the_gradients_of_the_weights_are_right
 from headcheck.properties.families.history import no_order_of_events_matters
 from headcheck.properties.families.values import it_equals_the_equation
@@ -282,6 +283,19 @@ def test_a_find_is_reduced_only_as_far_as_its_property_can_be_tried() -> None:
     drawn = Case(tokens=5, context_length=9, d_in=9, heads=2, head_dim=3, mask_form=MaskForm.NONE)
     reduced = reduce_case(hidden_tokens_get_no_weight, harness, drawn, ViolationKind.VALUE)
     assert (reduced.tokens, reduced.d_in) == (5, 2)
+
+
+def test_dropout_is_looked_for_only_where_it_shows() -> None:
+    """Equal tokens hide that a weight was dropped, and without dropout there is nothing to see."""
+    contract = EXERCISE.contract
+    for content in InputContent:
+        for dropout in (0.0, 0.1):
+            case = Case(tokens=3, context_length=3, content=content, dropout=dropout)
+            listed = list(
+                list_checks(contract, [dropout_acts_at_every_size], PLAIN_EVERY - 1, case)
+            )
+            fitted = [(each.content, each.dropout) for _, each in listed]
+            assert fitted == [(InputContent.NORMAL, 0.5)]
 
 
 def test_one_case_in_ten_gives_a_history() -> None:
