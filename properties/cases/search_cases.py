@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import LEVELS, RELATIONS, draw_own_levels
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contract import Capability, Contract, Returns
 
 FAR = {
     "tokens": 300,
@@ -59,6 +59,8 @@ MAX_WEIGHTS = 1 << 17
 MAX_WORK = 12 << 20
 """the most multiplications of a call, which together with its error bounds takes some 20 ms"""
 MAX_LONG_WORK = 48 * MAX_WORK
+MAX_SCORES = 1 << 20
+"""the most scores of a call that returns attention weights: more would be slow to send back"""
 
 
 def generate_search_cases(
@@ -179,9 +181,17 @@ def _is_cheap(contract: Contract, case: Case) -> bool:
     """Return whether a case is cheap enough; if a contract fixes large sizes, it may cost more."""
     least = contract.fit(Case())
     most = MAX_LONG_WORK if is_long(case) and case.batch == case.heads == 1 else MAX_WORK
-    return _count_weights(contract, case) <= max(
-        MAX_WEIGHTS, _count_weights(contract, least)
-    ) and estimate_work(case) <= max(most, 8 * estimate_work(least))
+    return (
+        _count_weights(contract, case) <= max(MAX_WEIGHTS, _count_weights(contract, least))
+        and estimate_work(case) <= max(most, 8 * estimate_work(least))
+        and _count_returned_scores(contract, case) <= MAX_SCORES
+    )
+
+
+def _count_returned_scores(contract: Contract, case: Case) -> int:
+    if contract.returns not in (Returns.OUTPUT_AND_WEIGHTS, Returns.WEIGHTS_TWICE):
+        return 0
+    return case.batch * case.heads * case.tokens**2
 
 
 def _count_weights(contract: Contract, case: Case) -> int:

@@ -14,6 +14,7 @@ from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.cases.search_cases import (
     MAX_LONG_WORK,
+    MAX_SCORES,
     MAX_WORK,
     PLAIN_EVERY,
     estimate_work,
@@ -21,7 +22,7 @@ from headcheck.properties.cases.search_cases import (
     is_long,
     is_plain,
 )
-from headcheck.properties.contract import Contract
+from headcheck.properties.contract import Contract, Returns
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,
@@ -93,6 +94,15 @@ def test_no_case_costs_much(slug: str) -> None:
     assert sum(map(is_long, cases)) <= 0.15 * len(cases)
     # The longest, one in each round of the edges, costs as much as some dozens of others.
     assert sum(map(estimate_work, cases)) / len(cases) <= 2 * MAX_WORK
+
+
+def test_weights_that_are_returned_are_few_enough_to_send_back() -> None:
+    """A right answer is accused of a frame that is too large otherwise."""
+    for slug in ("causal_weights", "masked_multi_head"):
+        contract = get_contract(slug)
+        assert contract.returns in (Returns.OUTPUT_AND_WEIGHTS, Returns.WEIGHTS_TWICE)
+        cases = draw(contract, 300)
+        assert max(case.batch * case.heads * case.tokens**2 for case in cases) <= MAX_SCORES
 
 
 def test_large_fixed_sizes_are_kept_and_short() -> None:
