@@ -6,15 +6,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from headcheck.exercises.implied_capabilities import (
-    IMPLIED,
-    ROLES,
-    TOKENS,
-    attends,
-    holds,
-    takes,
-    takes_roles,
-)
 from headcheck.exercises.variant_checks import Problem as Problem
 from headcheck.exercises.variant_checks import check_variant
 from headcheck.properties.call_form import USUAL, CacheConvention, Polarity
@@ -25,6 +16,15 @@ from headcheck.properties.contract import (
     Contract,
     Entry,
     Returns,
+)
+from headcheck.properties.implied_capabilities import (
+    IMPLIED,
+    ROLES,
+    TOKENS,
+    attends,
+    holds,
+    takes,
+    takes_roles,
 )
 from headcheck.properties.parameter_mapping import (
     AROUND,

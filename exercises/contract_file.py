@@ -14,7 +14,7 @@
 The keys are the fields of `Exercise` and `Contract`, and the type of a field says what may be
 written: a field that is added there is a key here. `parameters` are the contract's mappings.
 Members of an enumeration are written in small letters. What follows from the rest need not be
-listed among the capabilities: see `exercises.implied_capabilities`.
+listed among the capabilities: see `properties.implied_capabilities`.
 """
 
 import functools
@@ -36,11 +36,11 @@ from headcheck.exercises.contract_checks import (
     suggest,
 )
 from headcheck.exercises.exercise import BadContract, Exercise
-from headcheck.exercises.implied_capabilities import ROLES, complete_capabilities
 from headcheck.exercises.toml_lines import Place, Table, parse, read_text
 from headcheck.properties.call_form import USUAL, CallForm
 from headcheck.properties.contract import Argument, Capability, Contract, Entry
 from headcheck.properties.group import PropertyGroup
+from headcheck.properties.implied_capabilities import ROLES, complete_capabilities
 from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.size_rules import BadSizes, SizeRules, parse_sizes
 

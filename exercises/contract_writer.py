@@ -2,7 +2,7 @@
 
 Only values that differ from the defaults are written, so a file is as short as one written by hand.
 Loading it returns an equal contract, if the contract has all the capabilities that follow from it
-(`exercises.implied_capabilities`), since those are not written.
+(`properties.implied_capabilities`), since those are not written.
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any
 
 from headcheck.exercises.contract_file import expect_call_form, list_fields
 from headcheck.exercises.exercise import Exercise
-from headcheck.exercises.implied_capabilities import IMPLIED
 from headcheck.properties.contract import Argument, Contract
+from headcheck.properties.implied_capabilities import IMPLIED
 from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.size_rules import SizeRules
 

@@ -1,6 +1,7 @@
 """The capabilities that follow from the rest of a contract, and need not be listed."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from headcheck.properties.call_form import USUAL, EmptyRow
 from headcheck.properties.contract import (
@@ -40,6 +41,14 @@ def holds(name: str) -> Callable[[Contract], bool]:
 
 def _fixes(contract: Contract, size: str) -> bool:
     return size in (contract.sizes or {})
+
+
+def _shares_keys(contract: Contract) -> bool:
+    return takes("kv_heads")(contract) or _fixes(contract, "group")
+
+
+def _is_normed(contract: Contract) -> bool:
+    return contract.norm is not Norm.NONE or holds("gain_q")(contract)
 
 
 def attends(contract: Contract) -> bool:
@@ -98,7 +107,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.LOGSUMEXP: lambda c: c.returns is Returns.OUTPUT_AND_LOGSUMEXP,
     C.BLOCKED: takes("block"),
     C.CAUSAL_OPTION: takes("causal"),
-    C.GROUPED: takes("kv_heads"),
+    C.GROUPED: _shares_keys,
     C.WINDOW: takes("window"),
     C.SOFTCAP: takes("softcap"),
     C.POSITIONS: lambda c: c.positions is not Positions.NONE,
@@ -118,20 +127,65 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.BLOCK: holds("W_1"),
     C.CENTRED_NORMS: lambda c: c.token_norm is Norm.LAYER,
     C.BARE: lambda c: not holds("W_1")(c),
-    C.OWN_KEYS: lambda c: not takes("kv_heads")(c),
+    C.OWN_KEYS: lambda c: not _shares_keys(c),
     C.ANY_DISTANCE: lambda c: not takes("window")(c),
     C.PLACELESS: lambda c: c.positions is Positions.NONE,
     C.UNBIASED: lambda c: c.positions is not Positions.ALIBI,
-    C.UNNORMED: lambda c: c.norm is Norm.NONE,
+    C.UNNORMED: lambda c: not _is_normed(c),
     C.DOT_PRODUCT: lambda c: (
         c.positions not in ROTARY
         and not takes("softcap")(c)
         and c.feature_map is FeatureMap.NONE
-        and c.norm is Norm.NONE
+        and not _is_normed(c)
     ),
     C.CONFIG: takes("config"),
 }
 """Capabilities that follow from the rest of a contract, each with the condition."""
+
+
+STEPS = frozenset(
+    {
+        C.MODULE,
+        C.ATTENTION,
+        C.TOKENS,
+        C.PROJECTED,
+        C.INITIALISED,
+        C.OUTPUT_PROJECTION,
+        C.OUTPUT_BIAS,
+        C.GROUPED,
+        C.OWN_KEYS,
+        C.WINDOW,
+        C.ANY_DISTANCE,
+        C.SOFTCAP,
+        C.POSITIONS,
+        C.PLACELESS,
+        C.UNBIASED,
+        C.UNNORMED,
+        C.DOT_PRODUCT,
+        C.SOFTMAX,
+        C.FEATURES,
+        C.SINKS,
+        C.DIFFERENTIAL,
+        C.ONE_MAP,
+        C.CONSTANT_SUM,
+        C.NORMALISED,
+        C.LATENT,
+        C.UNCOMPRESSED,
+        C.GATED,
+        C.UNGATED,
+        C.BLOCK,
+        C.CENTRED_NORMS,
+        C.BARE,
+    }
+)
+"""The implied capabilities that say which steps the equation has. The others say what may be asked
+of a module besides, which an exercise decides, or how a class behaves when it is called."""
+
+
+def restate_steps(contract: Contract) -> Contract:
+    """Return the contract with those capabilities of `STEPS` that follow from the rest of it."""
+    steps = {each for each in STEPS if IMPLIED[each](contract)}
+    return replace(contract, capabilities=contract.capabilities - STEPS | steps)
 
 
 def complete_capabilities(contract: Contract) -> frozenset[Capability]:

@@ -8,7 +8,8 @@ from headcheck.properties.binding.constructors import Constructor
 from headcheck.properties.binding.layouts import list_stored
 from headcheck.properties.call_form import CallForm, TokenAxes
 from headcheck.properties.case import Case
-from headcheck.properties.contract import ROTARY, Capability, Contract, Entry, Positions
+from headcheck.properties.contract import ROTARY, Capability, Contract, Positions
+from headcheck.properties.implied_capabilities import restate_steps
 from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.size_rules import parse_sizes
 from headcheck.properties.subject import TensorInfo
@@ -33,24 +34,6 @@ WIDE = replace(PROBE, head_dim=16, seed=3003)
 """a case with heads so wide that every usual share of them is even"""
 FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
 """a case of full length, since some classes work only on sequences of full length"""
-ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
-PLAIN_FORM = frozenset(
-    {
-        C.ANY_DISTANCE,
-        C.PLACELESS,
-        C.UNBIASED,
-        C.DOT_PRODUCT,
-        C.SOFTMAX,
-        C.ONE_MAP,
-        C.CONSTANT_SUM,
-        C.NORMALISED,
-        C.UNGATED,
-        C.UNNORMED,
-        C.UNCOMPRESSED,
-        C.BARE,
-    }
-)
-"""the capabilities of an attention that has only the plain steps"""
 ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
 """the shares of each head that may rotate: 0.4 of 16, cut to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
@@ -191,7 +174,8 @@ def make_contract(
         sizes=dict(sizes.fixed) or None,
     )
     inner = constructor.inner
-    return contract if inner is None else contract.with_sizes(parse_sizes(f"d_out={inner}"))
+    sized = contract if inner is None else contract.with_sizes(parse_sizes(f"d_out={inner}"))
+    return restate_steps(sized)
 
 
 def _list_capabilities(
@@ -202,50 +186,33 @@ def _list_capabilities(
     causal: bool,
     batched: bool,
 ) -> frozenset[Capability]:
-    """Return the capabilities of a class that computes plain attention in this way."""
+    """Return the capabilities that do not follow from the rest of the contract."""
     held = {name for mapping in mappings for name in mapping.holds}
-    free = constructor.quantities
     present = {
-        C.MODULE: constructor.entry is Entry.CLASS,
+        C.STABLE: True,
         C.CAUSAL: causal,
         C.FULL: not causal,
         C.BATCH: batched,
-        C.PROJECTED: bool(mappings),
-        C.INITIALISED: bool(mappings),
         C.WIDTHS: not {"head_dim", "d_in"} & sizes.fixed.keys(),
-        C.CONTEXT: "context_length" in free or "context_length" in sizes.fixed,
+        C.CONTEXT: "context_length" in constructor.quantities | sizes.fixed.keys(),
         C.HEADS: sizes.case.heads > 1,
-        C.GROUPED: sizes.case.group > 0,
-        C.OWN_KEYS: not sizes.case.group,
         C.BIAS: bool(held & {"b_q", "b_k", "b_v"}),
-        C.OUTPUT_PROJECTION: "W_o" in held,
-        C.OUTPUT_BIAS: "b_o" in held,
-        C.DROPOUT: "dropout" in free,
-        C.SINKS: "sinks" in held,
-        C.GATED: "W_gate" in held,
+        C.DROPOUT: "dropout" in constructor.quantities,
     }
-    lost = {
-        C.NORMALISED: "sinks" in held,
-        C.UNGATED: "W_gate" in held,
-        C.DOT_PRODUCT: "gain_q" in held,
-        C.UNNORMED: "gain_q" in held,
-    }
-    plain = PLAIN_FORM - {each for each, given in lost.items() if given}
-    return ALWAYS | plain | {each for each, given in present.items() if given}
+    return frozenset(each for each, given in present.items() if given)
 
 
 def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
     """Yield the contract of the same attention with each kind of positions."""
-    plain = contract.capabilities - {C.PLACELESS} | {C.POSITIONS}
     if case.head_dim % 2 == 0:
-        turned = replace(contract, capabilities=plain - {C.DOT_PRODUCT})
         for share, base, kind in itertools.product(ROTARY_SHARES, ROTARY_BASES, ROTARY):
             if case.head_dim * share % 2 == 0:
                 least = next(n for n in itertools.count(1) if n * share % 2 == 0)
-                own = turned.with_sizes(parse_sizes(f"head_dim%{least}"))
-                yield replace(own, positions=kind, rotary_base=base, rotary_share=share)
+                own = contract.with_sizes(parse_sizes(f"head_dim%{least}"))
+                turned = replace(own, positions=kind, rotary_base=base, rotary_share=share)
+                yield restate_steps(turned)
     if contract.has(C.CAUSAL) and case.heads in ALIBI_HEADS:
-        lowered = replace(contract, capabilities=plain - {C.UNBIASED}, positions=Positions.ALIBI)
+        lowered = restate_steps(replace(contract, positions=Positions.ALIBI))
         yield lowered.with_sizes(parse_sizes(f"heads={','.join(map(str, ALIBI_HEADS))}"))
 
 

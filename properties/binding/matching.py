@@ -10,9 +10,10 @@ from torch import Tensor
 
 from headcheck.properties.call_form import TokenAxes
 from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract, Norm, Positions
+from headcheck.properties.contract import Capability, Contract
 from headcheck.properties.mistakes.catalogue import (
     DETERMINISTIC,
+    EQUATION,
     GATES,
     NORMS,
     OF_SOME_CONTRACTS,
@@ -63,11 +64,16 @@ OTHER_DESIGNS = frozenset(
     }
 )
 """Mistakes that count as other kinds of attention if no statement requires a gate or a norm."""
-TURNING_MISTAKES = tuple(m for m in ROTARY if m.name in TURNED_WRONGLY)
+NOT_TELLING = {
+    *TRIVIAL,
+    *(each for each in ROTARY if each.name not in TURNED_WRONGLY),
+    *(each for each in EQUATION if each.name in CONVENTIONS | OTHER_DESIGNS),
+    *(each for each in EQUATION if any("give" in overrides for overrides in each.variants)),
+}
 TELLING = tuple(
-    m
-    for m in (*DETERMINISTIC, *(m for m in OF_SOME_CONTRACTS if m.name not in CONVENTIONS))
-    if m not in TRIVIAL and not any("give" in overrides for overrides in m.variants)
+    each
+    for each in (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *SINKS, *GATES, *NORMS)
+    if each not in NOT_TELLING
 )
 """The mistakes whose output still shows which attention it is: zeros, or the input, show
 nothing."""
@@ -229,7 +235,7 @@ def find_mistakes(
         causal=contract.has(Capability.CAUSAL),
         variant=get_variant(contract, case),
     )
-    table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract, case), pairs=pairs))
+    table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract), pairs=pairs))
     for place, output in enumerate(seen.outputs):
         numbers = output.to(torch.float64)
         if not _is_telling(numbers):
@@ -246,18 +252,10 @@ def _is_telling(output: Tensor) -> bool:
     return bool(((output != output[:1, :1]) & finite).any())
 
 
-def _select_mistakes(contract: Contract, case: Case) -> Sequence[Mistake]:
-    own = (
-        (contract.positions is Positions.ROTARY, TURNING_MISTAKES),
-        (_names_sinks(contract), SINKS),
-        (contract.has(Capability.GATED), GATES),
-        (contract.norm is not Norm.NONE, NORMS),
-    )
-    known = (*TELLING, *(m for applies, mistakes in own if applies for m in mistakes))
-    known = tuple(m for m in known if m.name not in OTHER_DESIGNS)
-    heads = case.heads > 1
+def _select_mistakes(contract: Contract) -> Sequence[Mistake]:
+    sinks = _names_sinks(contract)
     return tuple(
-        m for m in known if m.applies_to(contract) and (heads or m.needs is not Capability.HEADS)
+        each for each in TELLING if each.applies_to(contract) and (sinks or each not in SINKS)
     )
 
 

@@ -33,6 +33,7 @@ from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.implied_capabilities import restate_steps, takes
 from headcheck.properties.size_rules import parse_sizes
 from headcheck.properties.subject import Subject
 
@@ -112,13 +113,9 @@ def _settle_window(bench: Bench) -> Settled:
     arguments = tuple(_name_window(argument) for argument in bench.contract.arguments)
     if not bench.contract.has(C.CAUSAL) or arguments == bench.contract.arguments:
         return bench.settled
-    kept = bench.contract.capabilities - {C.ANY_DISTANCE} | {C.WINDOW}
-    quantities = {field.quantity for a in arguments for field in (a, *a.fields)}
-    windowed = replace(
-        bench.contract,
-        arguments=arguments,
-        capabilities=kept if "context_length" in quantities else kept - {C.CONTEXT},
-    )
+    windowed = restate_steps(replace(bench.contract, arguments=arguments))
+    if not takes("context_length")(windowed):
+        windowed = replace(windowed, capabilities=windowed.capabilities - {C.CONTEXT})
     settled = replace(bench.settled, contract=windowed)
     case = windowed.fit(replace(OTHER, window=4))
     if is_right_at(bench.subject, windowed, case):

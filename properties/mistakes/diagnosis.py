@@ -20,28 +20,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from headcheck.properties.contract import Capability, Contract, Norm, Positions, Returns
+from headcheck.properties.contract import Capability, Contract, Returns
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes import dropout_diagnosis, gradient_diagnosis
-from headcheck.properties.mistakes.catalogue import (
-    ALIBI,
-    AROUND_ATTENTION,
-    DETERMINISTIC,
-    DIFFERENTIAL,
-    FEATURES,
-    GATES,
-    LATENTS,
-    LIMIT_UNASKED,
-    LIMITED,
-    NORMS,
-    NUMBERS,
-    OF_A_SOFTMAX,
-    OF_SOME_CONTRACTS,
-    POSITIONS_UNASKED,
-    ROTARY,
-    SINKS,
-    Mistake,
-)
+from headcheck.properties.mistakes.catalogue import EQUATION, NUMBERS, Mistake
 from headcheck.properties.mistakes.mistake_table import Mistakes, apply_nan_workarounds, is_finite
 from headcheck.properties.mistakes.pipeline import Pipeline, StepOverrides
 from headcheck.properties.mistakes.samples import (
@@ -101,10 +83,12 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
             samples += collect_extreme_samples(harness, extreme, device)
     except SubmissionFailed:
         return ()  # out of time or memory: there are no answers to compare
-    mistakes = _select_mistakes(harness.contract)
+    mistakes, numbers = (
+        [each for each in known if each.applies_to(harness.contract)]
+        for known in (EQUATION, NUMBERS)
+    )
     if harness.contract.returns is Returns.WEIGHTS_TWICE:
         return _explain_apart(samples, mistakes)
-    numbers = _select_numbers(harness.contract)
     for dtype in _list_precisions(harness.contract):
         taken = [sample.be_exact_as(dtype) for sample in samples]
         if not any(sample.is_wrong for sample in taken):
@@ -119,35 +103,6 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
 def _list_precisions(contract: Contract) -> tuple[str, ...]:
     """Return the possible precisions of an answer: many compute angles or slopes in float32."""
     return ("float64", "float32") if contract.has(Capability.POSITIONS) else ("float64",)
-
-
-def _select_mistakes(contract: Contract) -> list[Mistake]:
-    """Return the mistakes that can be made under a contract."""
-    own = (
-        (contract.has(Capability.BLOCK), AROUND_ATTENTION),
-        (contract.has(Capability.LATENT), LATENTS),
-        (contract.positions is Positions.ROTARY and contract.rotary_share == 1, ROTARY),
-        (contract.positions is Positions.ALIBI, ALIBI),
-        (contract.has(Capability.SOFTCAP), LIMITED),
-        (contract.has(Capability.SINKS), SINKS),
-        (contract.has(Capability.GATED), GATES),
-        (contract.has(Capability.DIFFERENTIAL), DIFFERENTIAL),
-        (contract.has(Capability.FEATURES), FEATURES),
-        (contract.norm is not Norm.NONE, NORMS),
-    )
-    asked = (mistake for applies, mistakes in own if applies for mistake in mistakes)
-    known = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *asked)
-    absent = frozenset() if contract.has(Capability.SOFTMAX) else OF_A_SOFTMAX
-    return [each for each in known if each not in absent and each.applies_to(contract)]
-
-
-def _select_numbers(contract: Contract) -> list[Mistake]:
-    """Return the mistakes in numbers that the contract does not ask for."""
-    asked = (
-        *(LIMIT_UNASKED if contract.has(Capability.SOFTCAP) else ()),
-        *(POSITIONS_UNASKED if contract.has(Capability.POSITIONS) else ()),
-    )
-    return [each for each in NUMBERS if each not in asked and each.applies_to(contract)]
 
 
 def _diagnose_gradients(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:

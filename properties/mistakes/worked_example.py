@@ -164,7 +164,7 @@ def _iter_examples_in_mode(
     stages = BLOCK_STAGES if asked.variant.block else stages
     stages = SUMMED_STAGES if "logsumexp" in asked.wanted else stages
     for numbers in list_numbers(asked) if overrides else ():
-        if numbers.heads > 1 or mistake.needs is not Capability.HEADS:
+        if numbers.heads > 1 or Capability.HEADS not in mistake.needs:
             inputs = make_inputs(asked, numbers, finishes=finishes)
             yield from _compare(inputs, faulty, stages if "use" not in overrides else LATE_STAGES)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from headcheck.exercises.contract_checks import PARAMETERS, QUANTITIES, SIZES
 from headcheck.exercises.contract_file import list_fields, read_exercise
 from headcheck.exercises.exercise import Exercise
-from headcheck.exercises.implied_capabilities import IMPLIED
 from headcheck.properties.contract import Capability, Contract, Entry, Returns
+from headcheck.properties.implied_capabilities import IMPLIED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract-files.md").read_text(encoding="utf-8")
 

@@ -36,7 +36,7 @@ END, ALONE = the_last_query_stands_at_the_last_key, a_single_query_sees_every_ke
 ROWS, MANY = the_last_queries_alone_get_the_last_rows, many_keys_are_aligned_too
 GRADIENTS = query_key_and_value_get_their_gradients
 OWN = keys_and_values_come_from_their_own_tokens
-ALIGNMENT = [each for each in OF_SOME_CONTRACTS if each.needs is Capability.ALIGNED]
+ALIGNMENT = [each for each in OF_SOME_CONTRACTS if Capability.ALIGNED in each.needs]
 ABOUT_IT = (OWN, END, ALONE, ROWS, MANY, GRADIENTS)
 
 

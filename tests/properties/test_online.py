@@ -38,7 +38,8 @@ SIZES, FAR = every_block_size_gives_the_same, blocks_may_be_far_above_or_below_o
 MERGED, HELD = parts_are_merged_by_their_log_sum_exp, it_never_holds_all_scores
 GRADIENT, EQUAL = the_gradient_of_the_log_sum_exp_is_right, it_equals_the_equation
 OWN = (SIZES, FAR, MERGED, HELD, GRADIENT)
-BLOCKS = [e for e in OF_SOME_CONTRACTS if e.needs in (Capability.BLOCKED, Capability.LOGSUMEXP)]
+OF_BLOCKS = {Capability.BLOCKED, Capability.LOGSUMEXP}
+BLOCKS = [each for each in OF_SOME_CONTRACTS if each.needs & OF_BLOCKS]
 Answer = tuple[Tensor, Tensor]
 
 

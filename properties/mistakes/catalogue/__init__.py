@@ -5,7 +5,6 @@ answer to any input can be computed and compared. Simpler mistakes come first: i
 indistinguishable, the first is reported.
 """
 
-from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.alignment import ALIGNMENT, OPTION
 from headcheck.properties.mistakes.catalogue.backward import BACKWARD
 from headcheck.properties.mistakes.catalogue.blocks import BLOCKS, LOGSUMEXP
@@ -18,13 +17,9 @@ from headcheck.properties.mistakes.catalogue.heads import HEADS
 from headcheck.properties.mistakes.catalogue.latents import LATENTS
 from headcheck.properties.mistakes.catalogue.layers import LAYERS
 from headcheck.properties.mistakes.catalogue.mask import MASK
-from headcheck.properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require
+from headcheck.properties.mistakes.catalogue.mistake import CodeMatcher, Mistake
 from headcheck.properties.mistakes.catalogue.norms import NORMS
-from headcheck.properties.mistakes.catalogue.numbers import (
-    LIMIT_UNASKED,
-    NUMBERS,
-    POSITIONS_UNASKED,
-)
+from headcheck.properties.mistakes.catalogue.numbers import NUMBERS
 from headcheck.properties.mistakes.catalogue.output import OUTPUT, RETURNED, TRIVIAL
 from headcheck.properties.mistakes.catalogue.padding import PADDING
 from headcheck.properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
@@ -36,33 +31,21 @@ from headcheck.properties.mistakes.catalogue.sources import SOURCES
 from headcheck.properties.mistakes.catalogue.transformer_block import AROUND_ATTENTION
 from headcheck.properties.mistakes.catalogue.windows import WINDOWS
 
-DETERMINISTIC = (
-    *TRIVIAL, *SCALE, *SOFTMAX, *MASK, *LAYERS, *require(Capability.HEADS, HEADS), *OUTPUT,
-    *RETURNED,
-)  # fmt: skip
+DETERMINISTIC = (*TRIVIAL, *SCALE, *SOFTMAX, *MASK, *LAYERS, *HEADS, *OUTPUT, *RETURNED)
 
 OF_SOME_CONTRACTS = (
-    *require(Capability.CROSS, SOURCES),
-    *require(Capability.ALIGNED, ALIGNMENT),
-    *require(Capability.CAUSAL_OPTION, OPTION),
-    *require(Capability.BLOCKED, BLOCKS),
-    *require(Capability.LOGSUMEXP, LOGSUMEXP),
-    *require(Capability.WINDOW, WINDOWS),
-    *require(Capability.GROUPED, SHARING),
-    *require(Capability.PADDING, PADDING),
+    *SOURCES,
+    *ALIGNMENT,
+    *OPTION,
+    *BLOCKS,
+    *LOGSUMEXP,
+    *WINDOWS,
+    *SHARING,
+    *PADDING,
 )
 """mistakes that only some contracts allow"""
 
-OF_A_SOFTMAX = frozenset(
-    {
-        *SCALE,
-        *SOFTMAX,
-        *(each for each in MASK if each.name.endswith(("_after_softmax", "_plus_infinity"))),
-    }
-)
-"""mistakes in a softmax and its scale; linear attention has neither"""
-
-ALL = (
+EQUATION = (
     *DETERMINISTIC,
     *OF_SOME_CONTRACTS,
     *AROUND_ATTENTION,
@@ -75,11 +58,10 @@ ALL = (
     *DIFFERENTIAL,
     *FEATURES,
     *NORMS,
-    *NUMBERS,
-    *GRADIENTS,
-    *BACKWARD,
-    *DROPOUT,
 )
+"""mistakes in the steps of the equation"""
+
+ALL = (*EQUATION, *NUMBERS, *GRADIENTS, *BACKWARD, *DROPOUT)
 
 __all__ = [
     "ALIBI",
@@ -89,17 +71,15 @@ __all__ = [
     "DETERMINISTIC",
     "DIFFERENTIAL",
     "DROPOUT",
+    "EQUATION",
     "FEATURES",
     "GATES",
     "GRADIENTS",
     "LATENTS",
     "LIMITED",
-    "LIMIT_UNASKED",
     "NORMS",
     "NUMBERS",
-    "OF_A_SOFTMAX",
     "OF_SOME_CONTRACTS",
-    "POSITIONS_UNASKED",
     "ROTARY",
     "SCALE",
     "SINKS",

@@ -1,17 +1,17 @@
 """Mistakes in the positions of causal queries that are the last of more keys."""
 
-from collections.abc import Sequence
-
+from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import alignment
 
 LINE = "triangle | kernel | fill"
 
-ALIGNMENT: Sequence[Mistake] = (
+ALIGNMENT = require(
+    Capability.ALIGNED,
     define_mistake(
         "mask_at_the_top_left",
         "The causal mask begins at the first key: the first query sees that one alone, although "
@@ -33,7 +33,8 @@ ALIGNMENT: Sequence[Mistake] = (
     ).simulated_by(permit=alignment.begun_at(lambda before: 2 * before)),
 )
 
-OPTION: Sequence[Mistake] = (
+OPTION = require(
+    Capability.CAUSAL_OPTION,
     define_mistake(
         "always_causal",
         "Later tokens are hidden in every call, also where `causal` is False.",

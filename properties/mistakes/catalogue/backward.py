@@ -1,15 +1,14 @@
 """Mistakes in a handwritten backward of attention whose forward is right."""
 
-from collections.abc import Sequence
-
 import torch
 
 from headcheck.properties.contract import Capability
-from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
+from headcheck.properties.mistakes.catalogue.mistake import define_rare_mistake, require
 from headcheck.properties.mistakes.steps import backward
 from headcheck.properties.mistakes.steps.backward import with_backward
 
-BACKWARD: Sequence[Mistake] = (
+BACKWARD = require(
+    Capability.RECOMPUTED,
     define_rare_mistake(
         "no_mean_in_backward",
         "In the backward no mean is subtracted: dS is P ∘ dP, and not P ∘ (dP − D) with "

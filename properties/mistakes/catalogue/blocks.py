@@ -1,13 +1,14 @@
 """Mistakes in processing keys in blocks, and in the returned log-sum-exp."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from torch import Tensor
 
+from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.pipeline import PipelineState, StepOverrides
 from headcheck.properties.mistakes.steps import blocks
@@ -24,7 +25,8 @@ def _summed(above: Exponentials, below: Exponentials, maxima: Exponentials) -> S
     }
 
 
-BLOCKS: Sequence[Mistake] = (
+BLOCKS = require(
+    Capability.BLOCKED,
     define_mistake(
         "earlier_blocks_not_rescaled",
         "When a block has a larger score than all before it, what was summed up before is not "
@@ -121,7 +123,8 @@ BLOCKS: Sequence[Mistake] = (
     ).simulated_by(scale=blocks.scaled_in_every_block),
 )
 
-LOGSUMEXP: Sequence[Mistake] = (
+LOGSUMEXP = require(
+    Capability.LOGSUMEXP,
     define_mistake(
         "logsumexp_without_the_maximum",
         "The maximum that was subtracted from the scores is missing in the log-sum-exp.",

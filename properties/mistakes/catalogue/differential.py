@@ -1,14 +1,12 @@
 """Mistakes about the two maps of differential attention, and the lambdas between them."""
 
-from collections.abc import Sequence
-
 import torch
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import differential
 from headcheck.properties.mistakes.steps.differential import (
@@ -19,7 +17,8 @@ from headcheck.properties.mistakes.steps.differential import (
     with_halves,
 )
 
-DIFFERENTIAL: Sequence[Mistake] = (
+DIFFERENTIAL = require(
+    Capability.DIFFERENTIAL,
     define_mistake(
         "second_map_without_effect",
         "The second softmax is never subtracted: the weights are the first one alone.",

@@ -1,13 +1,12 @@
 """Mistakes in linear attention: in its features or divisor, or a softmax that it must not have."""
 
-from collections.abc import Sequence
-
 import torch.nn.functional as F
 
+from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import features
 from headcheck.properties.mistakes.steps.features import as_they_are, divided_by, mapped_by
@@ -18,7 +17,8 @@ SMALL = (1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
 ODD_ONE = "only relu | only exp | only sigmoid | only gelu"
 """patterns for a feature function that occurs only once, and so for one side alone"""
 
-FEATURES: Sequence[Mistake] = (
+FEATURES = require(
+    Capability.FEATURES,
     define_mistake(
         "softmax_of_scores",
         "Ordinary attention is computed, with a softmax; the features' products are to be divided "

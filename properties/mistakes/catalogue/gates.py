@@ -1,20 +1,19 @@
 """Mistakes in gates, which multiply the output of the heads."""
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import gates
 from headcheck.properties.mistakes.steps.gates import with_changed_gate, with_function, with_gate
 
-GATES: Sequence[Mistake] = (
+GATES = require(
+    Capability.GATED,
     define_mistake(
         "gate_not_used", "What the heads give goes to the output layer without the gate.", "return"
     ).simulated_by(gate=gates.open_gate),

@@ -108,7 +108,7 @@ GRADIENTS: Sequence[Mistake] = (
         CUT,
         needs=Capability.DIFFERENTIAL,
     ).simulated_by(subtract=differential.cut),
-    *require(Capability.BLOCK, OF_A_BLOCK),
+    *require(Capability.BLOCK, *OF_A_BLOCK),
     define_rare_mistake(
         "latents_detached",
         "No gradient flows to the layer that makes the latents: they are detached.",

@@ -1,15 +1,15 @@
 """Mistakes about several heads and several sequences."""
 
-from collections.abc import Sequence
-
+from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import calls, layers, output, scores
 
-HEADS: Sequence[Mistake] = (
+HEADS = require(
+    Capability.HEADS,
     define_mistake(
         "split_without_transpose",
         "The heads are split by a view alone, which scrambles heads and tokens: their axes have to "

@@ -1,16 +1,15 @@
 """Mistakes in latents, in keys and values made of them, and in the rotating parts."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import latents
 from headcheck.properties.mistakes.steps.latents import (
@@ -22,7 +21,8 @@ from headcheck.properties.mistakes.steps.latents import (
 )
 from headcheck.properties.mistakes.steps.scores import divided_by
 
-LATENTS: Sequence[Mistake] = (
+LATENTS = require(
+    Capability.LATENT,
     define_mistake(
         "latents_normalised",
         "The latents are normalised before keys and values are made of them, which is not asked "

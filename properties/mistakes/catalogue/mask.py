@@ -169,6 +169,7 @@ MASK: Sequence[Mistake] = (
         "filled_with_plus_infinity",
         "Hidden scores become +∞, or NaN, instead of −∞, and the softmax gives NaN.",
         "fill:^(float\\(.\\+?inf|.*\\binf) | fill",
+        needs=Capability.SOFTMAX,
     ).simulated_by(hide=scores.filled_with(math.inf)),
     define_mistake(
         "mask_added_as_ones",
@@ -190,12 +191,14 @@ MASK: Sequence[Mistake] = (
         "masked_after_softmax",
         "The mask takes effect only after the softmax: what is left of a row does not sum to one.",
         "last fill | softmax",
+        needs=Capability.SOFTMAX,
     ).simulated_by(hide=scores.unmasked, use=late_masks.hidden_zeroed),
     define_rare_mistake(
         "renormalised_after_softmax",
         "The mask is applied after the softmax and each row divided by what is left of its sum: "
         "where the hidden tokens had nearly all the weight, too little is left, or nothing.",
         "sum | softmax",
+        needs=Capability.SOFTMAX,
         unless=Capability.SINKS,
     ).simulated_by(*({"hide": scores.unmasked, "use": use} for use in RENORMALISED)),
     define_rare_mistake(

@@ -1,13 +1,16 @@
 """The type of a mistake, and the functions by which the catalogue defines one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contract import Capability, Contract, Positions
 from headcheck.properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
 from headcheck.properties.mistakes.steps.calls import CallWrapper
 from headcheck.properties.parameter_mapping import Packing
+
+Feature = Capability | Positions
+"""what a contract may have, on which it depends whether a mistake can be made"""
 
 PACKED_WEIGHTS = ("W_q", "W_k", "W_v")
 APART = (Packing.ROWS, Packing.INTERLEAVED, Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
@@ -42,11 +45,10 @@ class Mistake:
     """the faulty steps of each variant, the usual variant first"""
     rare: bool = False
     """whether it is too unlikely to be considered together with another mistake"""
-    needs: Capability | None = None
-    """the capability that a statement must ask for: without it the mistake is impossible, or
-    right"""
-    unless: Capability | None = None
-    """the capability with which the same code is another mistake"""
+    needs: frozenset[Feature] = frozenset()
+    """what a contract must have: without it the mistake is impossible, or right"""
+    unless: frozenset[Feature] = frozenset()
+    """what a contract must not have: with it the same code is right, or another mistake"""
     droppings: tuple[Dropping, ...] = field(default=(), repr=False)
     """the ways in which dropout acts with this mistake, if it is one in dropout"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
@@ -67,9 +69,8 @@ class Mistake:
 
     def applies_to(self, contract: Contract) -> bool:
         """Whether it can be made under a contract."""
-        if self.unless is not None and contract.has(self.unless):
-            return False
-        return self.needs is None or contract.has(self.needs)
+        features = contract.capabilities | {contract.positions}
+        return self.needs <= features and not self.unless & features
 
     def simulated_by(
         self, *variants: StepOverrides, **overrides: Callable[[PipelineState], object]
@@ -96,8 +97,8 @@ def define_mistake(
     code_matchers: str = "",
     *,
     rare: bool = False,
-    needs: Capability | None = None,
-    unless: Capability | None = None,
+    needs: Feature | None = None,
+    unless: Feature | None = None,
 ) -> Mistake:
     """Return a mistake without faulty steps.
 
@@ -106,7 +107,11 @@ def define_mistake(
     squeeze` it is the squeeze, if there is exactly one. Without matchers no line is named.
     """
     matchers = tuple(_parse_matcher(text) for text in code_matchers.split(" | ") if text)
-    return Mistake(name, sentence, matchers, (), rare, needs, unless)
+    return Mistake(name, sentence, matchers, (), rare, _gather(needs), _gather(unless))
+
+
+def _gather(feature: Feature | None) -> frozenset[Feature]:
+    return frozenset() if feature is None else frozenset({feature})
 
 
 define_rare_mistake = partial(define_mistake, rare=True)
@@ -118,11 +123,11 @@ def _parse_matcher(text: str) -> CodeMatcher:
     return CodeMatcher(kind, detail, last="last" in how, only="only" in how)
 
 
-def exclude(capability: Capability, group: Sequence[Mistake]) -> tuple[Mistake, ...]:
-    """Return the same mistakes, restricted to contracts that lack a capability."""
-    return tuple(replace(each, unless=capability) for each in group)
+def exclude(feature: Feature, *group: Mistake) -> tuple[Mistake, ...]:
+    """Return the same mistakes, restricted to contracts that lack a feature."""
+    return tuple(replace(each, unless=each.unless | {feature}) for each in group)
 
 
-def require(capability: Capability, group: Sequence[Mistake]) -> tuple[Mistake, ...]:
-    """Return the same mistakes, restricted to contracts that have a capability."""
-    return tuple(replace(each, needs=capability) for each in group)
+def require(feature: Feature, *group: Mistake) -> tuple[Mistake, ...]:
+    """Return the same mistakes, restricted to contracts that have a feature."""
+    return tuple(replace(each, needs=each.needs | {feature}) for each in group)

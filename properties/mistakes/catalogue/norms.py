@@ -1,14 +1,16 @@
 """Mistakes in the norms of queries and keys."""
 
-from collections.abc import Sequence
-
 from headcheck.properties.contract import Capability
-from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_mistake, require
+from headcheck.properties.mistakes.catalogue.mistake import (
+    define_mistake,
+    exclude,
+)
 from headcheck.properties.mistakes.steps import norms
 from headcheck.properties.mistakes.steps.norms import normed_by, right_norm
 
 PATTERN = "norm | mean | last times"
-NORMS: Sequence[Mistake] = (
+NORMS = exclude(
+    Capability.UNNORMED,
     define_mistake(
         "norms_left_out",
         "Queries and keys are compared as they are: their norms are not used.",
@@ -38,14 +40,10 @@ NORMS: Sequence[Mistake] = (
         "The mean is subtracted where the size is computed, and not from what is divided by it.",
         PATTERN,
     ).simulated_by(norm=normed_by(norms.by_another_mean)),
-    *require(
-        Capability.POSITIONS,
-        (
-            define_mistake(
-                "norm_after_positions",
-                "Queries and keys are turned before they go through their norms, not after.",
-                "last norm | last mean",
-            ).simulated_by(norms.AFTER_POSITIONS),
-        ),
-    ),
+    define_mistake(
+        "norm_after_positions",
+        "Queries and keys are turned before they go through their norms, not after.",
+        "last norm | last mean",
+        needs=Capability.POSITIONS,
+    ).simulated_by(norms.AFTER_POSITIONS),
 )  # fmt: skip

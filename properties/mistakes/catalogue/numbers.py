@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from headcheck.properties.contract import Capability
-from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
+from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, exclude
 from headcheck.properties.mistakes.steps import numbers
 from headcheck.properties.mistakes.steps.numbers import change_after_each, change_returned
 
@@ -19,7 +19,8 @@ DECIMALS = range(7)
 HALVES = (torch.float16, torch.bfloat16)
 DTYPES = (torch.float64, torch.float32)
 
-LIMIT_UNASKED: Sequence[Mistake] = (
+LIMIT_UNASKED = exclude(
+    Capability.SOFTCAP,
     define_rare_mistake(
         "scores_softcapped",
         "The scores are squeezed by a tanh before the softmax.",
@@ -30,7 +31,8 @@ LIMIT_UNASKED: Sequence[Mistake] = (
 )
 """mistakes only in exercises without a limit of scores"""
 
-POSITIONS_UNASKED: Sequence[Mistake] = (
+POSITIONS_UNASKED = exclude(
+    Capability.POSITIONS,
     define_rare_mistake(
         "far_keys_penalised",
         "The distance of a key is subtracted from its score: nothing asks for positions.",

@@ -200,5 +200,5 @@ _RETURNED: Sequence[Mistake] = (
     ),
 )
 
-RETURNED = exclude(Capability.LOGSUMEXP, _RETURNED)
+RETURNED = exclude(Capability.LOGSUMEXP, *_RETURNED)
 """mistakes in results that should be the output, and perhaps the weights"""

@@ -1,11 +1,10 @@
 """Mistakes about padding: which keys it hides, of which sequence, and what it is itself."""
 
-from collections.abc import Sequence
-
+from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import padding, scores
 
@@ -13,7 +12,8 @@ TIMES_MASK = "only times:(?i)mask|tok|pad|keep"
 LAST_ZERO = "last fill:^-?0"
 COUNTED = "only sum"
 
-PADDING: Sequence[Mistake] = (
+PADDING = require(
+    Capability.PADDING,
     define_mistake(
         "padding_zeroed",
         "Padding is set to zero instead of hidden: the softmax still gives it weight.",

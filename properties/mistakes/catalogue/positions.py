@@ -4,18 +4,18 @@ Each is tried only if the statement asks for these positions.
 """
 
 import math
-from collections.abc import Sequence
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contract import Capability, Positions
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import positions
 from headcheck.properties.mistakes.steps.positions import angles_of, lowered_by, placed
 
-ROTARY: Sequence[Mistake] = (
+ROTARY = require(
+    Positions.ROTARY,
     define_mistake(
         "positions_not_used",
         "Positions do not count: queries and keys are not turned by them.",
@@ -147,7 +147,8 @@ ROTARY: Sequence[Mistake] = (
     ).simulated_by(place=placed(2, 2)),
 )
 
-ALIBI: Sequence[Mistake] = (
+ALIBI = require(
+    Positions.ALIBI,
     define_mistake(
         "distances_not_used",
         "The scores do not fall with the distance: near and far keys are treated alike.",
@@ -231,7 +232,8 @@ ALIBI: Sequence[Mistake] = (
     ),
 )
 
-LIMITED: Sequence[Mistake] = (
+LIMITED = require(
+    Capability.SOFTCAP,
     define_mistake(
         "scores_not_limited", "The scores are not limited: softcap is not used."
     ).simulated_by(adjust=positions.unadjusted),

@@ -1,17 +1,17 @@
 """Mistakes about the divisor of the scores."""
 
 import math
-from collections.abc import Sequence
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import scores
 
-SCALE: Sequence[Mistake] = (
+SCALE = require(
+    Capability.SOFTMAX,
     define_mistake(
         "scale_not_asked_for",
         "The scores are divided by the root of the width, which this exercise does not ask for.",

@@ -1,11 +1,10 @@
 """Mistakes about keys and values that several heads share."""
 
-from collections.abc import Sequence
-
+from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import sharing
 from headcheck.properties.mistakes.steps.sharing import (
@@ -16,7 +15,8 @@ from headcheck.properties.mistakes.steps.sharing import (
     shared,
 )
 
-SHARING: Sequence[Mistake] = (
+SHARING = require(
+    Capability.GROUPED,
     define_mistake(
         "keys_and_values_in_turn",
         "Heads take the heads of keys and values in turn, head 0 the first, head 1 the next one; "

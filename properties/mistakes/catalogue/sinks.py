@@ -1,15 +1,15 @@
 """Mistakes about sinks, the scores that take a share of the weights and have no value."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.pipeline import StepOverrides
 from headcheck.properties.mistakes.steps import sinks
@@ -22,7 +22,8 @@ def _with_denominator_plus(extra: Callable[[Tensor], Tensor]) -> tuple[StepOverr
     return tuple({"normalise": with_denominator_plus(extra, top)} for top in tops)
 
 
-SINKS: Sequence[Mistake] = (
+SINKS = require(
+    Capability.SINKS,
     define_mistake(
         "sinks_without_effect",
         "The sinks take nothing: the weights of each query still sum to one.",

@@ -1,12 +1,10 @@
 """Mistakes about how scores become weights."""
 
-from collections.abc import Sequence
-
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import late_masks, scores
 
@@ -14,7 +12,8 @@ DROWNING = tuple(1.5 * 2.0**exponent for exponent in range(16, 52))
 """large numbers, one between any two powers of two: a score that is added to one loses as many
 digits"""
 
-SOFTMAX: Sequence[Mistake] = (
+SOFTMAX = require(
+    Capability.SOFTMAX,
     define_mistake(
         "softmax_over_queries",
         "The softmax runs down the columns of the scores; it should run along each row.",

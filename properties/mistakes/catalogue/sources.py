@@ -1,15 +1,15 @@
 """Mistakes in cross-attention: wrong inputs of queries, keys and values."""
 
-from collections.abc import Sequence
-
+from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import layers
 
-SOURCES: Sequence[Mistake] = (
+SOURCES = require(
+    Capability.CROSS,
     define_mistake(
         "keys_and_values_from_queries_input",
         "Keys and values are made of the first input: the second one has no part in it.",

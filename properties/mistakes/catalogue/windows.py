@@ -1,17 +1,17 @@
 """Mistakes in a window: how far back tokens see."""
 
-from collections.abc import Sequence
-
+from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
-    Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.steps import windows
 
 LINE = "only compare:(?i)win | only triangle:(?i)win"
 
-WINDOWS: Sequence[Mistake] = (
+WINDOWS = require(
+    Capability.WINDOW,
     define_mistake(
         "no_window",
         "The window hides nothing: every token sees itself and all tokens before it.",

@@ -2,12 +2,12 @@
 
 import pytest
 
-from headcheck.exercises.implied_capabilities import IMPLIED
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.describe import describe_attention, list_assumptions
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.case import Case
 from headcheck.properties.contract import Capability, Positions
+from headcheck.properties.implied_capabilities import IMPLIED
 from tests.properties.binding.strangers import CAUSAL, PROJECT, SCORES, bind_source, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -4,7 +4,7 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.contract import Contract
-from headcheck.properties.mistakes.catalogue import FEATURES, OF_A_SOFTMAX, Mistake
+from headcheck.properties.mistakes.catalogue import EQUATION, FEATURES, Mistake
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.pipeline import StepOverrides
 from headcheck.properties.mistakes.steps import features, scores
@@ -37,8 +37,8 @@ def test_mistakes_about_other_steps_are_named_beside_them() -> None:
 
 
 def test_no_mistake_about_a_softmax_is_looked_for() -> None:
-    softmax = [each.name for each in OF_A_SOFTMAX]
-    assert {"no_scale", "no_softmax", "masked_after_softmax"} <= {*softmax}
+    unasked = {each.name for each in EQUATION if not each.applies_to(CONTRACT)}
+    assert {"no_scale", "no_softmax", "masked_after_softmax"} <= unasked
     assert name_mistakes({"scale": lambda s: s.raw_scores / 3}) == []  # it cancels
 
 

@@ -12,7 +12,7 @@ from headcheck.properties.mistakes.faulty_attention import Computation, make_nam
 from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
 
 CONTRACT = BY_SLUG["padding_mask"].contract
-OWN = [each for each in OF_SOME_CONTRACTS if each.needs is Capability.PADDING]
+OWN = [each for each in OF_SOME_CONTRACTS if Capability.PADDING in each.needs]
 BY_NAME = {each.name: each for each in DETERMINISTIC}
 COMMON = (
     "no_mask",

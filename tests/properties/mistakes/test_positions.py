@@ -9,12 +9,11 @@ from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import (
     ALIBI,
-    LIMIT_UNASKED,
     LIMITED,
-    POSITIONS_UNASKED,
     ROTARY,
     Mistake,
 )
+from headcheck.properties.mistakes.catalogue.numbers import LIMIT_UNASKED, POSITIONS_UNASKED
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, StepOverrides
 from headcheck.properties.mistakes.steps.positions import placed, right_angles, turn_halves

@@ -26,7 +26,7 @@ APART = replace(
     call=("query", "key", "value"),
 )
 CASE = Case(batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, seed=3)
-SOURCES = [each for each in OF_SOME_CONTRACTS if each.needs is Capability.CROSS]
+SOURCES = [each for each in OF_SOME_CONTRACTS if Capability.CROSS in each.needs]
 LENGTHS_DIFFER = ("keys_cut_to_number_of_queries", "keys_of_both_inputs")
 """their effect is no other matrix of the same shape"""
 
