@@ -400,9 +400,12 @@ def test_what_is_written_is_not_printed_but_for_the_table(headcheck: Command) ->
 def test_show_prints_the_statement_and_its_points(headcheck: Command, exercise: Any) -> None:
     ran = headcheck("show", exercise.slug)
     assert (ran.code, ran.err) == (0, "")
-    assert exercise.contract.name in ran.out
-    assert all(wanted.claim in ran.out for wanted in exercise.properties)
-    assert "values: 40 points" in ran.out
+    assert ran.out.startswith(exercise.statement.rstrip())
+    assert "values: 40 points for " in ran.out
+    assert not [claimed for claimed in exercise.properties if claimed.claim in ran.out]
+    assert len(ran.out.splitlines()) < len(exercise.statement.splitlines()) + 25
+    whole = headcheck("show", exercise.slug, "--checks").out
+    assert all(wanted.claim in whole for wanted in exercise.properties)
 
 
 def test_show_knows_what_a_course_says_of_points(headcheck: Command, tmp_path: Path) -> None:
@@ -423,6 +426,18 @@ def test_a_misspelt_exercise_is_suggested(headcheck: Command, command: str) -> N
     folder = ["bank"] if command == "bank write" else []
     said = one_line(headcheck(*command.split(), "self_attention_v3", *folder))
     assert said in (message, message.replace("2", "1"))
+
+
+def test_check_of_a_slug_names_the_file(headcheck: Command) -> None:
+    start = "causal_attention is an exercise, and there is no such file; "
+    said = one_line(headcheck("check", "causal_attention"))
+    assert said == f"{start}`headcheck start causal_attention` makes one"
+    written(causal_attention=RIGHT)
+    said = one_line(headcheck("check", "causal_attention:f"))
+    assert said == f"{start}check the file: `headcheck check causal_attention.py`"
+    Path("causal_attention.ipynb").touch()
+    said = one_line(headcheck("check", "causal_attention"))
+    assert "causal_attention.ipynb` or `headcheck check causal_attention.py`" in said
 
 
 def test_hints_are_shown_one_at_a_time(headcheck: Command) -> None:
