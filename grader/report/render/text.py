@@ -318,7 +318,7 @@ def _render_points(groups: Sequence[GroupView], untried: int) -> Iterator[Styled
     broken = [group for group in groups if group.name not in whole]
     if broken:
         points = ", ".join(f"{group.name} {group.score}" for group in broken)
-        counted = f" ({count(untried, 'check')} not tried)" if untried else ""
+        counted = f"; {count(untried, 'check')} not tried" if untried else ""
         yield from list_items(f"points: {points}{counted}".split(", "), "red")
     if whole:
         yield from list_items([f"all checks pass: {whole[0]}", *whole[1:]], "green")
