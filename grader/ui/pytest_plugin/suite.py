@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headcheck.grader import fault
 from headcheck.grader.grading import devices
 from headcheck.grader.grading.explain import record_diagnosis
 from headcheck.grader.report.feedback import FULL_FEEDBACK, WITHHELD_REASON, Feedback, FeedbackLevel
@@ -232,7 +233,7 @@ class PropertySuite:
         told = self.feedback.level is FeedbackLevel.FULL and not self.hidden
         if not told or self.contract.entry is Entry.BUILDER:
             return None  # what it builds a given class with is wrong, and not what that computes
-        found = diagnose(self.harness, device)
+        found = fault.contain(lambda: diagnose(self.harness, device), ())  # the tests have ended
         view = view_diagnosis([record_diagnosis(each, (), self.contract) for each in found])
         return view and replace(view, sentences=tuple(map(self._word, view.sentences)))
 
