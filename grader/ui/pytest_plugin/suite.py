@@ -40,7 +40,7 @@ from headcheck.properties.families import far_positions, layouts, library_use
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, diagnose
 from headcheck.properties.property import Property, PropertyFamily, PropertyGroup, Verdict
 from headcheck.properties.size_rules import SizeRules
 from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation
@@ -233,7 +233,9 @@ class PropertySuite:
         told = self.feedback.level is FeedbackLevel.FULL and not self.hidden
         if not told or self.contract.entry is Entry.BUILDER:
             return None  # what it builds a given class with is wrong, and not what that computes
-        found = fault.contain(lambda: diagnose(self.harness, device), ())  # the tests have ended
+        # The tests have ended: a fault of ours must not end the run.
+        nothing: tuple[DiagnosedMistake, ...] = ()
+        found = fault.contain(lambda: diagnose(self.harness, device), nothing)
         view = view_diagnosis([record_diagnosis(each, (), self.contract) for each in found])
         return view and replace(view, sentences=tuple(map(self._word, view.sentences)))
 
