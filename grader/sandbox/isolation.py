@@ -28,6 +28,7 @@ REQUIRED_LAYERS: Mapping[str, frozenset[Layer]] = MappingProxyType(
     }
 )
 """the levels that confine, best first, with the layers that each requires"""
+BEST_LEVEL = next(iter(REQUIRED_LAYERS))
 
 _FILES = "reads Python's, torch's and the system's libraries, and no other file"
 _COMMON_GUARANTEES = (

@@ -197,6 +197,7 @@ def check(
     With --watch it is that of the last check; Ctrl-C ends it.
     """
     options["search"] = parse_search(search)
+    exercise_commands.refuse_slug(path)
     with _prestart_zygote(options["device"]) as server:
         from headcheck.grader import run
         from headcheck.grader.report.feedback import redact_report

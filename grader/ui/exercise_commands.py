@@ -27,14 +27,15 @@ def list_() -> None:
 @click.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
 @make_course_option("headcheck.toml here, or of the exercise")
-def show(slug: str, course_file: Path | None) -> None:
-    """Show the statement of an exercise, its checks and their points."""
+@click.option("--checks", is_flag=True, help="List every check.")
+def show(slug: str, course_file: Path | None, checks: bool) -> None:
+    """Show the statement of an exercise, and the points of each group of checks."""
     from headcheck.grader.grading.infer import find_exercise
     from headcheck.grader.ui.markdown import print_markdown
 
     exercise = find_exercise(slug)
     rules = load_course_file(course_file, exercise, Path())
-    print_markdown(describe_exercise(exercise, slug, rules.points))
+    print_markdown(describe_exercise(exercise, slug, rules.points, checks=checks))
 
 
 @click.command()
@@ -59,7 +60,11 @@ def hint(slug: str, number: int) -> None:
     "--all", "series", is_flag=True, help="Write every exercise, and a table of contents."
 )
 @click.option(
-    "--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True
+    "--form",
+    type=click.Choice(["ipynb", "py", "both"]),
+    default="ipynb",
+    show_default=True,
+    help="Write a notebook, a module, or both.",
 )
 def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "both"]) -> None:
     """Write the starter of an exercise, or of all, as a notebook or a module.
@@ -87,19 +92,43 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
         click.echo(f"to check it there, put a copy of the folder {exercise.slug} beside it")
 
 
-def describe_exercise(exercise: "Exercise", slug: str, points: "Points | None" = None) -> str:
-    """Describe an exercise, its claims and the points of their groups, in Markdown."""
+def refuse_slug(path: str) -> None:
+    """Raise TargetNotFound with the file to check, if this is the slug of an exercise, no file."""
+    from headcheck.exercises import BY_SLUG
+    from headcheck.grader.grading.infer import TargetNotFound
+
+    slug = path.partition(":")[0]
+    if slug not in BY_SLUG or Path(path).exists() or Path(slug).exists():
+        return
+    files = [name for name in (f"{slug}.ipynb", f"{slug}.py") if Path(name).is_file()]
+    advice = f"`headcheck start {slug}` makes one"
+    if files:
+        advice = "check the file: " + " or ".join(f"`headcheck check {name}`" for name in files)
+    raise TargetNotFound(f"{slug} is an exercise, and there is no such file; {advice}")
+
+
+def describe_exercise(
+    exercise: "Exercise", slug: str, points: "Points | None" = None, *, checks: bool = False
+) -> str:
+    """Describe an exercise and the points of its groups, with each of the `checks`, in Markdown."""
+    from headcheck.properties.counting import count
     from headcheck.properties.group import PropertyGroup
 
     groups: dict[PropertyGroup, list[PropertySummary]] = {}
     for each in exercise.summaries:
         groups.setdefault(each.group, []).append(each)
     given = (points or {}).get(exercise.slug, {})
-    lines = [exercise.statement.rstrip(), "", "## What is checked"]
+    lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
     for group in sorted(groups, key=list(PropertyGroup).index):
         worth = given.get(group.value, exercise.get_points(group))
-        lines += ["", f"### {group.value}: {worth:g} points", ""]
-        lines += [f"- {each.claim}{_describe_weight(exercise, each)}" for each in groups[group]]
+        many = count(len(groups[group]), "check")
+        lines.append(f"- {group.value}: {worth:g} points for {many}")
+        if checks:
+            lines += [
+                f"  - {each.claim}{_describe_weight(exercise, each)}" for each in groups[group]
+            ]
+    if not checks:
+        lines += ["", f"What each check demands: headcheck show {slug} --checks"]
     lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
     return "\n".join(lines) + "\n"
 

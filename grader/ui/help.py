@@ -30,7 +30,7 @@ EXAMPLES: Mapping[str, str] = {
     "replay": "headcheck replay week-1 --student ada --store course.db",
     "similar": "headcheck similar week-1 --store course.db",
     "gradescope": "headcheck gradescope causal_attention autograder.zip",
-    "verify": "headcheck verify mypackage.attention:Attention",
+    "verify": "headcheck verify attention.py:Attention --contract attention.contract.toml",
     "replay-case": "headcheck replay-case 'tokens=2 seed=3' attn.py:Attention --property is_causal",
     "audit": "headcheck audit scaled_dot_product",
     "bank": "headcheck bank show causal_attention",
@@ -39,8 +39,28 @@ EXAMPLES: Mapping[str, str] = {
 COMPLETION = 'For completion in bash: eval "$(_HEADCHECK_COMPLETE=bash_source headcheck)"'
 
 
+class LimitParameter(click.Option):
+    """An option that limits a submission's resources."""
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists limits of submissions in a section of their own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, then those that limit a submission."""
+        rows = [(each, each.get_help_record(ctx)) for each in self.get_params(ctx)]
+        limits = [row for each, row in rows if row and isinstance(each, LimitParameter)]
+        others = [row for each, row in rows if row and not isinstance(each, LimitParameter)]
+        for title, listed in (("Options", others), ("Limits of a submission", limits)):
+            if listed:
+                with formatter.section(title):
+                    formatter.write_dl(listed)
+
+
 class HelpGroup(click.Group):
     """A group of commands whose help lists them by reader."""
+
+    command_class = SectionedCommand
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands of each reader, with the first sentence of each."""

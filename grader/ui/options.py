@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headcheck.grader.grading import devices
+from headcheck.grader.ui.help import LimitParameter
 
 if TYPE_CHECKING:
     from headcheck.exercises import Exercise
@@ -133,7 +134,8 @@ def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for limit in reversed(LIMIT_OPTIONS):
         kind = click.FloatRange(min=0, min_open=True) if limit.real else click.IntRange(min=1)
         text = f"{limit.text} [default: {limit.default}]"
-        command = click.option(limit.option, limit.field, type=kind, help=text)(command)
+        names = limit.option, limit.field
+        command = click.option(*names, cls=LimitParameter, type=kind, help=text)(command)
     trust = "Run submissions even where the machine cannot confine them. Trust each of them first."
     return click.option("--trusted", is_flag=True, help=trust)(command)
 

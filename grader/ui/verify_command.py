@@ -6,6 +6,8 @@ import click
 
 PLUGIN = "headcheck.grader.ui.pytest_plugin.plugin"
 REQUIRE_RESULTS = "headcheck.grader.ui.pytest_plugin.require_results"
+REASONS = "-rfEs"
+"""why tests were skipped is listed whole at the end"""
 EXIT_CODES = {0: 0, 1: 1}
 """of pytest, and ours; every other one says that nothing was tried"""
 
@@ -48,7 +50,9 @@ def verify(
     Without a name: those of [tool.headcheck.targets] in pyproject.toml. Without a contract or an
     exercise a class is judged as what it computes, and what was assumed is printed.
 
-    The code is trusted. Exit code: 0 every property holds, 1 not all do, 2 nothing was tried.
+    The code runs unconfined, as in your own tests: verify only code that you trust.
+
+    Exit code: 0 every property holds, 1 not all do, 2 nothing was tried.
     """
     import subprocess  # here, so that other commands start faster
 
@@ -65,8 +69,8 @@ def verify(
     words = [word for option in options for word in option]
     # In a process of its own, which has imported nothing that pytest would rewrite.
     detail = "-q" if sys.stdout.isatty() else "-v"  # a log gets a line for each property
-    command = [sys.executable, "-m", "pytest", *_load_plugins(), detail, "--headcheck-cases", cases]
-    done = subprocess.run([*command, *words], check=False)
+    command = [sys.executable, "-m", "pytest", *_load_plugins(), detail, REASONS]
+    done = subprocess.run([*command, "--headcheck-cases", cases, *words], check=False)
     sys.exit(EXIT_CODES.get(done.returncode, 2))
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -182,6 +183,8 @@ def test_documented_output_matches(folder: Path) -> None:
         printed = done.stdout.splitlines()
         assert [line for line in lines if line not in printed] == [], f"paste anew: {command}"
         codes[shlex.split(command)[1]] = done.returncode
+        if " start " in command:  # and then a student writes this
+            shutil.copy(ROOT / "examples/class/alan_turing.ipynb", folder / printed[0].split()[1])
     assert codes == {"check": 1, "start": 0, "show": 0, "audit": 0, "--headcheck": 0}
 
 

@@ -1,5 +1,6 @@
 """Captions: the main finding of a figure in one sentence, also for readers of text alone."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -15,6 +16,10 @@ from headcheck.properties.counting import count, count_share
 
 DISPLAY_TOLERANCE = 0.005
 """numbers nearer than this look equal with two decimals"""
+FIGURE_TOKENS = re.compile(r"With (\d+) tokens?\b")
+"""how many tokens the input of a figure has"""
+PLACE = re.compile(r"\b(?:tokens?|row|output) \d")
+"""a token that a caption names by its number"""
 PARTS = ("queries", "keys", "values")
 Origin = tuple[int, ...]
 
@@ -27,6 +32,17 @@ def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
     if evidence.influence is not None:
         captions.append(describe_influence(evidence.influence))
     return tuple(captions)
+
+
+def describe_seen(evidence: EvidenceRecord, case: str) -> str:
+    """Return the first caption for readers of text, who see another case above it; "" without."""
+    caption = next(iter(describe_evidence(evidence)), "")
+    if PLACE.search(caption):
+        caption = f"{caption.removesuffix('.')} (tokens are counted from 0)."
+    tokens = FIGURE_TOKENS.match(caption)
+    if tokens and f"tokens={tokens[1]} " not in f"{case} ":
+        return f"On another input: {caption[0].lower()}{caption[1:]}"
+    return caption
 
 
 # ------------------------------------------------------------------------------------- weights

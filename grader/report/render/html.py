@@ -20,6 +20,7 @@ from markupsafe import Markup
 from headcheck.grader.report.collation import collate, fold_accents
 from headcheck.grader.report.pictures.draw import draw_pictures
 from headcheck.grader.report.records import Report, SubmissionRecord
+from headcheck.grader.report.render.circumstances import describe_cases
 from headcheck.grader.report.render.heading import (
     NO_OCCASION,
     Occasion,
@@ -38,7 +39,6 @@ from headcheck.grader.report.render.view import (
     SubmissionView,
     count_failures,
     describe_broken,
-    describe_cases,
     make_view,
     tally_statuses,
 )

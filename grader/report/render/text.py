@@ -8,8 +8,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from headcheck.grader.report.pictures.captions import describe_evidence
+from headcheck.grader.report.pictures.captions import describe_seen
 from headcheck.grader.report.records import ExampleRecord, Report
+from headcheck.grader.report.render.circumstances import describe_circumstances
 from headcheck.grader.report.render.diagnosis_view import DiagnosisView
 from headcheck.grader.report.render.lines import (
     EMPTY,
@@ -19,7 +20,6 @@ from headcheck.grader.report.render.lines import (
     indent,
     list_items,
 )
-from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.render.view import (
     FailureView,
     GroupView,
@@ -27,7 +27,6 @@ from headcheck.grader.report.render.view import (
     SubmissionView,
     count_failures,
     describe_broken,
-    describe_cases,
     make_view,
     tally_statuses,
 )
@@ -120,27 +119,29 @@ def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
         yield from fold_lines(_render_folded(view, more)) if more else _render_whole(view)
     if len(views) > 1:
         yield EMPTY
-    yield from _render_grades(report, views if len(views) > 1 else ())
+    yield from _render_grades(report, views if len(views) > 1 else (), how=not more)
 
 
 def _iter_grades(report: Report) -> Iterator[StyledLine]:
     return _render_grades(report, [make_view(record) for record in report.submissions])
 
 
-def _render_grades(report: Report, views: Sequence[SubmissionView]) -> Iterator[StyledLine]:
-    """Render the table of these submissions, if there are any, and how they were graded."""
+def _render_grades(
+    report: Report, views: Sequence[SubmissionView], *, how: bool = False
+) -> Iterator[StyledLine]:
+    """Render the table of these submissions, if there are any, and how they were graded.
+
+    Unless all of `how` is asked for, only what is unusual: a weaker sandbox, other cases than those
+    of every check.
+    """
     if not report.submissions:
         yield StyledLine("Nothing was graded.")
     if views:
         yield from _render_table(views)
         yield EMPTY
         yield StyledLine(tally_statuses([view.status for view in views]))
-    if report.sandbox is not None:
-        yield EMPTY
-        level = sanitise_line(report.sandbox.summary).removeprefix("isolation ")
-        yield StyledLine(f"sandbox: {level}")
-    if report.seed is not None:
-        yield StyledLine(f"cases: {describe_cases(report.seed)}")
+    told = describe_circumstances(report, whole=how)
+    yield from (EMPTY, *map(StyledLine, told)) if told else ()
 
 
 def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
@@ -315,8 +316,10 @@ def _render_points(groups: Sequence[GroupView], untried: int) -> Iterator[Styled
     """
     whole = [group.name for group in groups if group.status == Status.PASSED]
     broken = [group for group in groups if group.name not in whole]
-    counted = [f"{count(untried, 'check')} not tried"] if untried else []
-    yield from list_items([*(f"{group.name} {group.score}" for group in broken), *counted], "red")
+    if broken:
+        points = ", ".join(f"{group.name} {group.score}" for group in broken)
+        counted = f"; {count(untried, 'check')} not tried" if untried else ""
+        yield from list_items(f"points: {points}{counted}".split(", "), "red")
     if whole:
         yield from list_items([f"all checks pass: {whole[0]}", *whole[1:]], "green")
 
@@ -327,8 +330,8 @@ def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
         yield replace(line, style=STYLES.get(line.text[4:12], ""))
     if failure.case:
         yield from indent(4, f"on        {failure.case}")
-    for sentence in describe_evidence(failure.evidence)[:1] if failure.evidence else ():
-        yield StyledLine(f"    seen      {sentence}")
+    if failure.evidence and (seen := describe_seen(failure.evidence, failure.case)):
+        yield StyledLine(f"    seen      {seen}")
     if failure.alike:
         checks = "checks" if failure.alike > 1 else "check"
         yield StyledLine(f"    {failure.alike} more {checks} ended the same way")

@@ -14,7 +14,6 @@ from headcheck.grader.report.records import (
     Excerpt,
     NoteRecord,
     PropertyRecord,
-    SeedRecord,
     SubmissionRecord,
 )
 from headcheck.grader.report.render.diagnosis_view import DiagnosisView, view_diagnosis
@@ -28,7 +27,6 @@ from headcheck.grader.report.render.sentences import (
     describe_untried,
 )
 from headcheck.grader.report.rounding import format_number, round_points
-from headcheck.grader.seed import SeedKind
 from headcheck.properties.counting import count
 from headcheck.properties.group import PropertyGroup
 from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status, format_location, head_check
@@ -259,18 +257,6 @@ def tally_statuses(statuses: Sequence[str]) -> str:
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
     total = count(len(statuses), "submission")
     return f"{total}: {listed}" if listed else total
-
-
-SEED_PHRASES = {
-    SeedKind.PUBLIC: "the public ones, as in every check",
-    SeedKind.GIVEN: "of a seed that was given",
-    SeedKind.SECRET: "of a secret seed",
-}
-
-
-def describe_cases(seed: SeedRecord) -> str:
-    """Describe who knows the cases, without the seed: students read this, and it may be reused."""
-    return SEED_PHRASES[SeedKind(seed.kind)]
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:

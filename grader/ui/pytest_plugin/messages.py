@@ -1,5 +1,6 @@
 """What a failing test says besides the violation: the command that shows it again, and counts."""
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violation import SubmissionFailed, head_check
 
 MAX_REASONS = 3
+STATEMENT = re.compile(r"\b(the|this) statement\b")
+"""how claims, hints and mistakes call what says what is asked"""
 HIDDEN_FAILURE = "A check that is not shown does not hold."
 
 
@@ -53,6 +56,11 @@ def describe_failure(verdict: Verdict, feedback: Feedback) -> str:
     if level is FeedbackLevel.MESSAGE:
         return verdict.redacted_message
     return head_check(verdict.status, verdict.property.claim)
+
+
+def name_contract(message: str) -> str:
+    """Return a message for those who have a contract and no statement."""
+    return STATEMENT.sub(r"\1 contract", message)
 
 
 def add_row(message: str, name: str, text: str) -> str:

@@ -167,13 +167,15 @@ def load_suite(settings: "TargetSettings") -> "PropertySuite":
         replay=target.replay,
         assumptions=target.assumptions,
         feedback=target.feedback,
+        has_statement=target.has_statement,
     )
 
 
 def apply_outcome(outcome: "VariantOutcome") -> None:
     """End the current test with an outcome, without a traceback of the plugin."""
     if outcome.skipped:
-        pytest.skip(outcome.skipped)
+        # Of the property, not of this line, which pytest would name beside every reason.
+        raise pytest.skip.Exception(outcome.skipped, _use_item_location=True)
     if outcome.failure:
         pytest.fail(outcome.failure, pytrace=False)
 
@@ -203,17 +205,25 @@ class SuitePlugin:
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
-        several = len(self.suites) > 1
         for suite in self.suites:
-            title = suite.replay.name if several and suite.replay else ""
-            node = f"headcheck::{title}" if title else "headcheck"
+            title = self._get_title(suite)
+            node = self._get_node(suite)
             collector = PropertyCollector.from_parent(session, name=node, nodeid=node)
             collector.suite, collector.source, collector.title = suite, self.source, title
             report = session.ihook.pytest_make_collect_report(collector=collector)
             session.ihook.pytest_collectreport(report=report)  # so that pytest counts them
             items.extend(report.result)
 
+    def _get_title(self, suite: "PropertySuite") -> str:
+        """Return what tells the tests of a suite from those of others."""
+        return suite.replay.name if len(self.suites) > 1 and suite.replay else ""
+
+    def _get_node(self, suite: "PropertySuite") -> str:
+        title = self._get_title(suite)
+        return f"headcheck::{title}" if title else "headcheck"
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        self._show_mistakes(terminalreporter)
         self._show_assumptions(terminalreporter)
         reports = [report for found in terminalreporter.stats.values() for report in found]
         kept = [pair for report in reports for pair in getattr(report, "user_properties", ())]
@@ -222,6 +232,26 @@ class SuitePlugin:
             terminalreporter.section("headcheck notes")
             for text in notes:
                 terminalreporter.line(text)
+
+    def _show_mistakes(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name the mistakes that explain what failed."""
+        failed = [report.nodeid for report in terminalreporter.stats.get("failed", ())]
+        device = next(
+            (
+                each
+                for each in get_devices(terminalreporter.config)
+                if not devices.explain_unavailable(each)
+            ),
+            None,
+        )
+        for suite in self.suites:
+            if not any(node.startswith(f"{self._get_node(suite)}::") for node in failed):
+                continue
+            found = None if device is None else suite.diagnose(device)
+            if found is not None:
+                terminalreporter.section(suite.title)
+                for line in (found.headline, *(f"  {each}" for each in found.sentences)):
+                    terminalreporter.line(line)
 
     def _show_assumptions(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say as what a class was judged that nobody said anything of, even in a quiet run."""

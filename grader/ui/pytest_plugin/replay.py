@@ -3,7 +3,11 @@
 from headcheck.grader.grading import devices
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.grader.ui.pytest_plugin.locate import suggest
-from headcheck.grader.ui.pytest_plugin.messages import complete_verdict, describe_failure
+from headcheck.grader.ui.pytest_plugin.messages import (
+    complete_verdict,
+    describe_failure,
+    name_contract,
+)
 from headcheck.grader.ui.pytest_plugin.suite import list_properties
 from headcheck.grader.ui.pytest_plugin.target import load_target
 from headcheck.grader.ui.pytest_plugin.target_settings import BadTarget, TargetSettings
@@ -36,7 +40,8 @@ def replay(text: str, settings: TargetSettings, property_name: str) -> tuple[Ver
     _ensure_allowed(target.contract, prop, case)
     harness = Harness(make_subject(target.namespace), target.contract)
     verdict = complete_verdict(find_first_failure(prop, harness, [case]), target.contract)
-    return verdict, describe_failure(verdict, target.feedback)
+    told = describe_failure(verdict, target.feedback)
+    return verdict, told if target.has_statement else name_contract(told)
 
 
 def _find_property(contract: Contract, name: str) -> Property:

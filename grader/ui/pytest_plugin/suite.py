@@ -8,12 +8,15 @@ A case on which the plain call already raises is refused. All other cases are tr
 and refused ones are reported once, by `no_case_is_refused`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headcheck.grader import fault
 from headcheck.grader.grading import devices
+from headcheck.grader.grading.explain import record_diagnosis
 from headcheck.grader.report.feedback import FULL_FEEDBACK, WITHHELD_REASON, Feedback, FeedbackLevel
+from headcheck.grader.report.render.diagnosis_view import DiagnosisView, view_diagnosis
 from headcheck.grader.sandbox.grader_side.subject import (
     ChannelSubject,
     InProcessChannel,
@@ -25,17 +28,19 @@ from headcheck.grader.ui.pytest_plugin.messages import (
     add_row,
     describe_failure,
     describe_refusals,
+    name_contract,
 )
 from headcheck.properties import families, support
 from headcheck.properties.case import Case
 from headcheck.properties.case_description import describe_case
 from headcheck.properties.cases.case_set import DEFAULT_COUNT, generate_case_set
 from headcheck.properties.check import check_property
-from headcheck.properties.contract import Contract
+from headcheck.properties.contract import Contract, Entry
 from headcheck.properties.families import far_positions, layouts, library_use
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, diagnose
 from headcheck.properties.property import Property, PropertyFamily, PropertyGroup, Verdict
 from headcheck.properties.size_rules import SizeRules
 from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation
@@ -92,12 +97,14 @@ class PropertySuite:
         replay: ReplayCommand | None = None,
         assumptions: Sequence[str] = (),
         feedback: Feedback = FULL_FEEDBACK,
+        has_statement: bool = True,
     ) -> None:
         self.contract = contract if sizes is None else contract.with_sizes(sizes)
         self.title = title or contract.name
         self.replay = replay
         self.assumptions = assumptions
         self.feedback = feedback
+        self._word: Callable[[str], str] = str if has_statement else name_contract
         self.case_set = generate_case_set(self.contract, cases)
         self.harness = Harness(make_subject(namespace), self.contract)
         self._runtime = WorkerRuntime(dict(namespace))
@@ -215,11 +222,22 @@ class PropertySuite:
 
     def describe_verdict(self, verdict: Verdict) -> str:
         """Return the message of a property that fails, and the command that shows it again."""
-        told = describe_failure(verdict, self.feedback)
+        told = self._word(describe_failure(verdict, self.feedback))
         level = self.feedback.get_level(verdict.property.name)
         if verdict.case is None or self.replay is None or level is not FeedbackLevel.FULL:
             return told
         return add_row(told, "replay", self.replay.render(verdict.property, verdict.case))
+
+    def diagnose(self, device: str) -> DiagnosisView | None:
+        """Return the mistakes that explain the answers, if they are known and may be told."""
+        told = self.feedback.level is FeedbackLevel.FULL and not self.hidden
+        if not told or self.contract.entry is Entry.BUILDER:
+            return None  # what it builds a given class with is wrong, and not what that computes
+        # The tests have ended: a fault of ours must not end the run.
+        nothing: tuple[DiagnosedMistake, ...] = ()
+        found = fault.contain(lambda: diagnose(self.harness, device), nothing)
+        view = view_diagnosis([record_diagnosis(each, (), self.contract) for each in found])
+        return view and replace(view, sentences=tuple(map(self._word, view.sentences)))
 
     # ---------------------------------------------------------------------------- the bank
 

@@ -43,6 +43,8 @@ class VerifiedTarget:
     """a sentence each; none where the contract was named"""
     feedback: Feedback = FULL_FEEDBACK
     """how much is told of what fails"""
+    has_statement: bool = False
+    """whether its author has read the statement of an exercise"""
 
 
 def load_target(settings: TargetSettings) -> VerifiedTarget:
@@ -84,7 +86,8 @@ def _load_for_exercise(name: str, asked: Setting) -> VerifiedTarget:
     except (BadContract, TargetNotFound) as problem:
         raise asked.fail(problem) from problem
     replay = ReplayCommand(name, ("--exercise", asked.text))
-    return VerifiedTarget(f"{name} as {asked.text}", {}, exercise.contract, replay, exercise.cases)
+    title = f"{name} as {asked.text}"
+    return VerifiedTarget(title, {}, exercise.contract, replay, exercise.cases, has_statement=True)
 
 
 def _load_for_contract(name: str, asked: Setting) -> VerifiedTarget:

@@ -33,7 +33,7 @@ from headcheck.grader.report.records import (
     to_json,
 )
 from headcheck.grader.report.render import html, text
-from headcheck.grader.report.render.view import SEED_PHRASES
+from headcheck.grader.report.render.circumstances import SEED_PHRASES
 from headcheck.grader.seed import Seed, draw_secret_seed, make_seed
 from headcheck.properties import families
 from headcheck.properties.property import Verdict

@@ -70,7 +70,7 @@ ada.py  causal_attention (CausalAttention)  2 / 38  failed
   One mistake was found; it explains the answers to all 7 inputs tried:
     Nothing is hidden. (look at cell 3, line 12)
 
-  values 0 / 36
+  points: values 0 / 36
   all checks pass: contract
 
   Fails: Claim 0 of values.

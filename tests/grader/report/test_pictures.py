@@ -359,7 +359,8 @@ def test_pictures_are_next_to_their_property() -> None:
 
 def test_text_states_the_main_finding_once() -> None:
     shown = text.render(Report(1, "0", (submission(claim(EvidenceRecord(WEIGHTS, INFLUENCE))),)))
-    assert shown.count("    seen      With 3 tokens, token 0 gives weight 0.50 to token 2") == 1
+    seen = "    seen      On another input: with 3 tokens, token 0 gives weight 0.50 to token 2"
+    assert shown.count(seen) == 1 and "(tokens are counted from 0)." in shown
     assert shown.count("seen") == 1
 
 

@@ -32,3 +32,11 @@ def test_the_example_of_a_command_is_understood(name: str) -> None:
     assert (program, given) == ("headcheck", name)
     with click.Context(cli) as context:
         cli.commands[name].make_context(name, arguments, parent=context)
+
+
+def test_limits_stand_in_a_section_of_their_own() -> None:
+    text = CliRunner().invoke(cli, ["check", "--help"]).output
+    options, limits = text.split("Limits of a submission:\n")
+    assert "--watch" in options and "--seconds" not in options
+    assert "--seconds" in limits and "--memory" in limits and "--trusted" not in limits
+    assert "Limits" not in CliRunner().invoke(cli, ["show", "--help"]).output

@@ -110,10 +110,10 @@ def test_drawings_of_the_statements_fit_a_terminal_of_a_hundred_columns(
 
 def test_what_is_checked_is_a_list_in_markdown() -> None:
     exercise = BY_SLUG["causal_attention"]
-    text = exercise_commands.describe_exercise(exercise, "causal_attention")
+    text = exercise_commands.describe_exercise(exercise, "causal_attention", checks=True)
     checked = text.split("## What is checked\n")[1]
-    assert checked.startswith("\n### contract: 5 points\n\n- It can be constructed")
-    claims = [line for line in checked.splitlines() if line.startswith("- ")]
+    assert checked.startswith("\n- contract: 5 points for 13 checks\n  - It can be constructed")
+    claims = [line for line in checked.splitlines() if line.startswith("  - ")]
     assert len(claims) == len(exercise.properties) == len(exercise.summaries)
     decisive = [line for line in claims if "no points at all" in line]
-    assert decisive == [f"- {exercise.prerequisite.claim} (If not, there are no points at all.)"]
+    assert decisive == [f"  - {exercise.prerequisite.claim} (If not, there are no points at all.)"]

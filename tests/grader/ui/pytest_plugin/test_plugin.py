@@ -23,6 +23,7 @@ def attend(x):
 """
 FLOAT32 = RIGHT.replace("dim=-1)", "dim=-1, dtype=torch.float32).to(x.dtype)")
 DOUBLED = RIGHT.replace("x @ x.mT", "2 * x @ x.mT")
+COLUMNS = RIGHT.replace("dim=-1", "dim=-2")
 KEYS_LOST = RIGHT.replace("x @ x.mT", "(x @ x.mT)[:1, :1]")
 LATE = RIGHT.replace("@ x\n", "@ x + 0.1 * (len(x) > 40)\n")
 EVEN = RIGHT.replace("    return", "    assert x.shape[1] % 2 == 0\n    return")
@@ -63,6 +64,20 @@ def test_a_right_answer_passes_with_its_notes_and_skips_devices_that_are_not_the
     result.stdout.fnmatch_lines(["*headcheck notes*", "*only as exact as float32*"])
     result.stdout.fnmatch_lines(["SKIPPED*needs a CUDA device: *"])
     result.stdout.no_fnmatch_line("*test_other*")
+
+
+def test_mistakes_that_explain_the_failures_are_named(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(mine=COLUMNS)
+    some = ("-k", "equation or kept", "-rs")
+    result = run("mine:attend", *some)
+    result.stdout.fnmatch_lines(
+        ["*= mine:attend as simplified_attention =*", "One mistake was found; *", "  The softmax *"]
+    )
+    result.stdout.fnmatch_lines(["SKIPPED * headcheck:1: not tried, because of it_equals_the_eq*"])
+    (pytester.path / "course.toml").write_text('feedback = "message"\n')
+    result = run("mine:attend", *some, "--course", "course.toml")
+    assert result.ret == 1
+    result.stdout.no_fnmatch_line("One mistake was found*")
 
 
 @pytest.mark.whole
