@@ -35,8 +35,8 @@ from headcheck.grader.sandbox.grader_side.in_process import InProcessRunner
 from headcheck.grader.sandbox.grader_side.servers import ChildChannel, ServerHandle
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.operations import Answer, LoadReply
 from headcheck.grader.sandbox.worker import runtime
-from headcheck.grader.sandbox.worker.batch import Reply
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 
@@ -131,7 +131,7 @@ class TimedRuntime(runtime.WorkerRuntime):
         super().__init__()
         self.clock = clock
 
-    def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Answer[LoadReply]:
         reply = super().load(meta, tensors)
         for name in meta["names"]:
             wanted = self.namespace[name]

@@ -53,6 +53,7 @@ from headcheck.grader.report.render.view import format_status
 from headcheck.grader.sandbox.grader_side.launch import Zygote
 from headcheck.grader.sandbox.isolation import IsolationLevel
 from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.operations import DROP
 from headcheck.grader.seed import Seed
 from headcheck.grader.watch import read_stamp, wait_for_saves
 
@@ -344,7 +345,7 @@ def examine_machine() -> tuple[str, bool]:
     """
     with create_sandbox(trusted=True) as sandbox:
         child = sandbox.start_child(Limits())
-        child.request("drop", {"handles": []})
+        child.request(DROP.name, {"handles": []})
         child.close()
     level, unused = sandbox.isolation_level, devices.describe_unused_build()
     return describe_isolation(level) + (f"\n{unused}" if unused else ""), level.is_confining

@@ -17,9 +17,15 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.batch.recording import QueryId
-from headcheck.grader.sandbox.grader_side.replies import parse_reply
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
-from headcheck.grader.sandbox.wire import Message, PackedTensors
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.grader.sandbox.operations import (
+    RUN_BATCH,
+    Answer,
+    BatchReply,
+    NamedTensors,
+    ObjectReply,
+)
+from headcheck.grader.sandbox.wire import PackedTensors
 from headcheck.properties.property import Property
 from headcheck.properties.violation import Status, SubmissionFailed
 
@@ -76,13 +82,13 @@ class BatchRequest:
         """Send it to a submission, for a definition of this name. Raises SubmissionFailed."""
         return self.compare(self.send_to(subject, name))
 
-    def send_to(self, subject: ChannelSubject, name: str) -> Message:
+    def send_to(self, subject: ChannelSubject, name: str) -> Answer[BatchReply]:
         """Return the reply of a submission. Raises SubmissionFailed."""
-        return subject.ask("series", _build_meta(self, name), self.tensors)
+        return subject.ask(RUN_BATCH, _build_meta(self, name), self.tensors)
 
-    def compare(self, reply: Message) -> Comparison:
+    def compare(self, answer: Answer[BatchReply]) -> Comparison:
         """Compare the answers in a reply with the exact ones. Raises SubmissionFailed."""
-        row = self.join_answers(reply)
+        row = self.join_answers(answer)
         unlike = frozenset(
             n for pair in self.repeated_queries for n in pair if self._differs(row, *pair)
         )
@@ -95,23 +101,23 @@ class BatchRequest:
         float32 = not frozenset(self.owners[rough].tolist()) <= inexact
         return Comparison(unlike | inexact, float32, (row,))
 
-    def join_answers(self, reply: Message) -> Tensor:
+    def join_answers(self, answer: Answer[BatchReply]) -> Tensor:
         """Return the answers end to end; NaN for those that are missing or malformed.
 
         Raises SubmissionFailed.
         """
-        replies = parse_reply(reply, _BatchReply).constructions
+        replies, sent = answer[0].constructions, answer[1]
         counts = [count for each in replies for count in each.tensors]
-        is_announced = min(counts, default=0) >= 0 and sum(counts) == len(reply.tensors)
+        is_announced = min(counts, default=0) >= 0 and sum(counts) == len(sent)
         if len(replies) != len(self.object_batches) or not is_announced:
             text = "answered with other tensors than it announced"
             raise SubmissionFailed(Status.CRASHED, text)
-        tensors = iter([tensor for _, tensor in reply.tensors])
+        tensors = iter([tensor for _, tensor in sent])
         pairs = zip(self.object_batches, replies, strict=True)
         return torch.cat([row for pair in pairs for row in self._iter_answers(*pair, tensors)])
 
     def _iter_answers(
-        self, object_batch: ObjectBatch, reply: "_ObjectReply", tensors: Iterator[Tensor]
+        self, object_batch: ObjectBatch, reply: ObjectReply, tensors: Iterator[Tensor]
     ) -> Iterator[Tensor]:
         """Yield the numbers that each request about an object returned, or NaN in their place."""
         replied = [list(itertools.islice(tensors, count)) for count in reply.tensors]
@@ -142,21 +148,6 @@ class BatchRequest:
     @functools.cached_property
     def queries(self) -> frozenset[int]:
         return frozenset(self._positions)
-
-
-@dataclass(frozen=True)
-class _ObjectReply:
-    """The part of a reply about one object."""
-
-    dtypes: list[str]
-    devices: list[str]
-    tensors: list[int]
-    """how many tensors each request returned, up to the last that was carried out"""
-
-
-@dataclass(frozen=True)
-class _BatchReply:
-    constructions: list[_ObjectReply]
 
 
 @functools.lru_cache(maxsize=64)

@@ -25,7 +25,14 @@ from headcheck.grader.batch.message import (
 )
 from headcheck.grader.batch.recording import RecordedQuery, record_queries
 from headcheck.grader.batch.transcript import write_transcripts
-from headcheck.grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, NamedTensors
+from headcheck.grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
+from headcheck.grader.sandbox.operations import (
+    COMPUTE_VJP,
+    CONSTRUCT,
+    EVALUATE,
+    GET_FUNCTION,
+    NamedTensors,
+)
 from headcheck.grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
 from headcheck.properties.case import Case
 from headcheck.properties.contract import Capability, Contract
@@ -40,7 +47,7 @@ LONGEST_IN_ORDER = 512
 """objects with longer inputs go into the final message"""
 MAX_MESSAGE_TENSORS = MAX_TENSORS // 2
 """the most tensors in one message: a list of heads has some for each head"""
-ANSWERING = ("answer", "vjp")
+ANSWERING = (EVALUATE.name, COMPUTE_VJP.name)
 """the requests whose replies are answers; the others prepare an object"""
 
 
@@ -252,7 +259,7 @@ class RecordingChannel:
         names = [name for name, _ in tensors]
         self.requests.append({"op": op, "meta": dict(meta), "tensors": names})
         self.tensors.extend(tensor for _, tensor in tensors)
-        if op not in ("construct", "function"):
+        if op not in (CONSTRUCT.name, GET_FUNCTION.name):
             return Message(0, "ok")
         self.object_count += 1
         return Message(0, "ok", {"handle": self.object_count - 1})

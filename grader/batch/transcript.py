@@ -29,12 +29,8 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.batch.message import PLACEHOLDER_NAME, Transcript
-from headcheck.grader.sandbox.grader_side.replies import parse_reply
-from headcheck.grader.sandbox.grader_side.subject import (
-    ChannelSubject,
-    InProcessChannel,
-    NamedTensors,
-)
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
+from headcheck.grader.sandbox.operations import RUN_TRANSCRIPT, NamedTensors, TranscriptReply
 from headcheck.grader.sandbox.wire import Message, PackedTensors, label_by_position
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.case import Case
@@ -126,18 +122,6 @@ class WritingChannel(InProcessChannel):
 # --------------------------------------------------------------------------------------- replaying
 
 
-@dataclass(frozen=True)
-class _Reply:
-    op: str
-    meta: dict[str, Any]
-    tensors: list[str]
-
-
-@dataclass(frozen=True)
-class _Replies:
-    replies: list[_Reply]
-
-
 @dataclass(eq=False)
 class TranscriptReplay:
     """Sends transcripts to a submission, and runs the checks on its replies."""
@@ -168,8 +152,8 @@ class TranscriptReplay:
         subject = self.harness.subject
         assert isinstance(subject, ChannelSubject)
         requests = transcript.name_definition(self.harness.contract.name)
-        reply = subject.ask("transcript", {"requests": requests}, transcript.tensors)
-        replies = split_replies(reply, len(requests))
+        answer = subject.ask(RUN_TRANSCRIPT, {"requests": requests}, transcript.tensors)
+        replies = split_replies(*answer, len(requests))
         sent = iter(tensor for _, tensor in transcript.tensors)
         self.channel.exchanges = iter(
             [
@@ -192,12 +176,12 @@ class TranscriptReplay:
         return True
 
 
-def split_replies(reply: Message, count: int) -> list[Message]:
+def split_replies(reply: TranscriptReply, sent: NamedTensors, count: int) -> list[Message]:
     """Return the replies that one message holds. Raises SubmissionFailed if they are malformed."""
-    parts = parse_reply(reply, _Replies).replies
-    if len(parts) != count or sum(len(p.tensors) for p in parts) != len(reply.tensors):
+    parts = reply.replies
+    if len(parts) != count or sum(len(p.tensors) for p in parts) != len(sent):
         raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
-    tensors = iter(tensor for _, tensor in reply.tensors)
+    tensors = iter(tensor for _, tensor in sent)
     return [Message(0, p.op, p.meta, tuple((n, next(tensors)) for n in p.tensors)) for p in parts]
 
 

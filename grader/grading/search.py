@@ -28,7 +28,8 @@ from headcheck.exercises import Exercise
 from headcheck.grader.batch.check import has_side_effects
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
-from headcheck.grader.sandbox.grader_side.subject import Channel, NamedTensors
+from headcheck.grader.sandbox.grader_side.subject import Channel
+from headcheck.grader.sandbox.operations import DROP, NamedTensors
 from headcheck.grader.sandbox.wire import Message
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_transforms import transform_cases
@@ -275,4 +276,4 @@ class DroppingChannel:
         handles, self.handles = self.handles, []
         if handles:
             with contextlib.suppress(SubmissionFailed):
-                self.channel.request("drop", {"handles": handles})
+                self.channel.request(DROP.name, {"handles": handles})

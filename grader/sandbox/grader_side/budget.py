@@ -19,6 +19,7 @@ could not be made cost it nothing (`Status.NOT_ASKED`).
 from dataclasses import dataclass
 from math import ceil
 
+from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.timing import RequestTime
 from headcheck.properties.violation import Status, SubmissionFailed
@@ -29,15 +30,15 @@ OVERRUN_DIVISOR = 3
 """the factor by which the time of calls shrinks after one that used it up"""
 READ_CPU_S_PER_BYTE = 10 / (1 << 20)
 """additional processor time of a process for reading the file: several times the usual"""
-READ_REQUESTS = ("read", "units")
+READ_REQUESTS = (operations.READ.name, operations.EXTRACT_UNITS.name)
 """requests that run none of the file's code, and whose time grows with its size"""
-IMPORT_REQUEST = "import"
+IMPORT_REQUEST = operations.IMPORT_NEXT.name
 """the request that runs one import"""
 ONE_IMPORT_FRACTION = 1 / 3
 """the fraction of the time for imports that one of them may take"""
-BATCH_REQUESTS = ("series", "transcript")
+BATCH_REQUESTS = (operations.RUN_BATCH.name, operations.RUN_TRANSCRIPT.name)
 """requests that hold many calls"""
-LOAD_REQUESTS = ("load", "resume")
+LOAD_REQUESTS = (operations.LOAD.name, operations.RESUME.name)
 UNTIMED_REQUESTS = (*LOAD_REQUESTS, *BATCH_REQUESTS)
 """requests that may be slow, since they import libraries or make many calls"""
 

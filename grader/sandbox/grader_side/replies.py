@@ -1,10 +1,9 @@
-"""The forms of a worker's replies. A submission may send anything in its place.
+"""Check a worker's replies: a submission may send anything in its place.
 
-What does not have the form that was asked for is the submission's failure, like an exception.
+A reply without the form of its operation is the submission's failure, like an exception.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,86 +11,14 @@ import msgspec
 from headcheck.grader.sandbox.grader_side.crash_reply import parse_crash
 from headcheck.grader.sandbox.wire import Message
 from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT
-from headcheck.properties.subject import TensorInfo
 from headcheck.properties.violation import Status, SubmissionFailed
-
-
-@dataclass(frozen=True)
-class HandleReply:
-    """The handle of a new object, for later requests."""
-
-    handle: int
-
-
-@dataclass(frozen=True)
-class NamesReply:
-    """A list of names."""
-
-    names: list[str]
-
-
-@dataclass(frozen=True)
-class ModesReply:
-    """Whether a module and each of its parts are in training."""
-
-    modes: list[bool]
-
-
-@dataclass(frozen=True)
-class AlteredReply:
-    """The changes of a call to its inputs; the outputs come as tensors."""
-
-    altered: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class GradientsReply:
-    """How many numbers were held for gradients, if counted; the gradients come as tensors."""
-
-    kept: int = 0
-    held: int = 0
-
-
-@dataclass(frozen=True)
-class DecodeReply:
-    """The results of several calls with a cache; the outputs come as tensors."""
-
-    forms: tuple[str, ...]
-    held: tuple[int, ...]
-    kept: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class TensorsReply:
-    """The registered tensors of a module."""
-
-    tensors: dict[str, TensorInfo]
-
-
-@dataclass(frozen=True)
-class ForwardReply:
-    """The observations in a call; the outputs come as tensors."""
-
-    form: str
-    dtypes: tuple[str, ...]
-    devices: tuple[str, ...]
-    printed: int
-    random_state_moved: bool
-    training_after: bool
-    earlier_result_changed: bool
-    config_changed: bool
-    called: tuple[str, ...]
-    held: int
-    altered: tuple[str, ...]
-    unmoved: tuple[str, ...]
-
 
 MAX_POSITION = 100_000
 """no cell and no line has a number this large"""
-ReplyForm = TypeVar("ReplyForm")
+Form = TypeVar("Form")
 
 
-def parse_reply(reply: Message, form: type[ReplyForm]) -> ReplyForm:
+def parse_reply(reply: Message, form: type[Form]) -> Form:
     """Convert the metadata of a reply. Raises SubmissionFailed if it has another form.
 
     A submission shares a process with the worker that answers for it, and may answer in its place.
@@ -101,11 +28,6 @@ def parse_reply(reply: Message, form: type[ReplyForm]) -> ReplyForm:
     except msgspec.ValidationError as error:
         text = f"answered what was not asked: {error}"
         raise SubmissionFailed(Status.CRASHED, text) from None
-
-
-def parse_handle(reply: Message) -> int:
-    """Return the handle of a new object."""
-    return parse_reply(reply, HandleReply).handle
 
 
 def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:

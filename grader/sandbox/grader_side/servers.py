@@ -27,6 +27,12 @@ from headcheck.grader.sandbox.grader_side.launch import (
 )
 from headcheck.grader.sandbox.isolation import IsolationLevel, Layer
 from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.operations import (
+    EXTRACT_EXCERPTS,
+    EXTRACT_UNITS,
+    FIND_CODE_PATTERNS,
+    READ,
+)
 from headcheck.grader.sandbox.timing import (
     NO_TIME,
     ChildTimer,
@@ -42,7 +48,9 @@ LARGE_FRACTION = 1 / 2
 """a process that used more than this fraction of its memory is to blame if the kernel kills it"""
 LAST_S = 1.0
 """the seconds in which a child that closed its socket may end by itself"""
-LONG_HEADERS = ("read", "units", "landmarks", "excerpts")
+LONG_HEADERS = tuple(
+    each.name for each in (READ, EXTRACT_UNITS, FIND_CODE_PATTERNS, EXTRACT_EXCERPTS)
+)
 """requests whose replies grow with the file; other replies hold little besides tensors"""
 
 

@@ -12,8 +12,9 @@ from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.reading.excerpts import SourceLines
 from headcheck.grader.reading.submission import NO_SIBLINGS, Siblings
 from headcheck.grader.reading.token_units import Unit
+from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget
-from headcheck.grader.sandbox.grader_side.replies import get_message, is_out_of_memory, parse_reply
+from headcheck.grader.sandbox.grader_side.replies import get_message, is_out_of_memory
 from headcheck.grader.sandbox.grader_side.servers import (
     MachineBusy,
     NoProcess,
@@ -22,8 +23,16 @@ from headcheck.grader.sandbox.grader_side.servers import (
     SandboxError,
     TooSlow,
 )
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.grader.sandbox.limits import Limits
+from headcheck.grader.sandbox.operations import (
+    READ,
+    Form,
+    LoadReply,
+    NamedTensors,
+    Operation,
+    OutlineReply,
+)
 from headcheck.grader.sandbox.timing import RequestTime
 from headcheck.grader.sandbox.wire import Message
 from headcheck.properties.violation import Status, SubmissionFailed
@@ -75,33 +84,6 @@ class ChildFactory(Protocol):
         """Start a new process, with the rest of the processor time."""
 
 
-@dataclass(frozen=True)
-class _LoadReply:
-    remarks: list[dict[str, Any]] = field(default_factory=list)
-    importing: str | None = None
-    """the module to be imported before loading goes on"""
-
-
-@dataclass(frozen=True)
-class _CodePatternsReply:
-    landmarks: list[CodePattern]
-
-
-@dataclass(frozen=True)
-class _FingerprintsReply:
-    fingerprints: list[str]
-
-
-@dataclass(frozen=True)
-class _UnitsReply:
-    units: list[Unit]
-
-
-@dataclass(frozen=True)
-class _ExcerptsReply:
-    excerpts: list[SourceLines]
-
-
 @dataclass(eq=False)
 class Session:
     """A channel that starts a fresh child when the old one is gone.
@@ -130,39 +112,36 @@ class Session:
 
     def read_outline(self) -> Mapping[str, Any]:
         """Read the outline of the submission, without running it. Raises SubmissionFailed."""
-        return dict(self._retry_if_killed(self._start_child).meta["outline"])
+        return self._retry_if_killed(self._start_child).outline
 
     def load(self, *names: str) -> list[dict[str, Any]]:
         """Run definitions' statements; return the first one's warnings. Raises SubmissionFailed."""
         self.names = names
-        return parse_reply(self._retry_if_killed(self._send_load), _LoadReply).remarks
+        return self._retry_if_killed(self._send_load).remarks
 
-    def find_code_patterns(self) -> list[CodePattern]:
+    def find_code_patterns(self) -> tuple[CodePattern, ...]:
         """Find the steps of attention in the loaded code. Raises SubmissionFailed."""
-        return parse_reply(
-            ChannelSubject(self).ask("landmarks", {"name": self.names[0]}), _CodePatternsReply
-        ).landmarks
+        return self._ask(operations.FIND_CODE_PATTERNS, name=self.names[0]).patterns
 
-    def fetch_units(self) -> list[Unit]:
+    def fetch_units(self) -> tuple[Unit, ...]:
         """Fetch the source as units that can be compared. Raises SubmissionFailed."""
-        return parse_reply(ChannelSubject(self).ask("units", {}), _UnitsReply).units
+        return self._ask(operations.EXTRACT_UNITS).units
 
     def fetch_fingerprints(self, names: Sequence[str]) -> list[str]:
         """Fetch the fingerprints of these definitions. Raises SubmissionFailed."""
         if not self.is_alive:
             self.read_outline()
-        return parse_reply(
-            ChannelSubject(self).ask("fingerprints", {"names": list(names)}), _FingerprintsReply
-        ).fingerprints
+        return self._ask(operations.FINGERPRINT, names=list(names)).fingerprints
 
     def fetch_excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[SourceLines]:
         """Fetch the lines around locations: cells and lines in them. Raises SubmissionFailed.
 
         The submission may have replaced them, so they deserve no more trust than its answers.
         """
-        return parse_reply(
-            ChannelSubject(self).ask("excerpts", {"places": list(places)}), _ExcerptsReply
-        ).excerpts
+        return self._ask(operations.EXTRACT_EXCERPTS, places=list(places)).excerpts
+
+    def _ask(self, operation: Operation[Form], **meta: Any) -> Form:
+        return ChannelSubject(self).ask(operation, meta)[0]
 
     def start_successor(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """Return a session for the same submission; it takes over a process that only read it."""
@@ -218,7 +197,7 @@ class Session:
 
         Raises SubmissionFailed, of which BudgetExhausted is one, and MachineBusy.
         """
-        self.budget.require_available("read" if self.child is None else op, self.limits)
+        self.budget.require_available(READ.name if self.child is None else op, self.limits)
         assert self.child is not None, "read or load before asking"
         try:
             reply = self._request_timed(op, meta, tensors)
@@ -260,7 +239,7 @@ class Session:
             self.budget.end_process(self.child.cpu)
             self.child = None
 
-    def _retry_if_killed(self, action: Callable[[], Message]) -> Message:
+    def _retry_if_killed(self, action: Callable[[], Form]) -> Form:
         """Try again if the child was killed from outside.
 
         Raises SubmissionFailed, SandboxError, MachineBusy.
@@ -279,37 +258,35 @@ class Session:
                     raise
         raise problem
 
-    def _send_load(self) -> Message:
+    def _send_load(self) -> LoadReply:
         if self.child is None or self.child.closed:
             self._start_child()
-        subject = ChannelSubject(self)
         asked = {"names": self.names, "by_hand": self.by_hand, "silenced": self.silenced}
-        reply = subject.ask("load", asked)
+        reply = self._ask(operations.LOAD, **asked)
         for _ in range(MAX_IMPORTS):
-            importing = parse_reply(reply, _LoadReply).importing
-            if importing is None:
+            if reply.importing is None:
                 return reply
-            self._import(importing)
-            reply = subject.ask("resume", {})
+            self._import(reply.importing)
+            reply = self._ask(operations.RESUME)
         raise SubmissionFailed(Status.CRASHED, f"imports more than {MAX_IMPORTS} modules")
 
     def _import(self, name: str) -> None:
         """Have the child import the next module, within its own time. Raises SubmissionFailed."""
         limit = self.budget.compute_timeout(IMPORT_REQUEST, self.limits)
         try:
-            ChannelSubject(self).ask(IMPORT_REQUEST, {})
+            self._ask(operations.IMPORT_NEXT)
         except TooSlow:
             module = f"`{name}`" if MODULE_NAME.fullmatch(name) else "a module"
             text = f"importing {module} took longer than {limit:.3g} s; {TOO_SLOW_HINT}"
             raise SubmissionFailed(Status.TIMED_OUT, text) from None
 
-    def _start_child(self) -> Message:
+    def _start_child(self) -> OutlineReply:
         self.close()
-        self.budget.require_available("read", self.limits)
+        self.budget.require_available(READ.name, self.limits)
         size = len(self.data) + self.siblings.size
         left = self.budget.start_process(self.limits, size)
         self.child = self.server.start_child(self.limits, left)
-        return ChannelSubject(self).ask("read", *self._make_read_request())
+        return ChannelSubject(self).ask(READ, *self._make_read_request())[0]
 
     def _make_read_request(self) -> tuple[dict[str, Any], NamedTensors]:
         """Return the first request to a process, with the submission and the files beside it."""

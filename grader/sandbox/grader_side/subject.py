@@ -11,17 +11,14 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from headcheck.grader.sandbox.grader_side.replies import (
+from headcheck.grader.sandbox import operations
+from headcheck.grader.sandbox.grader_side.replies import make_failure, parse_reply
+from headcheck.grader.sandbox.operations import (
     AlteredReply,
-    DecodeReply,
-    ForwardReply,
-    GradientsReply,
-    ModesReply,
-    NamesReply,
-    TensorsReply,
-    make_failure,
-    parse_handle,
-    parse_reply,
+    Form,
+    HandleReply,
+    NamedTensors,
+    Operation,
 )
 from headcheck.grader.sandbox.wire import Message, label_by_name, label_by_position
 from headcheck.grader.sandbox.worker.call_environment import isolate_random_state
@@ -38,8 +35,6 @@ from headcheck.properties.subject import (
     Value,
 )
 from headcheck.properties.violation import Status, SubmissionFailed
-
-NamedTensors = tuple[tuple[str, Tensor], ...]
 
 
 class Channel(Protocol):
@@ -84,12 +79,23 @@ class ChannelSubject:
     channel: Channel
     device: str = "cpu"
 
-    def ask(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        """Send a request and return its reply. Raises SubmissionFailed if the submission raised."""
-        reply = self.channel.request(op, meta, tensors)
+    def ask(
+        self, operation: Operation[Form], meta: Mapping[str, Any], tensors: NamedTensors = ()
+    ) -> tuple[Form, NamedTensors]:
+        """Have an operation carried out, and return its reply and the tensors.
+
+        Raises SubmissionFailed if the submission raised, or sent something else.
+        """
+        reply = self.channel.request(operation.name, meta, tensors)
         if reply.op == "raised":
             raise make_failure(reply.meta)
-        return reply
+        return parse_reply(reply, operation.reply), reply.tensors
+
+    def ask_for_module(
+        self, operation: Operation[HandleReply], meta: Mapping[str, Any], device: str = "cpu"
+    ) -> "ChannelModule":
+        """Have an operation make an object."""
+        return ChannelModule(self, self.ask(operation, meta)[0].handle, device)
 
     def construct(
         self,
@@ -107,20 +113,21 @@ class ChannelSubject:
         how |= {} if form is None else {"form": form}
         how |= _list_variables(variables)
         meta = {"name": name, "arguments": dict(arguments), "seed": seed, **how}
-        return ChannelModule(self, parse_handle(self.ask("construct", meta)), device or "cpu")
+        return self.ask_for_module(operations.CONSTRUCT, meta, device or "cpu")
 
     def draw_after_construction(
         self, name: str, arguments: Mapping[str, Value], seed: int
     ) -> Tensor:
         meta = {"name": name, "arguments": dict(arguments), "seed": seed}
-        return self.ask("draw", meta).tensors[0][1]
+        _, [(_, drawn)] = self.ask(operations.DRAW_AFTER_CONSTRUCTION, meta)
+        return drawn
 
     def list_unset(self, name: str, arguments: Mapping[str, Value]) -> Sequence[str]:
         meta = {"name": name, "arguments": dict(arguments)}
-        return parse_reply(self.ask("unset", meta), NamesReply).names
+        return self.ask(operations.LIST_UNSET, meta)[0].names
 
     def list_disturbed(self) -> Sequence[str]:
-        return parse_reply(self.ask("disturbed", {}), NamesReply).names
+        return self.ask(operations.LIST_DISTURBED, {})[0].names
 
     def get_function(
         self,
@@ -130,11 +137,11 @@ class ChannelSubject:
     ) -> Module:
         meta = {"name": name, **({} if form is None else {"form": form})}
         meta |= _list_variables(variables)
-        return ChannelModule(self, parse_handle(self.ask("function", meta)))
+        return self.ask_for_module(operations.GET_FUNCTION, meta)
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
         handles = [module.handle for module in modules if isinstance(module, ChannelModule)]
-        self.ask("call", {"name": name, "handles": handles})
+        self.ask(operations.CALL, {"name": name, "handles": handles})
 
 
 def _list_variables(variables: Mapping[str, int | float | bool] | None) -> dict[str, Any]:
@@ -149,45 +156,52 @@ class ChannelModule:
     handle: int
     device: str = field(default="cpu")
 
-    def _ask(self, op: str, tensors: NamedTensors = (), **meta: Any) -> Message:
-        return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
+    def _ask(
+        self, operation: Operation[Form], tensors: NamedTensors = (), **meta: Any
+    ) -> tuple[Form, NamedTensors]:
+        return self.subject.ask(operation, {"handle": self.handle, **meta}, tensors)
+
+    def _derive(self, operation: Operation[HandleReply], **meta: Any) -> "ChannelModule":
+        """Make another object of this one."""
+        given = {"handle": self.handle, **meta}
+        return self.subject.ask_for_module(operation, given, self.device)
 
     def describe_tensors(self, *, unregistered: bool = False) -> Mapping[str, TensorInfo]:
-        reply = self._ask("tensors", unregistered=True) if unregistered else self._ask("tensors")
-        return parse_reply(reply, TensorsReply).tensors
+        found = self._ask(operations.DESCRIBE_TENSORS, unregistered=unregistered)[0].tensors
+        return {path: TensorInfo(**vars(each)) for path, each in found.items()}
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
         wanted = None if paths is None else list(paths)
-        return dict(self._ask("fetch", paths=wanted).tensors)
+        return dict(self._ask(operations.FETCH, paths=wanted)[1])
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:
-        self._ask("write", label_by_name(tensors), device=self.device)
+        self._ask(operations.WRITE, label_by_name(tensors), device=self.device)
 
     def exchange(self, tensors: Mapping[str, Tensor], *, layers: bool = False) -> None:
         what = "layers" if layers else "parameters"
-        self._ask("write", label_by_name(tensors), device=self.device, exchange=what)
+        self._ask(operations.WRITE, label_by_name(tensors), device=self.device, exchange=what)
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        self._ask("restore", label_by_name(tensors), device=self.device)
+        self._ask(operations.RESTORE, label_by_name(tensors), device=self.device)
 
     def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         given = [tensor for tensor in inputs if tensor is not None]
         sent = label_by_position(given)
-        reply = self._ask("forward", sent, device=self.device, **_list_options(options))
-        tensors = tuple(tensor for _, tensor in reply.tensors)
-        meta = parse_reply(reply, ForwardReply)
+        options_by_name = _list_options(options)
+        seen, named = self._ask(operations.FORWARD, sent, device=self.device, **options_by_name)
+        tensors = tuple(tensor for _, tensor in named)
         count = len(tensors) - len(given)
         outputs, inputs_after = tensors[:count], tensors[count:]
-        if count < 0 or not len(outputs) == len(meta.dtypes) == len(meta.devices):
+        if count < 0 or not len(outputs) == len(seen.dtypes) == len(seen.devices):
             raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
-        return CallResult(outputs=outputs, inputs_after=inputs_after, **vars(meta))
+        return CallResult(outputs=outputs, inputs_after=inputs_after, **vars(seen))
 
     def refill(
         self, first: Sequence[Tensor], inputs: Sequence[Tensor], reuse: str, grad: str
     ) -> CallResult:
         sent = label_by_position([*first, *inputs])
-        reply = self._ask("refill", sent, device=self.device, grad=grad, reuse=reuse)
-        return _make_call_result(reply)
+        how = {"device": self.device, "grad": grad, "reuse": reuse}
+        return _make_call_result(*self._ask(operations.REFILL, sent, **how))
 
     def decode(
         self, chunks: Sequence[Chunk], counted: bool = False, manner: str = "usual"
@@ -198,9 +212,8 @@ class ChannelModule:
             sent |= {} if chunk.mask is None else {f"mask {number}": chunk.mask}
         after = [chunk.after for chunk in chunks]
         asked = {"device": self.device, "after": after, "counted": counted, "manner": manner}
-        reply = self._ask("decode", label_by_name(sent), **asked)
-        told = parse_reply(reply, DecodeReply)
-        columns = [tensor for _, tensor in reply.tensors], told.forms, told.held, told.kept
+        told, outputs = self._ask(operations.DECODE, label_by_name(sent), **asked)
+        columns = [tensor for _, tensor in outputs], told.forms, told.held, told.kept
         if {len(each) for each in columns} != {len(chunks)}:
             raise SubmissionFailed(Status.CRASHED, "answered fewer calls than were made")
         return tuple(
@@ -209,20 +222,21 @@ class ChannelModule:
         )
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
-        reply = self._ask("overwrite", label_by_position(inputs), device=self.device)
-        return _make_call_result(reply)
+        sent = label_by_position(inputs)
+        reply = self._ask(operations.OVERWRITE_RESULTS, sent, device=self.device)
+        return _make_call_result(*reply)
 
     def call_within(
         self, way: str, inputs: Sequence[Tensor], weights: Mapping[str, Tensor]
     ) -> CallResult:
         sent = (*label_by_position(inputs), *label_by_name(weights))
-        reply = self._ask("within", sent, device=self.device, way=way, paths=list(weights))
-        return _make_call_result(reply)
+        how = {"device": self.device, "way": way, "paths": list(weights)}
+        return _make_call_result(*self._ask(operations.CALL_WITHIN, sent, **how))
 
-    def evaluate(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
-        """Call it once in evaluation mode, and return only its outputs."""
-        given = [tensor for tensor in inputs if tensor is not None]
-        return self._ask("answer", label_by_position(given), device=self.device, memory=memory)
+    def evaluate(self, inputs: Sequence[Tensor | None], memory: str) -> None:
+        """Call it once in evaluation mode, for its outputs alone."""
+        sent = label_by_position([tensor for tensor in inputs if tensor is not None])
+        self._ask(operations.EVALUATE, sent, device=self.device, memory=memory)
 
     def vjp(
         self,
@@ -240,12 +254,11 @@ class ChannelModule:
         sent = label_by_name(_add_cotangent(inputs, cotangent, mask))
         how = {"device": self.device, "output": output, "only": only, "apart": apart}
         how |= {"times": times, "counted": counted, "memory": memory}
-        reply = self._ask("vjp", sent, paths=list(paths), **how)
-        found = dict(reply.tensors)
+        counts, named = self._ask(operations.COMPUTE_VJP, sent, paths=list(paths), **how)
+        found = dict(named)
         arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))
         if any(g is not None and g.shape != x.shape for g, x in zip(arrived, inputs, strict=True)):
             raise SubmissionFailed(Status.CRASHED, "answered with gradients of another shape")
-        counts = parse_reply(reply, GradientsReply)
         return Gradients(arrived, {path: found.get(path) for path in paths}, **vars(counts))
 
     def run_series(
@@ -261,39 +274,38 @@ class ChannelModule:
             sent[f"cotangent {number}"] = cotangent
         asked = [{**asdict(each), "backward": list(each.backward)} for each in passes]
         how = {"paths": list(paths), "passes": asked, "device": self.device}
-        found = dict(self._ask("passes", label_by_name(sent), **how).tensors)
+        found = dict(self._ask(operations.RUN_SERIES, label_by_name(sent), **how)[1])
         if not {f"output {number}" for number in range(len(passes))} <= set(found):
             raise SubmissionFailed(Status.CRASHED, "answered fewer calls than were made")
         return tuple(_parse_pass(found, number, each, paths) for number, each in enumerate(passes))
 
     def nest(self) -> "ChannelModule":
-        return ChannelModule(self.subject, parse_handle(self._ask("nest")), self.device)
+        return self._derive(operations.NEST)
 
     def pair(self, other: Module) -> "ChannelModule":
         assert isinstance(other, ChannelModule), "both are at the other end of a channel"
-        reply = self.subject.ask("pair", {"handles": [self.handle, other.handle]})
-        return ChannelModule(self.subject, parse_handle(reply), self.device)
+        both = {"handles": [self.handle, other.handle]}
+        return self.subject.ask_for_module(operations.PAIR, both, self.device)
 
     def list_replaced(self) -> Sequence[str]:
-        return parse_reply(self._ask("replaced"), NamesReply).names
+        return self._ask(operations.LIST_REPLACED)[0].names
 
     def prepare(self, *, trainable: bool, training: bool) -> None:
-        self._ask("prepare", trainable=trainable, training=training)
+        self._ask(operations.PREPARE, trainable=trainable, training=training)
 
     def list_modes(self) -> Sequence[bool]:
-        return parse_reply(self._ask("modes"), ModesReply).modes
+        return self._ask(operations.LIST_MODES)[0].modes
 
     def list_breaches(self, inputs: Sequence[Tensor]) -> Sequence[str]:
         sent = label_by_position(inputs)
-        return parse_reply(self._ask("breaches", sent, device=self.device), NamesReply).names
+        return self._ask(operations.LIST_BREACHES, sent, device=self.device)[0].names
 
     def move(self, dtype: str | None, device: str | None) -> None:
-        self._ask("move", dtype=dtype, device=device)
+        self._ask(operations.MOVE, dtype=dtype, device=device)
         self.device = device or self.device
 
     def copy(self, way: str) -> "ChannelModule":
-        reply = self._ask("copy", way=way)
-        return ChannelModule(self.subject, parse_handle(reply), self.device)
+        return self._derive(operations.COPY, way=way)
 
 
 OPTION_NAMES = tuple(each.name for each in fields(CallOptions))
@@ -311,10 +323,9 @@ def _add_cotangent(
     return sent if mask is None else {**sent, "mask": mask}
 
 
-def _make_call_result(reply: Message) -> CallResult:
-    outputs = tuple(tensor for _, tensor in reply.tensors)
-    altered = parse_reply(reply, AlteredReply).altered
-    return CallResult(outputs, f"{len(outputs)} tensors", altered=altered)
+def _make_call_result(reply: AlteredReply, tensors: NamedTensors) -> CallResult:
+    outputs = tuple(tensor for _, tensor in tensors)
+    return CallResult(outputs, f"{len(outputs)} tensors", altered=reply.altered)
 
 
 def _parse_pass(

@@ -76,17 +76,17 @@ def iter_sample_requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tens
         yield "read", {"kind": kind}, {"source": torch.tensor(list(source.encode())).byte()}
     yield "load", {"names": ["Sample"], "by_hand": True}, {}
     yield "construct", {**construction, "dtype": "float64"}, {}
-    yield "tensors", {"handle": 1}, {}
+    yield "describe_tensors", {"handle": 1}, {}
     yield "fetch", {"handle": 1, "paths": list(weights)}, {}
     yield "write", target, weights
     yield "forward", {**options, "training": True, "grad": "no_grad"}, {"0": x}
     yield "forward", {**options, "training": False, "grad": "grad"}, {"0": x}
     ones = torch.ones_like(x)
     asked = {**target, "paths": list(weights)}
-    yield "vjp", {**asked, "output": 0}, {"0": x, "cotangent": ones}
+    yield "compute_vjp", {**asked, "output": 0}, {"0": x, "cotangent": ones}
     once = {"inputs": 0, "training": True, "grad": "grad", "input_learns": True}
     once |= {"weights_learn": True, "backward": [0], "rate": 0.0, "clear": True, "output": 0}
-    yield "passes", {**asked, "passes": [once]}, {"x 0": x, "cotangent 0": ones}
+    yield "run_series", {**asked, "passes": [once]}, {"x 0": x, "cotangent 0": ones}
     yield "nest", {"handle": 1}, {}
     yield "copy", {"handle": 1, "way": "deepcopy"}, {}
     yield "copy", {"handle": 1, "way": "state_dict"}, {}
@@ -97,10 +97,10 @@ def iter_sample_requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tens
     yield "forward", remote, {"0": x.float()}
     batch = [
         {"op": "construct", "meta": {**construction, "dtype": "float32"}, "tensors": []},
-        {"op": "answer", "meta": {**call, "handle": 0}, "tensors": ["0"]},
+        {"op": "evaluate", "meta": {**call, "handle": 0}, "tensors": ["0"]},
     ]
-    yield "series", {"constructions": [batch]}, {"0": x.float()}
-    yield "transcript", {"requests": [{**batch[0], "makes": 0}, batch[1]]}, {"0": x.float()}
+    yield "run_batch", {"constructions": [batch]}, {"0": x.float()}
+    yield "run_transcript", {"requests": [{**batch[0], "makes": 0}, batch[1]]}, {"0": x.float()}
     yield "drop", {"handles": [1]}, {}
 
 

@@ -8,10 +8,11 @@ import copy
 import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from headcheck.grader.sandbox.operations import DescribedTensor
 
 
 class NoSuchTensor(Exception):
@@ -116,7 +117,7 @@ def prepare_leaves(root: object, paths: Sequence[str]) -> dict[str, Tensor]:
     return leaves
 
 
-def describe_registered(target: object) -> dict[str, dict[str, Any]]:
+def describe_registered(target: object) -> dict[str, DescribedTensor]:
     """Describe the parameters and buffers of a module; other objects have none."""
     if not isinstance(target, nn.Module):
         return {}
@@ -131,11 +132,11 @@ MAX_DEPTH = 3
 MAX_UNREGISTERED = 200
 
 
-def describe_unregistered(target: object) -> dict[str, dict[str, Any]]:
+def describe_unregistered(target: object) -> dict[str, DescribedTensor]:
     """Describe the tensors that a module holds without having registered them."""
     if not isinstance(target, nn.Module):
         return {}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, DescribedTensor] = {}
     for prefix, module in nn.Module.named_modules(target):
         for name, value in vars(module).items():
             if not name.startswith("_"):
@@ -159,15 +160,15 @@ def _iter_tensors(value: object, path: str, depth: int) -> Iterator[tuple[str, T
             yield from _iter_tensors(item, f"{path}.{key}", depth - 1)
 
 
-def _describe(kind: str, tensor: Tensor) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "shape": list(tensor.shape),
-        "dtype": str(tensor.dtype).removeprefix("torch."),
-        "device": str(tensor.device),
-        "trainable": bool(tensor.requires_grad),
-        "has_gradient": tensor.is_leaf and tensor.grad is not None,
-    }
+def _describe(kind: str, tensor: Tensor) -> DescribedTensor:
+    return DescribedTensor(
+        kind,
+        tuple(tensor.shape),
+        str(tensor.dtype).removeprefix("torch."),
+        str(tensor.device),
+        bool(tensor.requires_grad),
+        tensor.is_leaf and tensor.grad is not None,
+    )
 
 
 KEYED_TYPES = (dict, nn.ModuleDict, nn.ParameterDict, Mapping)

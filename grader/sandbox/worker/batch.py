@@ -5,55 +5,63 @@ from typing import Any
 
 from torch import Tensor
 
+from headcheck.grader.sandbox.operations import (
+    COMPUTE_VJP,
+    DROP,
+    EVALUATE,
+    NamedTensors,
+    ObjectReply,
+)
+
 Meta = Mapping[str, Any]
 Tensors = dict[str, Tensor]
-Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
+Reply = tuple[dict[str, Any], NamedTensors]
 BatchItem = Mapping[str, Any]
 """the op, meta and tensor names of one request"""
-CALLS = ("answer", "vjp")
+CALLS = (EVALUATE.name, COMPUTE_VJP.name)
 """the requests that leave an object as it was"""
 Dispatch = Callable[[str, Meta, Tensors], Reply]
 
 
 def run_batch(
     dispatch: Dispatch, constructions: Sequence[Sequence[BatchItem]], tensors: Sequence[Tensor]
-) -> tuple[list[dict[str, Any]], list[Tensor]]:
-    """Return the metadata about each object, and the tensors of all replies, concatenated.
+) -> tuple[list[ObjectReply], list[Tensor]]:
+    """Return the replies about each object, and the tensors of all replies, concatenated.
 
     A failing call loses only its own answer; a failure to prepare an object ends the requests about
     it. Requests refer to objects by the order in which they are made; all objects are dropped at
     the end.
     """
     remaining = iter(tensors)
-    metas: list[dict[str, Any]] = []
+    replies: list[ObjectReply] = []
     outputs: list[Tensor] = []
     for requests in constructions:
         inputs = [{name: next(remaining) for name in request["tensors"]} for request in requests]
-        meta, own_outputs = _run_object_batch(dispatch, requests, inputs)
-        metas.append(meta)
+        reply, own_outputs = _run_object_batch(dispatch, requests, inputs)
+        replies.append(reply)
         outputs.extend(own_outputs)
-    return metas, outputs
+    return replies, outputs
 
 
 def _run_object_batch(
     dispatch: Dispatch, requests: Sequence[BatchItem], inputs: Sequence[Tensors]
-) -> tuple[dict[str, list[Any]], list[Tensor]]:
+) -> tuple[ObjectReply, list[Tensor]]:
     handles: list[int] = []
     outputs: list[Tensor] = []
-    joined: dict[str, list[Any]] = {"dtypes": [], "devices": [], "tensors": []}
+    joined = ObjectReply([], [], [])
     try:
         for request, tensors in zip(requests, inputs, strict=True):
             meta, own_outputs = _try(dispatch, request, handles, tensors)
             if "handle" in meta:
                 handles.append(meta["handle"])
             outputs.extend(tensor for _, tensor in own_outputs)
-            for key, values in joined.items():
-                values.extend(meta.get(key, ()))
-            joined["tensors"].append(len(own_outputs))
+            joined.dtypes.extend(meta.get("dtypes", ()))
+            joined.devices.extend(meta.get("devices", ()))
+            joined.tensors.append(len(own_outputs))
     except (Exception, SystemExit, GeneratorExit):
         return joined, outputs
     finally:
-        dispatch("drop", {"handles": handles}, {})
+        dispatch(DROP.name, {"handles": handles}, {})
     return joined, outputs
 
 

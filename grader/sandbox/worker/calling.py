@@ -251,12 +251,12 @@ def extract_tensors(result: object) -> list[Tensor]:
     return list(result) if all(isinstance(part, Tensor) for part in result) else []
 
 
-def describe_dtypes_and_devices(outputs: list[Tensor]) -> dict[str, Any]:
-    """Return the names of the tensors' dtypes and devices."""
-    return {
-        "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
-        "devices": [str(t.device) for t in outputs],
-    }
+def describe_dtypes_and_devices(
+    outputs: list[Tensor],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the tensors' dtypes and of their devices."""
+    dtypes = tuple(str(t.dtype).removeprefix("torch.") for t in outputs)
+    return dtypes, tuple(str(t.device) for t in outputs)
 
 
 def describe_result(result: object) -> str:

@@ -1,7 +1,7 @@
 """The objects made from a submission: built, called, trained, copied and moved by request.
 
-Each method answers one kind of request (`grader/sandbox/worker/runtime.py`) about an object that is
-referred to by its handle.
+Each method carries out the operation of its name (`grader/sandbox/operations.py`) on an object that
+is referred to by its handle.
 """
 
 import copy
@@ -14,9 +14,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headcheck.grader.sandbox.operations import (
+    AlteredReply,
+    Answer,
+    DecodeReply,
+    ForwardReply,
+    GradientsReply,
+    HandleReply,
+    ModesReply,
+    NamesReply,
+    NoReply,
+    OutputsReply,
+    TensorsReply,
+)
 from headcheck.grader.sandbox.wire import label_by_name, label_by_position
 from headcheck.grader.sandbox.worker import attribute_paths, decoding, learning, moving
-from headcheck.grader.sandbox.worker.batch import Meta, Reply, Tensors
+from headcheck.grader.sandbox.worker.batch import Meta, Tensors
 from headcheck.grader.sandbox.worker.call_environment import (
     GRADIENT_MODES,
     advance,
@@ -94,7 +107,7 @@ class ObjectHost:
         self.disturbed: set[str] = set()
         """settings of torch that the submission changed"""
 
-    def construct(self, meta: Meta, tensors: Tensors) -> Reply:
+    def construct(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Construct an instance of a class, or a module by a function, and move it."""
         maker = self._look_up(meta["name"])
         given, form = meta.get("given", "by name"), meta.get("form")
@@ -129,42 +142,42 @@ class ObjectHost:
         except BaseException:
             self.drop({"handles": [handle]}, {})
             raise
-        return {"handle": handle}, ()
+        return HandleReply(handle), ()
 
-    def draw_after_construction(self, meta: Meta, tensors: Tensors) -> Reply:
+    def draw_after_construction(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Draw random numbers after an instance was constructed."""
         made, _ = self.construct(meta, tensors)
-        self.drop({"handles": [made["handle"]]}, {})
+        self.drop({"handles": [made.handle]}, {})
         others = [random.random()]
         if "numpy" in sys.modules:
             others.append(float(sys.modules["numpy"].random.rand()))
         drawn = torch.cat([torch.rand(DRAWN, dtype=torch.float64), torch.tensor(others).double()])
-        return {}, label_by_position([drawn])
+        return NoReply(), label_by_position([drawn])
 
-    def list_unset(self, meta: Meta, tensors: Tensors) -> Reply:
+    def list_unset(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
         """List the parameters of a new instance that nobody has initialised."""
         with fill_new_memory():
             made, _ = self.construct(meta, tensors)
-        built = self.objects[made["handle"]]
+        built = self.objects[made.handle]
         named = nn.Module.named_parameters(built) if isinstance(built, nn.Module) else ()
         unset = [name for name, parameter in named if bool(parameter.isnan().any())]
-        self.drop({"handles": [made["handle"]]}, {})
-        return {"names": unset}, ()
+        self.drop({"handles": [made.handle]}, {})
+        return NamesReply(unset), ()
 
-    def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
+    def get_function(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Return a handle of a function of tensors, which is then called like a module."""
         function = self._look_up(meta["name"])
         if meta.get("form") is not None:
             function = CallHooks(**meta["form"]).wrap(function)
-        return {"handle": self._keep(function, lambda: function)}, ()
+        return HandleReply(self._keep(function, lambda: function)), ()
 
-    def call(self, meta: Meta, tensors: Tensors) -> Reply:
+    def call(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Call a function on modules, for its effect on them."""
         with torch.enable_grad():
             self._look_up(meta["name"])(*(self.objects[handle] for handle in meta["handles"]))
-        return {}, ()
+        return NoReply(), ()
 
-    def describe_tensors(self, meta: Meta, tensors: Tensors) -> Reply:
+    def describe_tensors(self, meta: Meta, tensors: Tensors) -> Answer[TensorsReply]:
         """Describe the registered parameters and buffers, without their values.
 
         With `unregistered`, other tensors that the module holds as well.
@@ -173,9 +186,9 @@ class ObjectHost:
         found = attribute_paths.describe_registered(target)
         if meta.get("unregistered"):
             found = {**attribute_paths.describe_unregistered(target), **found}
-        return {"tensors": found}, ()
+        return TensorsReply(found), ()
 
-    def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
+    def fetch(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Return the tensors that exist at these paths; for None, all that are registered.
 
         A complex tensor, such as a table of rotations, is sent as pairs of real numbers.
@@ -189,18 +202,18 @@ class ObjectHost:
             for path, t in found.items()
             if t is not None
         }
-        return {}, label_by_name({path: make_sendable(t) for path, t in real.items()})
+        return NoReply(), label_by_name({path: make_sendable(t) for path, t in real.items()})
 
-    def write(self, meta: Meta, tensors: Tensors) -> Reply:
+    def write(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Set the values of the tensors at these paths."""
         target = self.objects[meta["handle"]]
         device = torch.device(meta.get("device") or "cpu")
         set_tensor = WRITERS[meta.get("exchange")]
         for path, tensor in tensors.items():
             set_tensor(target, path, tensor.to(device))
-        return {}, ()
+        return NoReply(), ()
 
-    def forward(self, meta: Meta, tensors: Tensors) -> Reply:
+    def forward(self, meta: Meta, tensors: Tensors) -> Answer[ForwardReply]:
         """Call an object, and report its outputs, side effects and everything else observable."""
         target = self.objects[meta["handle"]]
         inputs = [moving.send_input(tensor, meta["device"]) for tensor in tensors.values()]
@@ -231,24 +244,24 @@ class ObjectHost:
             # The first one of all, too: later ones may be equal to what writes over them.
             others = earlier[1:][2 - KEPT_RESULTS :]
             earlier[:] = [*earlier[:1], *others, (first, first.clone())]
-        observed = {
-            "form": describe_result(result),
-            **describe_dtypes_and_devices(outputs),
-            "printed": getattr(sink, "written", 0),
-            "random_state_moved": meta["seed"] is None and before != get_random_state(),
-            "training_after": bool(getattr(target, "training", meta["training"])),
-            "earlier_result_changed": earlier_result_changed,
-            "config_changed": any(
+        observed = ForwardReply(
+            *describe_dtypes_and_devices(outputs),
+            form=describe_result(result),
+            printed=getattr(sink, "written", 0),
+            random_state_moved=meta["seed"] is None and before != get_random_state(),
+            training_after=bool(getattr(target, "training", meta["training"])),
+            earlier_result_changed=earlier_result_changed,
+            config_changed=any(
                 vars(config) != before for config, before in self.configs.get(meta["handle"], ())
             ),
-            "called": sorted(called),
-            "held": held.most,
-            "altered": list_alterations(snapshots, inputs),
-            "unmoved": unmoved.messages,
-        }
+            called=tuple(sorted(called)),
+            held=held.most,
+            altered=tuple(list_alterations(snapshots, inputs)),
+            unmoved=tuple(unmoved.messages),
+        )
         return observed, label_by_position(make_sendable(t) for t in (*outputs, *inputs))
 
-    def evaluate(self, meta: Meta, tensors: Tensors) -> Reply:
+    def evaluate(self, meta: Meta, tensors: Tensors) -> Answer[OutputsReply]:
         """Call an object once in evaluation mode, for its outputs alone."""
         target = self.objects[meta["handle"]]
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
@@ -256,20 +269,19 @@ class ObjectHost:
         set_training(target, False)
         with torch.no_grad():
             outputs = extract_tensors(target(*inputs))
-        return describe_dtypes_and_devices(outputs), label_by_position(
-            make_sendable(t) for t in outputs
-        )
+        reply = OutputsReply(*describe_dtypes_and_devices(outputs))
+        return reply, label_by_position(make_sendable(t) for t in outputs)
 
-    def refill(self, meta: Meta, tensors: Tensors) -> Reply:
+    def refill(self, meta: Meta, tensors: Tensors) -> Answer[AlteredReply]:
         """Call an object with tensors, then with others in the same tensors or in their places."""
         target = self.objects[meta["handle"]]
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         half = len(inputs) // 2
         with GRADIENT_MODES[meta["grad"]]():
             outputs = call_twice(target, inputs[:half], inputs[half:], meta["reuse"])
-        return {}, label_by_position(make_sendable(t) for t in outputs)
+        return AlteredReply(), label_by_position(make_sendable(t) for t in outputs)
 
-    def decode(self, meta: Meta, tensors: Tensors) -> Reply:
+    def decode(self, meta: Meta, tensors: Tensors) -> Answer[DecodeReply]:
         """Call an object for chunks of sequences, each with the cache of the one before it."""
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         target = self.objects[meta["handle"]]
@@ -278,21 +290,21 @@ class ObjectHost:
         decoded = decoding.decode(
             target, meta["after"], given, meta["counted"], options, training=training
         )
-        said = {
-            "forms": [each.form for each in decoded],
-            "held": [each.held for each in decoded],
-            "kept": [each.kept for each in decoded],
-        }
+        said = DecodeReply(
+            tuple(each.form for each in decoded),
+            tuple(each.held for each in decoded),
+            tuple(each.kept for each in decoded),
+        )
         return said, label_by_position(make_sendable(each.output) for each in decoded)
 
-    def overwrite_results(self, meta: Meta, tensors: Tensors) -> Reply:
+    def overwrite_results(self, meta: Meta, tensors: Tensors) -> Answer[AlteredReply]:
         """Call an object, write over its results, and call it again."""
         target = self.objects[meta["handle"]]
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         outputs, altered = call_with_overwritten_results(target, inputs)
-        return {"altered": altered}, label_by_position(make_sendable(t) for t in outputs)
+        return AlteredReply(tuple(altered)), label_by_position(make_sendable(t) for t in outputs)
 
-    def call_within(self, meta: Meta, tensors: Tensors) -> Reply:
+    def call_within(self, meta: Meta, tensors: Tensors) -> Answer[AlteredReply]:
         """Call an object within one of torch's transforms, in evaluation mode."""
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         weights = {path: given.pop(path) for path in meta["paths"]}
@@ -300,36 +312,36 @@ class ObjectHost:
         set_training(target, False)
         with torch.no_grad():
             outputs = extract_tensors(WAYS[meta["way"]](target, list(given.values()), weights))
-        return {}, label_by_position(make_sendable(t) for t in outputs)
+        return AlteredReply(), label_by_position(make_sendable(t) for t in outputs)
 
-    def compute_vjp(self, meta: Meta, tensors: Tensors) -> Reply:
+    def compute_vjp(self, meta: Meta, tensors: Tensors) -> Answer[GradientsReply]:
         """Compute the gradients of sum(output * cotangent) for the inputs and at the paths."""
         target = self.objects[meta["handle"]]
         counts, gradients = learning.compute_vjp(target, meta, tensors, _split_inputs(meta))
-        return counts, label_by_name(gradients)
+        return GradientsReply(**counts), label_by_name(gradients)
 
-    def run_series(self, meta: Meta, tensors: Tensors) -> Reply:
+    def run_series(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Call an object several times without reseeding, and train it between the calls."""
         target, paths = self.objects[meta["handle"]], meta["paths"]
         found = learning.run_series(target, paths, tensors, meta["passes"], meta["device"])
-        return {}, label_by_name(found)
+        return NoReply(), label_by_name(found)
 
-    def restore(self, meta: Meta, tensors: Tensors) -> Reply:
+    def restore(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Load the module's own state dict, updated by these entries."""
         target = self.objects[meta["handle"]]
         entries = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         target.load_state_dict({**target.state_dict(), **entries})
-        return {}, ()
+        return NoReply(), ()
 
-    def move(self, meta: Meta, tensors: Tensors) -> Reply:
+    def move(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Move an object to a dtype, a device, or both."""
         handle, dtype = meta["handle"], moving.parse_dtype(meta["dtype"])
         moving.move(self.objects[handle], meta["device"], dtype)
         if dtype is not None:
             self.converted_dtypes[handle] = dtype
-        return {}, ()
+        return NoReply(), ()
 
-    def copy(self, meta: Meta, tensors: Tensors) -> Reply:
+    def copy(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Make another object with the same state."""
         old, make = self.objects[meta["handle"]], self.factories[meta["handle"]]
         match meta["way"]:
@@ -340,42 +352,42 @@ class ObjectHost:
             case way:
                 new = moving.build_another(old, make, way)
         attribute_paths.keep_zero(new, self.silenced)
-        return {"handle": self._keep(new, make)}, ()
+        return HandleReply(self._keep(new, make)), ()
 
-    def nest(self, meta: Meta, tensors: Tensors) -> Reply:
+    def nest(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Make an object a part of another module, which passes calls on to it."""
         child = self.objects[meta["handle"]]
-        return {"handle": self._keep(Parent(child), lambda: Parent(child))}, ()
+        return HandleReply(self._keep(Parent(child), lambda: Parent(child))), ()
 
-    def pair(self, meta: Meta, tensors: Tensors) -> Reply:
+    def pair(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Make two objects the parts of a module that calls both."""
         both = [self.objects[handle] for handle in meta["handles"]]
-        return {"handle": self._keep(Twins(both), lambda: Twins(both))}, ()
+        return HandleReply(self._keep(Twins(both), lambda: Twins(both))), ()
 
-    def list_breaches(self, meta: Meta, tensors: Tensors) -> Reply:
+    def list_breaches(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
         """List the ways in which a module breaks the rules of every nn.Module."""
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
-        return {"names": list_breaches(self.objects[meta["handle"]], inputs)}, ()
+        return NamesReply(list_breaches(self.objects[meta["handle"]], inputs)), ()
 
-    def list_replaced(self, meta: Meta, tensors: Tensors) -> Reply:
+    def list_replaced(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
         """List the methods that replace a module's parameters by other objects."""
-        return {"names": list_replaced(self.objects[meta["handle"]])}, ()
+        return NamesReply(list_replaced(self.objects[meta["handle"]])), ()
 
-    def prepare(self, meta: Meta, tensors: Tensors) -> Reply:
+    def prepare(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Freeze a module or not, give it gradients, and set its mode."""
         how = {"trainable": meta["trainable"], "training": meta["training"]}
         learning.prepare(self.objects[meta["handle"]], **how)
-        return {}, ()
+        return NoReply(), ()
 
-    def list_modes(self, meta: Meta, tensors: Tensors) -> Reply:
+    def list_modes(self, meta: Meta, tensors: Tensors) -> Answer[ModesReply]:
         """List the modes of a module and of its parts."""
-        return {"modes": [m.training for m in self.objects[meta["handle"]].modules()]}, ()
+        return ModesReply([m.training for m in self.objects[meta["handle"]].modules()]), ()
 
-    def list_disturbed(self, meta: Meta, tensors: Tensors) -> Reply:
+    def list_disturbed(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
         """List the settings of torch that the submission has changed so far."""
-        return {"names": sorted(self.disturbed)}, ()
+        return NamesReply(sorted(self.disturbed)), ()
 
-    def drop(self, meta: Meta, tensors: Tensors) -> Reply:
+    def drop(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Forget objects."""
         for handle in meta["handles"]:
             self.objects.pop(handle, None)
@@ -383,7 +395,7 @@ class ObjectHost:
             self.last_outputs.pop(handle, None)
             self.configs.pop(handle, None)
             self.converted_dtypes.pop(handle, None)
-        return {}, ()
+        return NoReply(), ()
 
     def _look_up(self, name: str) -> Any:
         if name not in self.namespace:

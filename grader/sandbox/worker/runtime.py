@@ -1,20 +1,18 @@
 """The worker runtime: the submission's side of the boundary.
 
-It holds the submission's namespace and the objects made from it, and answers requests: read, units,
-import, resume, load, landmarks, excerpts, fingerprints, construct, draw, function, call, tensors,
-fetch, write, forward, answer, refill, overwrite, within, vjp, passes, restore, move, copy, nest,
-pair, breaches, prepare, modes, disturbed, drop; or many at once. It decides nothing. In a sandbox
-it is reached over a socket; trusted code may run in the grader process
-(`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
+It holds the submission's namespace and the objects made from it, and carries out the operations of
+`grader/sandbox/operations.py`. It decides nothing. In a sandbox it is reached over a socket;
+trusted code may run in the grader process (`grader.sandbox.grader_side.subject`). It imports none
+of the packages with answers.
 """
 
-import functools
 import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+import msgspec
 from torch import Tensor
 
 from headcheck.grader.reading.cells import SubmissionSource, read_source
@@ -35,6 +33,21 @@ from headcheck.grader.reading.symbol_table import build_symbol_table
 from headcheck.grader.reading.token_units import extract_units
 from headcheck.grader.reading.unread_code import UnreadCode, find_unread_code
 from headcheck.grader.reading.variables import list_variables
+from headcheck.grader.sandbox.operations import (
+    OPERATIONS,
+    Answer,
+    BatchReply,
+    CodePatternsReply,
+    ExcerptsReply,
+    FingerprintsReply,
+    HandleReply,
+    LoadReply,
+    NoReply,
+    OutlineReply,
+    TranscriptEntry,
+    TranscriptReply,
+    UnitsReply,
+)
 from headcheck.grader.sandbox.wire import Message, label_by_position
 from headcheck.grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from headcheck.grader.sandbox.worker.call_environment import (
@@ -51,6 +64,7 @@ from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
 from headcheck.grader.sandbox.worker.loading import Loading, Number, make_module
 from headcheck.grader.sandbox.worker.objects import ObjectHost
 
+NAMES = frozenset(each.name for each in OPERATIONS)
 MAX_VARIANTS = 16
 """how many versions of a submission, with different values of its variables, stay loaded"""
 
@@ -94,52 +108,12 @@ class WorkerRuntime(ObjectHost):
             return Message(request.id, "raised", self._describe_error(cause))
 
     def _dispatch(self, op: str, meta: Meta, tensors: Tensors) -> Reply:
+        if op not in NAMES:
+            raise Refused(f"there is no operation {op}")
         self._activate_home(meta)
         with watch_settings(self.disturbed):
-            return self.operations[op](meta, tensors)
-
-    @functools.cached_property
-    def operations(self) -> Mapping[str, Callable[[Meta, Tensors], Reply]]:
-        """The method that answers each kind of request."""
-        return {
-            "read": self.read,
-            "units": self.extract_units,
-            "load": self.load,
-            "import": self.import_next,
-            "resume": self.resume,
-            "landmarks": self.find_code_patterns,
-            "excerpts": self.extract_excerpts,
-            "fingerprints": self.fingerprint,
-            "construct": self.construct,
-            "draw": self.draw_after_construction,
-            "unset": self.list_unset,
-            "function": self.get_function,
-            "call": self.call,
-            "tensors": self.describe_tensors,
-            "fetch": self.fetch,
-            "write": self.write,
-            "forward": self.forward,
-            "answer": self.evaluate,
-            "refill": self.refill,
-            "overwrite": self.overwrite_results,
-            "decode": self.decode,
-            "series": self.run_batch,
-            "transcript": self.run_transcript,
-            "within": self.call_within,
-            "vjp": self.compute_vjp,
-            "passes": self.run_series,
-            "restore": self.restore,
-            "move": self.move,
-            "copy": self.copy,
-            "nest": self.nest,
-            "pair": self.pair,
-            "breaches": self.list_breaches,
-            "replaced": self.list_replaced,
-            "disturbed": self.list_disturbed,
-            "prepare": self.prepare,
-            "modes": self.list_modes,
-            "drop": self.drop,
-        }
+            reply, outputs = getattr(self, op)(meta, tensors)
+            return msgspec.to_builtins(reply), outputs
 
     def _activate_home(self, meta: Meta) -> None:
         """Look names up in the module in which the request's object was made."""
@@ -174,7 +148,7 @@ class WorkerRuntime(ObjectHost):
         """Return the position in the submission of a line of a file, if it is part of it."""
         return parse_position(filename, line)
 
-    def read(self, meta: Meta, tensors: Tensors) -> Reply:
+    def read(self, meta: Meta, tensors: Tensors) -> Answer[OutlineReply]:
         """Read the source without running any of it, and describe its definitions.
 
         The request also holds the files beside it, as paths and bytes, which are not parsed yet.
@@ -201,17 +175,17 @@ class WorkerRuntime(ObjectHost):
             "code": code,
             "unread": unread,
         }
-        return {"outline": outline}, ()
+        return OutlineReply(outline), ()
 
     def _find_unread_code(self, meta: Meta, tensors: Tensors) -> list[UnreadCode]:
         is_notebook = meta["kind"] == "ipynb"
         return find_unread_code(tensors["source"].numpy().tobytes()) if is_notebook else []
 
-    def extract_units(self, meta: Meta, tensors: Tensors) -> Reply:
+    def extract_units(self, meta: Meta, tensors: Tensors) -> Answer[UnitsReply]:
         """Tokenise the source, for comparison with other submissions."""
-        return {"units": [asdict(unit) for unit in extract_units(self.source)]}, ()
+        return UnitsReply(extract_units(self.source)), ()
 
-    def load(self, meta: Meta, tensors: Tensors) -> Reply:
+    def load(self, meta: Meta, tensors: Tensors) -> Answer[LoadReply]:
         """Run the statements in the slices of these names, one by one, in source order.
 
         If a statement imports a module that is not loaded yet, the reply has its name. The next
@@ -227,18 +201,18 @@ class WorkerRuntime(ObjectHost):
         self.variants = {(): self.loading}
         return self.resume({}, {})
 
-    def import_next(self, meta: Meta, tensors: Tensors) -> Reply:
+    def import_next(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Run the statement before which loading has stopped, an import."""
         self.loading.run_next()
-        return {}, ()
+        return NoReply(), ()
 
-    def resume(self, meta: Meta, tensors: Tensors) -> Reply:
+    def resume(self, meta: Meta, tensors: Tensors) -> Answer[LoadReply]:
         """Go on loading after an import."""
         if (importing := self.loading.run_to_import()) is not None:
-            return {"importing": importing}, ()
+            return LoadReply(importing=importing), ()
         self._finish_loading(self.loading)
         warnings = map(asdict, find_warnings(self.source, self.names[0]))
-        return {"remarks": [*self._describe_missing_modules(), *warnings]}, ()
+        return LoadReply([*self._describe_missing_modules(), *warnings]), ()
 
     def _describe_missing_modules(self) -> list[dict[str, Any]]:
         """Describe the imports that failed although the requested names are bound."""
@@ -249,12 +223,12 @@ class WorkerRuntime(ObjectHost):
             for d in described
         ]
 
-    def construct(self, meta: Meta, tensors: Tensors) -> Reply:
+    def construct(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Construct an instance, with other values of the submission's variables if given."""
         self._set_variables(meta.get("variables") or {})
         return super().construct(meta, tensors)
 
-    def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
+    def get_function(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Return a handle of a function, with other values of variables if given."""
         self._set_variables(meta.get("variables") or {})
         return super().get_function(meta, tensors)
@@ -285,7 +259,7 @@ class WorkerRuntime(ObjectHost):
             self.homes[handle] = self.module
         return handle
 
-    def drop(self, meta: Meta, tensors: Tensors) -> Reply:
+    def drop(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Forget objects, and the variants of the submission in which they were made."""
         for handle in meta["handles"]:
             self.homes.pop(handle, None)
@@ -309,39 +283,38 @@ class WorkerRuntime(ObjectHost):
             if name not in self.namespace:
                 raise loading.first_error or Refused(f"`{name}` is not defined")
 
-    def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Reply:
+    def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Answer[CodePatternsReply]:
         """Find the steps of attention in the code of a definition."""
-        patterns = find_code_patterns(self.source, meta["name"])
-        return {"landmarks": [asdict(pattern) for pattern in patterns]}, ()
+        return CodePatternsReply(find_code_patterns(self.source, meta["name"])), ()
 
-    def extract_excerpts(self, meta: Meta, tensors: Tensors) -> Reply:
+    def extract_excerpts(self, meta: Meta, tensors: Tensors) -> Answer[ExcerptsReply]:
         """Extract the lines around positions in the source."""
-        excerpts = extract_excerpts(self.source, [(cell, line) for cell, line in meta["places"]])
-        return {"excerpts": [asdict(lines) for lines in excerpts]}, ()
+        places = [(cell, line) for cell, line in meta["places"]]
+        return ExcerptsReply(extract_excerpts(self.source, places)), ()
 
-    def fingerprint(self, meta: Meta, tensors: Tensors) -> Reply:
+    def fingerprint(self, meta: Meta, tensors: Tensors) -> Answer[FingerprintsReply]:
         """Make the fingerprints of definitions, to be compared with those of a starter."""
-        return {"fingerprints": fingerprint_definitions(self.source, meta["names"])}, ()
+        return FingerprintsReply(fingerprint_definitions(self.source, meta["names"])), ()
 
-    def run_batch(self, meta: Meta, tensors: Tensors) -> Reply:
+    def run_batch(self, meta: Meta, tensors: Tensors) -> Answer[BatchReply]:
         """Carry out several requests about each of several objects, and join the replies."""
         inputs = list(tensors.values())
         metas, outputs = run_batch(self._dispatch, meta["constructions"], inputs)
-        return {"constructions": metas}, label_by_position(outputs)
+        return BatchReply(metas), label_by_position(outputs)
 
-    def run_transcript(self, meta: Meta, tensors: Tensors) -> Reply:
+    def run_transcript(self, meta: Meta, tensors: Tensors) -> Answer[TranscriptReply]:
         """Answer several requests, one after the other, each as if it came alone."""
         remaining = iter(tensors.values())
-        replies: list[dict[str, Any]] = []
+        replies: list[TranscriptEntry] = []
         outputs: list[Tensor] = []
         for request in meta["requests"]:
             inputs = tuple((name, next(remaining)) for name in request["tensors"])
             reply = self._answer_numbered(request, inputs)
             names = [name for name, _ in reply.tensors]
-            replies.append({"op": reply.op, "meta": reply.meta, "tensors": names})
+            replies.append(TranscriptEntry(reply.op, dict(reply.meta), names))
             # A later request may write to them.
             outputs.extend(tensor.clone() for _, tensor in reply.tensors)
-        return {"replies": replies}, label_by_position(outputs)
+        return TranscriptReply(replies), label_by_position(outputs)
 
     def _answer_numbered(self, request: Meta, inputs: tuple[tuple[str, Tensor], ...]) -> Message:
         """Answer a request that refers to objects by their numbers in transcripts."""

@@ -21,7 +21,7 @@ from headcheck.grader.reading.outline import find_warnings
 from headcheck.grader.reading.slicing import Position, parse_position, read_program
 from headcheck.grader.sandbox.grader_side.in_process import InProcessRunner
 from headcheck.grader.sandbox.limits import Limits
-from headcheck.grader.sandbox.worker.batch import Reply
+from headcheck.grader.sandbox.operations import Answer, LoadReply
 from headcheck.grader.sandbox.worker.calling import Refused
 from headcheck.grader.sandbox.worker.importing import TOP
 from headcheck.grader.sandbox.worker.loading import Loading, make_module
@@ -131,7 +131,7 @@ class LiveRuntime(WorkerRuntime):
         super().__init__(dict(namespace))
         self.find_position = find_position
 
-    def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Answer[LoadReply]:
         """Check that all names that the exercise needs are defined.
 
         Only for other numbers in the places of variables are their definitions run again, as the
@@ -146,7 +146,7 @@ class LiveRuntime(WorkerRuntime):
         again = {*self.names, "__name__"}
         self.initial_namespace = {n: v for n, v in self.namespace.items() if n not in again}
         warnings = find_warnings(self.source, self.names[0])
-        return {"remarks": [asdict(remark) for remark in warnings]}, ()
+        return LoadReply([asdict(remark) for remark in warnings]), ()
 
     def locate_line(self, filename: str | None, line: int | None) -> Position | None:
         return self.find_position(filename, line) or parse_position(filename, line)

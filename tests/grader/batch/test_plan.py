@@ -132,6 +132,16 @@ class Gone:
         raise SubmissionFailed(Status.CRASHED, "the process had ended before")
 
 
+@dataclass(eq=False)
+class Liar:
+    """A channel that answers every request with the same."""
+
+    meta: Mapping[str, Any]
+
+    def request(self, op: str, meta: Mapping[str, Any], tensors: object = ()) -> Message:
+        return Message(1, "ok", self.meta)
+
+
 def test_dead_process_proves_nothing() -> None:
     found = BATCH_PLAN.run_on(ChannelSubject(Gone()), NAME)
     assert BATCH_PLAN.find_proven(found) == frozenset()
@@ -148,7 +158,7 @@ def test_dead_process_proves_nothing() -> None:
 )
 def test_unrequested_reply_is_refused(meta: Mapping[str, Any]) -> None:
     with pytest.raises(SubmissionFailed, match="answered what was not asked"):
-        BATCH_PLAN.batches[0].compare(Message(1, "ok", meta))
+        BATCH_PLAN.batches[0].run_on(ChannelSubject(Liar(meta)), NAME)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +171,7 @@ def test_unrequested_reply_is_refused(meta: Mapping[str, Any]) -> None:
 )
 def test_reply_about_other_objects_is_refused(meta: Mapping[str, Any]) -> None:
     with pytest.raises(SubmissionFailed, match="other tensors than it announced"):
-        BATCH_PLAN.batches[0].compare(Message(1, "ok", meta))
+        BATCH_PLAN.batches[0].run_on(ChannelSubject(Liar(meta)), NAME)
 
 
 def named(verdicts: Iterable[Verdict]) -> list[tuple[str, Status]]:

@@ -46,7 +46,7 @@ def send_load(host: WorkerRuntime, *names: str) -> Message:
     """Load names, as a session does: with a request of its own for each import."""
     reply = host.answer(Message(2, "load", {"names": names}))
     while reply.meta.get("importing"):
-        assert host.answer(Message(3, "import", {})).op == "ok"
+        assert host.answer(Message(3, "import_next", {})).op == "ok"
         reply = host.answer(Message(4, "resume", {}))
     return reply
 

@@ -88,7 +88,7 @@ def test_threads_that_use_up_the_time_of_a_call_overrun() -> None:
 
 def test_imports_and_batches_do_not_overrun() -> None:
     assert used_up(charged(*[("load", RequestTime(own=12.0), False)] * 9)) is None
-    assert used_up(charged(*[("series", RequestTime(own=5.0), True)] * 9)) is None
+    assert used_up(charged(*[("run_batch", RequestTime(own=5.0), True)] * 9)) is None
 
 
 def test_each_call_that_used_up_its_time_leaves_less_to_the_next() -> None:
@@ -98,7 +98,7 @@ def test_each_call_that_used_up_its_time_leaves_less_to_the_next() -> None:
         given.append(budget.compute_timeout("forward", LIMITS))
         budget.charge("forward", LIMITS, RequestTime(own=given[-1]), late=True)
     assert given == pytest.approx([10, 10 / 3, 10 / 9])
-    assert sum(given) + budget.compute_timeout("series", LIMITS) < 20
+    assert sum(given) + budget.compute_timeout("run_batch", LIMITS) < 20
 
 
 # ------------------------------------------------------------------------------ sleeping
@@ -118,10 +118,10 @@ def test_sleeping_is_counted_however_many_calls_it_is_spread_over() -> None:
 
 @pytest.mark.parametrize("nap", [0.9, 4.9, 7.4, 9.9, 60.0])
 def test_sleeping_costs_no_more_than_twenty_seconds(nap: float) -> None:
-    budget, cost, asked = charged(), 0.0, "series"
+    budget, cost, asked = charged(), 0.0, "run_batch"
     while used_up(budget) is None:
         patience = budget.compute_timeout(asked, LIMITS)
-        slept = min(nap * 9 if asked == "series" else nap, patience)
+        slept = min(nap * 9 if asked == "run_batch" else nap, patience)
         budget.charge(asked, LIMITS, RequestTime(slept, slept), late=slept == patience)
         if slept == patience:
             budget.start_process(LIMITS, 100)
@@ -133,7 +133,7 @@ def test_sleeping_costs_no_more_than_twenty_seconds(nap: float) -> None:
 
 
 def test_reading_has_a_limit_of_its_own() -> None:
-    budget = charged(("read", RequestTime(30.0), False), ("units", RequestTime(29.0), False))
+    budget = charged(("read", RequestTime(30.0), False), ("extract_units", RequestTime(29.0), False))
     assert budget.compute_timeout("read", LIMITS) == pytest.approx(1)
     assert budget.compute_timeout("forward", LIMITS) == LIMITS.call_s
     assert budget.total_s == 0 and used_up(budget, op="read") is None

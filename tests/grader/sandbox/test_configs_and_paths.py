@@ -78,8 +78,8 @@ class Holder(nn.Module):
             setattr(self, name, value)
 
 
-def shapes(module: object) -> Mapping[str, list[int]]:
-    return {path: info["shape"] for path, info in describe_unregistered(module).items()}
+def shapes(module: object) -> Mapping[str, tuple[int, ...]]:
+    return {path: info.shape for path, info in describe_unregistered(module).items()}
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,17 @@ def test_tensors_are_found_in_attributes_lists_and_dictionaries(
     module = Holder(held=value)
     assert list(shapes(module)) == paths
     assert all(find(module, path) is not None for path in paths), "a path leads to its tensor"
-    assert {info["kind"] for info in describe_unregistered(module).values()} == {"unregistered"}
+    assert {info.kind for info in describe_unregistered(module).values()} == {"unregistered"}
 
 
 def test_tensors_of_parts_are_found_under_the_path_of_the_part() -> None:
     module = Holder(part=Holder(held=TENSOR))
-    assert shapes(module) == {"part.held": [2, 3]}
+    assert shapes(module) == {
+        "part.held": (
+            2,
+            3,
+        )
+    }
 
 
 def test_what_is_registered_is_not_listed_again() -> None:
@@ -156,7 +161,12 @@ def test_properties_and_overridden_methods_are_not_asked() -> None:
     module = Hostile()
     module.held = TENSOR
     module.layer = nn.Linear(3, 2)
-    assert shapes(module) == {"held": [2, 3]}
+    assert shapes(module) == {
+        "held": (
+            2,
+            3,
+        )
+    }
     assert set(describe_registered(module)) == {"layer.weight", "layer.bias"}
 
 

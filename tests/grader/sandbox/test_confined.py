@@ -206,7 +206,7 @@ def test_processor_time_counts_over_fresh_processes(confined_sandbox: "SandboxDr
         try:
             session.revive()
             module = type(module)(module.subject, 1)  # type: ignore[attr-defined, call-arg]
-            session.request("function", {"name": "wanted"})
+            session.request("get_function", {"name": "wanted"})
             confined_sandbox.call(module)
         except Exception as error:
             messages.append(str(error))

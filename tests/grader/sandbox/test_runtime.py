@@ -120,7 +120,7 @@ def test_a_call_that_does_not_fit_is_told_in_the_author_s_terms() -> None:
     assert reply.op == "ok", reply.meta
     made = host.answer(Message(3, "construct", {"name": "Wanted", "arguments": {}}))
     sent = {"handle": made.meta["handle"], "device": "cpu", "memory": "contiguous"}
-    reply = host.answer(Message(4, "answer", sent, (("0", torch.ones(1)),)))
+    reply = host.answer(Message(4, "evaluate", sent, (("0", torch.ones(1)),)))
     told = "there is no `forward` in `Wanted`; did you mean `forword`?"
     assert reply.op == "raised" and reply.meta["message"] == told
     assert (reply.meta["cell"], reply.meta["line"]) == (2, 2)
@@ -389,11 +389,11 @@ def test_dropped_objects_are_gone_and_others_keep_their_numbers() -> None:
     def ask(op: str, **meta: Any) -> Message:
         return host.answer(Message(1, op, meta))
 
-    first, second = (ask("function", name="wanted").meta["handle"] for _ in range(2))
+    first, second = (ask("get_function", name="wanted").meta["handle"] for _ in range(2))
     assert ask("drop", handles=[first]).op == "ok"
-    assert ask("tensors", handle=first).op == "raised"
-    assert ask("tensors", handle=second).op == "ok"
-    third = ask("function", name="wanted").meta["handle"]
+    assert ask("describe_tensors", handle=first).op == "raised"
+    assert ask("describe_tensors", handle=second).op == "ok"
+    third = ask("get_function", name="wanted").meta["handle"]
     assert third != second
 
 

@@ -596,7 +596,7 @@ def test_error_is_one_line_with_the_author_s_location() -> None:
         "def Wanted(x):\n    return helper(x)",
     )
     assert reply.op == "ok"
-    handle = host.answer(Message(1, "function", {"name": "Wanted"})).meta["handle"]
+    handle = host.answer(Message(1, "get_function", {"name": "Wanted"})).meta["handle"]
     how = {"device": "cpu", "memory": "contiguous", "training": False, "seed": None}
     meta = {"handle": handle, **how, "grad": "grad", "watched": False, "times": 1}
     reply = host.answer(Message(2, "forward", meta, label_by_position([torch.ones(2, 3)])))

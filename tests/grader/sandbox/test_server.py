@@ -109,7 +109,7 @@ def test_several_children_answer_side_by_side(sandbox: "SandboxDriver") -> None:
 
 def test_requests_are_answered_one_after_the_other(sandbox: "SandboxDriver") -> None:
     child = sandbox.server.start_child(Limits())
-    replies = [child.request("function", {"name": "nothing"}) for _ in range(3)]
+    replies = [child.request("get_function", {"name": "nothing"}) for _ in range(3)]
     assert [(reply.id, reply.op) for reply in replies] == [(n, "raised") for n in (1, 2, 3)]
     child.close()
     child.close()  # again, for nothing

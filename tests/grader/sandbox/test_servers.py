@@ -89,7 +89,7 @@ def test_time_is_limited_over_all_calls_too(sandbox: "SandboxDriver") -> None:
         sandbox.call(module)
     assert caught.value.status is Status.TIMED_OUT
     with pytest.raises(SubmissionFailed, match="took more than 2 s in all"):
-        session.request("function", {"name": "wanted"})
+        session.request("get_function", {"name": "wanted"})
     session.close()
 
 

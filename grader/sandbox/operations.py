@@ -1,0 +1,251 @@
+"""The operations of a worker: the one table of what may be asked of it, and how it replies.
+
+An operation has the name of the method that carries it out (`worker/runtime.py`,
+`worker/objects.py`). The worker returns the form of the reply, besides tensors; the grader's side
+checks what arrives against the same form, since a submission may answer in the worker's place.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor
+
+from headcheck.grader.reading.code_patterns import CodePattern
+from headcheck.grader.reading.excerpts import SourceLines
+from headcheck.grader.reading.token_units import Unit
+
+NamedTensors = tuple[tuple[str, Tensor], ...]
+
+
+@dataclass(frozen=True)
+class NoReply:
+    """Nothing, besides tensors if there are any."""
+
+
+@dataclass(frozen=True)
+class OutlineReply:
+    """What a file defines, as `grader.reading.outline` describes it."""
+
+    outline: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LoadReply:
+    """What was noticed while definitions were run."""
+
+    remarks: list[dict[str, Any]] = field(default_factory=list)
+    importing: str | None = None
+    """the module to be imported before loading goes on"""
+
+
+@dataclass(frozen=True)
+class UnitsReply:
+    """The source as units that can be compared."""
+
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True)
+class CodePatternsReply:
+    """The steps of attention in the code."""
+
+    patterns: tuple[CodePattern, ...]
+
+
+@dataclass(frozen=True)
+class ExcerptsReply:
+    """Lines of the source."""
+
+    excerpts: list[SourceLines]
+
+
+@dataclass(frozen=True)
+class FingerprintsReply:
+    """The fingerprints of definitions."""
+
+    fingerprints: list[str]
+
+
+@dataclass(frozen=True)
+class HandleReply:
+    """The handle of a new object, for later requests."""
+
+    handle: int
+
+
+@dataclass(frozen=True)
+class NamesReply:
+    """A list of names."""
+
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class ModesReply:
+    """Whether a module and each of its parts are in training."""
+
+    modes: list[bool]
+
+
+@dataclass(frozen=True)
+class DescribedTensor:
+    """A tensor that a module holds, without its values."""
+
+    kind: str
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    trainable: bool
+    has_gradient: bool = False
+
+
+@dataclass(frozen=True)
+class TensorsReply:
+    """The tensors that a module holds, by their paths."""
+
+    tensors: dict[str, DescribedTensor]
+
+
+@dataclass(frozen=True)
+class OutputsReply:
+    """The dtypes and devices of a call's outputs, which come as tensors."""
+
+    dtypes: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForwardReply:
+    """The observations in a call; the outputs come as tensors."""
+
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    form: str
+    printed: int
+    random_state_moved: bool
+    training_after: bool
+    earlier_result_changed: bool
+    config_changed: bool
+    called: tuple[str, ...]
+    held: int
+    altered: tuple[str, ...]
+    unmoved: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AlteredReply:
+    """The changes of a call to its inputs; the outputs come as tensors."""
+
+    altered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DecodeReply:
+    """The results of several calls with a cache; the outputs come as tensors."""
+
+    forms: tuple[str, ...]
+    held: tuple[int, ...]
+    kept: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GradientsReply:
+    """How many numbers were held for gradients, if counted; the gradients come as tensors."""
+
+    kept: int = 0
+    held: int = 0
+
+
+@dataclass(frozen=True)
+class ObjectReply:
+    """The part of a batch's reply that is about one object."""
+
+    dtypes: list[str]
+    devices: list[str]
+    tensors: list[int]
+    """how many tensors each request returned, up to the last that was carried out"""
+
+
+@dataclass(frozen=True)
+class BatchReply:
+    """The replies about each object of a batch."""
+
+    constructions: list[ObjectReply]
+
+
+@dataclass(frozen=True)
+class TranscriptEntry:
+    """The reply to one request of a transcript."""
+
+    op: str
+    meta: dict[str, Any]
+    tensors: list[str]
+
+
+@dataclass(frozen=True)
+class TranscriptReply:
+    """The replies to all requests of a transcript."""
+
+    replies: list[TranscriptEntry]
+
+
+Form = TypeVar("Form")
+Answer = tuple[Form, NamedTensors]
+"""a reply and its tensors"""
+
+
+@dataclass(frozen=True)
+class Operation(Generic[Form]):
+    """A request that a worker carries out."""
+
+    name: str
+    """the name of the worker's method"""
+    reply: type[Form]
+
+
+# The file: read, compared, loaded.
+READ = Operation("read", OutlineReply)
+EXTRACT_UNITS = Operation("extract_units", UnitsReply)
+LOAD = Operation("load", LoadReply)
+IMPORT_NEXT = Operation("import_next", NoReply)
+RESUME = Operation("resume", LoadReply)
+FIND_CODE_PATTERNS = Operation("find_code_patterns", CodePatternsReply)
+EXTRACT_EXCERPTS = Operation("extract_excerpts", ExcerptsReply)
+FINGERPRINT = Operation("fingerprint", FingerprintsReply)
+
+# Objects: made, described, changed.
+CONSTRUCT = Operation("construct", HandleReply)
+DRAW_AFTER_CONSTRUCTION = Operation("draw_after_construction", NoReply)
+LIST_UNSET = Operation("list_unset", NamesReply)
+GET_FUNCTION = Operation("get_function", HandleReply)
+CALL = Operation("call", NoReply)
+COPY = Operation("copy", HandleReply)
+NEST = Operation("nest", HandleReply)
+PAIR = Operation("pair", HandleReply)
+MOVE = Operation("move", NoReply)
+RESTORE = Operation("restore", NoReply)
+PREPARE = Operation("prepare", NoReply)
+DROP = Operation("drop", NoReply)
+DESCRIBE_TENSORS = Operation("describe_tensors", TensorsReply)
+FETCH = Operation("fetch", NoReply)
+WRITE = Operation("write", NoReply)
+LIST_MODES = Operation("list_modes", ModesReply)
+LIST_REPLACED = Operation("list_replaced", NamesReply)
+LIST_BREACHES = Operation("list_breaches", NamesReply)
+LIST_DISTURBED = Operation("list_disturbed", NamesReply)
+
+# Calls of an object.
+FORWARD = Operation("forward", ForwardReply)
+EVALUATE = Operation("evaluate", OutputsReply)
+REFILL = Operation("refill", AlteredReply)
+OVERWRITE_RESULTS = Operation("overwrite_results", AlteredReply)
+DECODE = Operation("decode", DecodeReply)
+CALL_WITHIN = Operation("call_within", AlteredReply)
+COMPUTE_VJP = Operation("compute_vjp", GradientsReply)
+RUN_SERIES = Operation("run_series", NoReply)
+
+# Many of these in one message.
+RUN_BATCH = Operation("run_batch", BatchReply)
+RUN_TRANSCRIPT = Operation("run_transcript", TranscriptReply)
+
+OPERATIONS = tuple(each for each in tuple(globals().values()) if isinstance(each, Operation))
