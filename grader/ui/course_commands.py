@@ -44,7 +44,7 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--run",
             metavar="NAME",
-            help="The name of the run in the store. [default: the exercise]",
+            help="The name of the run in the store. [default: that of --exercise; needed without it]",
         ),
         roster_option,
         click.option(
@@ -106,7 +106,8 @@ def grade_into_store(
     """
     name = course_settings["run"] or (settings.exercise.slug if settings.exercise else None)
     if name is None:
-        raise click.UsageError("without --exercise a run needs a name: --run NAME")
+        text = "without --exercise the run has no name: add one, such as --run week-1"
+        raise click.UsageError(text)
     with open_store(course_settings["location"], create=True) as store:
         from headcheck.grader.course import grading
         from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
