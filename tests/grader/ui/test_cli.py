@@ -386,7 +386,7 @@ def test_what_is_written_is_not_printed_but_for_the_table(headcheck: Command) ->
     head, ada, bob, *rest = ran.out.splitlines()
     assert head.split() == ["file", "exercise", "score", "status"]
     assert ada.startswith("ada.py") and ada.endswith("passed") and bob.startswith("bob.py")
-    assert rest[:2] == ["", "2 submissions: 1 passed, 1 failed"]
+    assert rest[:2] == ["", "2 results: 1 passed, 1 failed"]
     assert rest[3].startswith("sandbox: ") and rest[4].startswith("cases: ") and len(rest) == 5
     whole = headcheck("grade", "ada.py", "bob.py", "--seed", "0").out
     assert whole.endswith(ran.out) and "expected" in whole
