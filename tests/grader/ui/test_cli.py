@@ -393,7 +393,7 @@ def test_what_is_written_is_not_printed_but_for_the_table(headcheck: Command) ->
     again = headcheck("grade", "ada.py", "bob.py", "--seed", "0", "--out", "week1", "--verbose")
     assert again.out.endswith(ran.out) and "expected" in again.out
     alone = headcheck("grade", "bob.py", "--seed", "0", "--out", "week1").out
-    assert alone.splitlines()[2:4] == ["", "1 submission: 1 failed"]
+    assert alone.splitlines()[2:4] == ["", "1 result: 1 failed"]
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
