@@ -15,6 +15,7 @@ through all of them, and are kept until the submission's process ends. A check t
 of a transcript that was not sent is run live.
 """
 
+import contextlib
 import functools
 import runpy
 import traceback
@@ -66,7 +67,7 @@ def write_transcripts(
         return {}
     namespace = _run_solution(exercise)
     namespace[PLACEHOLDER_NAME] = namespace[exercise.contract.name]
-    channel = WritingChannel(WorkerRuntime(namespace))
+    channel = WritingChannel(SolutionRuntime(namespace))
     harness = Harness(ChannelSubject(channel), contract)
     harness.contract = contract  # as it is known: nothing has to be found out by calls
     transcripts = {}
@@ -93,6 +94,14 @@ def _run_solution(exercise: Exercise) -> dict[str, Any]:
     if name not in namespace:
         raise BadContract(f"{path}, line 1: it does not define `{name}`, as the contract says")
     return namespace
+
+
+class SolutionRuntime(WorkerRuntime):
+    """A runtime for the solution, which may run in a thread beside the one that prints progress."""
+
+    def discard_output(self) -> contextlib.AbstractContextManager[None]:
+        """Discard nothing: all threads share the standard streams."""
+        return contextlib.nullcontext()
 
 
 @dataclass(eq=False)

@@ -30,8 +30,9 @@ class ExportFormat:
 FORMATS: Mapping[str, ExportFormat] = {
     "canvas": ExportFormat(
         "canvas:render",
-        "Canvas's gradebook CSV. `--into` its own export: students and sections as they are, and "
-        "this column alone, so that no other grade is touched. Grades only.",
+        "Canvas's gradebook CSV. `--into` its own export: the columns that identify students and "
+        "sections as they are, and a column for each exercise of the run. Other assignments are "
+        "left out, so that no other grade is touched. Grades only.",
     ),
     "csv": ExportFormat("plain:render", "A row for every student and exercise, with feedback."),
     "github": ExportFormat(
@@ -49,8 +50,9 @@ FORMATS: Mapping[str, ExportFormat] = {
     ),
     "moodle-worksheet": ExportFormat(
         "moodle:render_worksheet",
-        "The offline grading worksheet, `--into` the one you downloaded, in any language. Columns "
-        "are found by what is in them; `--column` names the grade's where that fails.",
+        "The offline grading worksheet, `--into` the one you downloaded, in any language. All its "
+        "columns stay. They are found by what is in them; `--column` names the grade's where that "
+        "fails.",
         fills="sheet",
     ),
     "nbgrader": ExportFormat("nbgrader:render", "The columns of `nbgrader export`."),

@@ -128,11 +128,12 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
 def _redact_diagnosis(
     diagnosis: Sequence[DiagnosisRecord], explained: Sequence[PropertyRecord], feedback: Feedback
 ) -> tuple[DiagnosisRecord, ...]:
-    """Return the mistakes if a failure is explained; with numbers from level `case` on."""
+    """Return the mistakes if a failure is explained; with numbers and lines from `case` on."""
     if not explained:
         return ()
-    shown = any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained)
-    return tuple(each if shown else replace(each, example=None) for each in diagnosis)
+    if any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained):
+        return tuple(diagnosis)
+    return tuple(replace(each, example=None, cell=None, line=None) for each in diagnosis)
 
 
 def _redact_search(search: SearchRecord | None, feedback: Feedback) -> SearchRecord | None:

@@ -71,7 +71,8 @@ def award_points(
         return [0.0] * len(verdicts)
     worthless = {each.group for each in failed if _spoils_group(each, failed)}
     not_asked = {v.property for v in verdicts if v.status is Status.NOT_ASKED}
-    unknown = _find_unknown(verdicts, failed - not_asked, worthless) | not_asked
+    paid = {prop.group for prop, points in value.items() if points}
+    unknown = _find_unknown(verdicts, failed - not_asked, worthless & paid) | not_asked
     shares = {group: _share_of_known(verdicts, group) for group in {p.group for p in unknown}}
 
     def earn(verdict: Verdict) -> float:
@@ -103,9 +104,9 @@ def _find_unknown(
 ) -> set[Property]:
     """Return the properties that were not tried because of something smaller, and may hold.
 
-    They do not include properties whose cause belongs to a group that earns nothing, nor those that
-    depend on the form of a module, which may have no registered weights. They do not include any of
-    a group whose essential property was not tried either.
+    They do not include properties whose cause belongs to a group that lost its points, nor those
+    that depend on the form of a module, which may have no registered weights. They do not include
+    any of a group whose essential property was not tried either.
     """
     untried = {v.property for v in verdicts if v.status is Status.NOT_TRIED}
     broken = failed - untried

@@ -123,7 +123,8 @@ def grade(
     --store it is kept, archives and downloads of course systems are taken, and the same command
     goes on where it was interrupted.
 
-    Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, or --out not written.
+    Exit code: 0 all passed; 1 not all passed, or a file has no answer; 2 the machine or headcheck
+    kept something from being judged or written, or the command was wrong.
     """
     course = course_commands.pop_course_options(options)
     options["search"] = parse_search(search)

@@ -44,7 +44,7 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--run",
             metavar="NAME",
-            help="The name of the run in the store. [default: the exercise]",
+            help="The name of the run in the store. [default: the exercise, if one is named]",
         ),
         roster_option,
         click.option(
@@ -106,7 +106,8 @@ def grade_into_store(
     """
     name = course_settings["run"] or (settings.exercise.slug if settings.exercise else None)
     if name is None:
-        raise click.UsageError("without --exercise a run needs a name: --run NAME")
+        text = "without --exercise the run has no name: add one, such as --run week-1"
+        raise click.UsageError(text)
     with open_store(course_settings["location"], create=True) as store:
         from headcheck.grader.course import grading
         from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
@@ -239,7 +240,7 @@ def replay(run: str, student: str, location: str, trusted: bool) -> None:
 @click.option(
     "--into",
     type=click.Path(path_type=Path),
-    help="The gradebook's own sheet or database, to fill in.",
+    help="What to fill in: the sheet of canvas or moodle-worksheet, the database of nbgrader-db.",
 )
 @click.option(
     "--column", default="", metavar="NAME", help="The name of the grade in the gradebook."
@@ -260,7 +261,7 @@ def export(
     out: Path | None,
     feedback: str | None,
 ) -> None:
-    """Write the results of a run in the format of a gradebook, or as CSV or JSON.
+    """Write the results of a run in the format of a gradebook, or as CSV, Parquet or JUnit XML.
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.

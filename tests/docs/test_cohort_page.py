@@ -1,4 +1,4 @@
-"""The commands on the page about courses are commands."""
+"""The commands about courses, on their page and in the README, are commands."""
 
 import re
 import shlex
@@ -12,11 +12,10 @@ from headcheck.grader.ui.cli import cli
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cohort.md").read_text(encoding="utf-8")
-LINES = [
-    line
-    for block in re.findall(r"^```bash\n(.*?)^```", PAGE, re.M | re.S)
-    for line in block.splitlines()
-]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```bash\n(.*?)^```", PAGE, re.M | re.S)
+INSTRUCTORS = re.findall(r"^```sh\n(.*?)^```", README, re.M | re.S)
+LINES = [line for block in (*BLOCKS, *INSTRUCTORS) for line in block.splitlines()]
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -24,6 +23,11 @@ def test_documented_commands_are_valid(line: str) -> None:
     program, name, *arguments = shlex.split(line)
     assert program == "headcheck"
     cli.commands[name].make_context(name, arguments)
+
+
+def test_the_readme_fills_in_a_gradebook() -> None:
+    (block,) = INSTRUCTORS
+    assert [line.split()[1] for line in block.splitlines()] == ["grade", "export"]
 
 
 def test_the_command_offers_every_layout() -> None:

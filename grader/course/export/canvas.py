@@ -18,6 +18,7 @@ from headcheck.grader.course.export.gradebook import (
 from headcheck.grader.course.export.sheet import Sheet
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.collation import collate
+from headcheck.grader.report.render.sanitise import sanitise_line
 
 IDENTITY = (
     "Student", "ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account", "Section",
@@ -49,7 +50,7 @@ def _make_sheet(book: Gradebook) -> ExportedFiles:
         name = _format_sortable_name(person.display_name, person.first, person.last)
         texts = (name, number, sis, person.login, person.section)
         rows.append([*map(escape_cell, texts), *_list_grades(book, results, [""] * len(titles))])
-    return ExportedFiles({"canvas.csv": encode_csv(rows)})
+    return ExportedFiles({"canvas.csv": encode_csv(rows)}, remarks=_name_ungraded(book))
 
 
 def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
@@ -82,7 +83,8 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
             matched.add(student)
             results = book.students.get(student, [])
             for each in results:
-                refuse_above(each.score, most[book.exercises.index(each.exercise)], student)
+                if each.exercise in book.exercises:
+                    refuse_above(each.score, most[book.exercises.index(each.exercise)], student)
             grades = _list_grades(book, results, before)
         rows.append([row[i] for i in kept] + grades)
     if not has_points_row:
@@ -90,7 +92,15 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
     left_out = tuple(sorted(book.students.keys() - matched, key=collate))
     new = [title for title, column in zip(titles, columns, strict=True) if column is None]
     remarks = tuple(f"new column, which the sheet did not have: {title}" for title in new)
-    return ExportedFiles({"canvas.csv": encode_csv(rows, bom=sheet.bom)}, left_out, remarks)
+    files = {"canvas.csv": encode_csv(rows, bom=sheet.bom)}
+    return ExportedFiles(files, left_out, (*remarks, *_name_ungraded(book)))
+
+
+def _name_ungraded(book: Gradebook) -> tuple[str, ...]:
+    """Return a remark that names the students whose files belong to no column."""
+    without = [each.student for each in book.results if each.exercise not in book.exercises]
+    listed = ", ".join(sanitise_line(student) for student in dict.fromkeys(without))
+    return (f"no grade, since no exercise was recognised: {listed}",) if without else ()
 
 
 def _find_column(title: str, header: Sequence[str]) -> int | None:
@@ -102,8 +112,9 @@ def _find_column(title: str, header: Sequence[str]) -> int | None:
 def _list_points_possible(book: Gradebook) -> list[str]:
     best = dict.fromkeys(book.exercises, 0.0)
     for each in book.results:
-        best[each.exercise] = max(best[each.exercise], each.max_score)
-    return [format_number(best[exercise]) for exercise in book.exercises]
+        if each.exercise in best:
+            best[each.exercise] = max(best[each.exercise], each.max_score)
+    return [format_number(most) for most in best.values()]
 
 
 def _list_grades(

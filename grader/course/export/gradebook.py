@@ -47,8 +47,9 @@ class Gradebook:
 
     @property
     def exercises(self) -> tuple[str, ...]:
-        """The answered exercises, by name."""
-        return tuple(sorted({each.exercise for each in self.results}))
+        """The answered exercises, by name; a file that answers none has the name "" if all do."""
+        found = {each.exercise for each in self.results}
+        return tuple(sorted(found - {""} or found))
 
     @property
     def students(self) -> dict[str, list[ExerciseResult]]:

@@ -94,7 +94,10 @@ def print_to(console: Console, report: Report, more: str = "") -> None:
 
 
 def render_grades(report: Report) -> str:
-    """Render only the last table, even for one submission; everything else is shown elsewhere."""
+    """Render the last table, even for one submission, and why some files are not graded.
+
+    Everything else is shown elsewhere.
+    """
     return "".join(f"{line.text}\n" for line in _iter_grades(report))
 
 
@@ -123,7 +126,18 @@ def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
 
 
 def _iter_grades(report: Report) -> Iterator[StyledLine]:
-    return _render_grades(report, [make_view(record) for record in report.submissions])
+    views = [make_view(record) for record in report.submissions]
+    yield from _render_grades(report, views)
+    yield from fold_lines(_render_reasons(views))
+
+
+def _render_reasons(views: Sequence[SubmissionView]) -> Iterator[StyledLine]:
+    """Render why some files could not be graded."""
+    ungraded = [(view.file, view.error) for view in views if view.error is not None]
+    if ungraded:
+        yield from (EMPTY, StyledLine("Not graded:"))
+    for file, error in ungraded:
+        yield from indent(2, f"{file}: {error.message}")
 
 
 def _render_grades(

@@ -251,11 +251,14 @@ def format_points(score: float, maximum: float) -> str:
 
 
 def tally_statuses(statuses: Sequence[str]) -> str:
-    """Format `3 submissions: 2 passed, 1 failed`: passed first, then by frequency."""
+    """Format `3 results: 2 passed, 1 failed`: passed first, then by frequency.
+
+    A file with several answers has several results.
+    """
     counts = Counter(format_status(status) for status in statuses)
     order = sorted(counts, key=lambda status: (status != Status.PASSED, -counts[status], status))
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
-    total = count(len(statuses), "submission")
+    total = count(len(statuses), "result")
     return f"{total}: {listed}" if listed else total
 
 

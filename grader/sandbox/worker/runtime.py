@@ -6,6 +6,7 @@ trusted code may run in the grader process (`grader.sandbox.grader_side.subject`
 of the packages with answers.
 """
 
+import contextlib
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -100,12 +101,16 @@ class WorkerRuntime(ObjectHost):
         """
         seed(INITIAL_SEED)
         try:
-            with suppress_output(), forbid_builtin_attention(self.by_hand):
+            with self.discard_output(), forbid_builtin_attention(self.by_hand):
                 meta, tensors = self._dispatch(request.op, request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
             cause = self._find_cause(error)
             return Message(request.id, "raised", self._describe_error(cause))
+
+    def discard_output(self) -> contextlib.AbstractContextManager[None]:
+        """Discard what is printed while a request is answered, in this thread and all others."""
+        return suppress_output()
 
     def _dispatch(self, op: str, meta: Meta, tensors: Tensors) -> Reply:
         if op not in NAMES:

@@ -1,11 +1,13 @@
 """Transcripts: what they show is what a live check shows, and nothing is concluded from less."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from headcheck.grader.batch import transcript
 from headcheck.grader.batch.check import check_all
 from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.batch.transcript import TranscriptReplay
@@ -124,3 +126,25 @@ def test_verdicts_are_the_same_without_transcripts(
     sent = judge()
     monkeypatch.setattr(TranscriptReplay, "establishes", lambda self, prop: False)
     assert judge() == sent
+
+
+def test_standard_streams_stay_while_transcripts_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread prints progress meanwhile."""
+    streams: set[Any] = set()
+    namespace: dict[str, Any] = {}
+    exec(EXERCISE.solution, namespace)
+
+    plain = namespace[NAME].forward
+
+    def forward(self: Any, x: Any) -> Any:
+        streams.update((sys.stdout, sys.stderr))
+        return plain(self, x)
+
+    namespace[NAME].forward = forward
+    monkeypatch.setattr(transcript, "_run_solution", lambda _: namespace)
+    prop = earlier_calls_do_not_matter
+    written = transcript.write_transcripts(EXERCISE, EXERCISE.contract, {prop: CASES[prop]})
+    assert list(written) == [prop]
+    assert streams == {sys.stdout, sys.stderr}

@@ -276,7 +276,7 @@ def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("grade", "x", "--store", "c.db"), "without --exercise a run needs a name"),
+        (("grade", "x", "--store", "c.db"), "add one, such as --run week-1"),
         (("grade", "x", "--due", "2026-01-01"), "--due is about a course, which needs --store"),
         (("grade", "x", "--store", "c.db", "--run", "a"), "x: no such file or folder"),
         (("grade", "x", "--store", "c.db", "--run", "a/b"), "x: no such file or folder"),

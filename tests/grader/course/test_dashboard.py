@@ -76,7 +76,7 @@ def test_page_is_complete_and_a_missing_page_is_no_error(odd_gradebook: Gradeboo
     pages = dashboard.render_pages(odd_gradebook, "1.0")
     text = dashboard.render(odd_gradebook, "1.0", tuple(pages))
     assert len(pages) == 6 and all(f'href="{name}"' in text for name in pages)
-    assert "6 students; 6 submissions: 1 passed, 3 failed, 1 not tried, 1 timed out" in text
+    assert "6 students; 6 results: 1 passed, 3 failed, 1 not tried, 1 timed out" in text
     assert "on average 46.7 % of the points" in text and "80 / 100*" in text
     assert "* decided by a person" in text
     dated = dashboard.render(odd_gradebook, "1.0", day=date(2026, 3, 9))

@@ -110,6 +110,21 @@ def test_several_exercises_are_several_columns(
     assert next(row for row in rows if row[2] == "s1")[-2:] == ["100", "50"]
 
 
+def test_a_file_without_an_exercise_makes_no_column(
+    odd_gradebook: Gradebook, record: MakeRecord, tmp_path: Path
+) -> None:
+    other = make_standing("s1", record("s1", 50, "linear_layer"), "17")
+    nothing = replace(record("s4", 0), exercise=None, max_score=0.0)
+    results = (*odd_gradebook.results[:4], other, make_standing("s4", nothing, "20"))
+    book = replace(odd_gradebook, results=results)
+    for given in (book, replace(book, sheet=sheet_of(tmp_path, CANVAS))):
+        exported = export(given, "canvas")
+        rows = read_table(exported)
+        assert rows[0][-2:] == ["week 1 causal_weights", "week 1 linear_layer"]
+        assert next(row for row in rows if "s4" in row)[-2:] == ["", ""]
+        assert exported.remarks[-1] == "no grade, since no exercise was recognised: s4"
+
+
 @pytest.mark.parametrize("word", ["Teilnehmer/in", "Teilnehmer/in ", "Katılımcı", "参加者"])
 def test_moodle_s_worksheet_in_any_language(
     odd_gradebook: Gradebook, tmp_path: Path, word: str

@@ -72,6 +72,7 @@ HIDDEN = PropertyRecord(
     "HIDDEN CASE", Counterexample({"seed": 727}, "HIDDEN CODE"), None, "HIDDEN WORDS", 8, 9,
 )  # fmt: skip
 MISTAKE = DiagnosisRecord("no_scale", "THE MISTAKE", 3, 12, 7, 7)
+WITHOUT_LINE = replace(MISTAKE, cell=None, line=None)
 ALWAYS = {"name", "claim", "group", "status", "points", "max_points"}
 TOLD = {
     FeedbackLevel.NAME: ALWAYS,
@@ -175,20 +176,22 @@ def test_status_is_that_of_the_first_shown_failure(
 
 
 @pytest.mark.parametrize(
-    ("claims", "feedback", "is_told"),
+    ("claims", "feedback", "found"),
     [
-        ((CLAIM,), Feedback(FeedbackLevel.NAME), False),
-        ((CLAIM,), Feedback(FeedbackLevel.MESSAGE), True),
-        ((CLAIM,), Feedback(FeedbackLevel.NAME, {CLAIM.name: FeedbackLevel.CASE}), True),
-        ((passed(CLAIM), HIDDEN), hiding(), False),
-        ((CLAIM, HIDDEN), hiding(), True),
+        ((CLAIM,), Feedback(FeedbackLevel.NAME), ()),
+        ((CLAIM,), Feedback(FeedbackLevel.MESSAGE), (WITHOUT_LINE,)),
+        ((CLAIM,), Feedback(FeedbackLevel.CASE), (MISTAKE,)),
+        ((CLAIM,), Feedback(FeedbackLevel.NAME, {CLAIM.name: FeedbackLevel.CASE}), (MISTAKE,)),
+        ((passed(CLAIM), HIDDEN), hiding(), ()),
+        ((CLAIM, HIDDEN), hiding(FeedbackLevel.MESSAGE), (WITHOUT_LINE,)),
+        ((CLAIM, HIDDEN), hiding(), (MISTAKE,)),
     ],
 )
 def test_mistake_is_named_if_a_property_it_explains_shows_its_message(
-    claims: Sequence[PropertyRecord], feedback: Feedback, is_told: bool
+    claims: Sequence[PropertyRecord], feedback: Feedback, found: tuple[DiagnosisRecord, ...]
 ) -> None:
     after = redact_submission(record(*claims, diagnosis=(MISTAKE,)), feedback)
-    assert after.diagnosis == ((MISTAKE,) if is_told else ())
+    assert after.diagnosis == found
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_first_annotation_of_every_submission_comes_first() -> None:
     assert len(errors) == github.MAX_ERRORS
     assert re.findall(r"file=(\w).py", "".join(errors)) == list("abcabcabca")
     assert notice == (
-        "::notice title=headcheck::3 submissions: 3 failed; 11 more findings are in the log"
+        "::notice title=headcheck::3 results: 3 failed; 11 more findings are in the log"
     )
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.report.points import (
+    Points,
     award_points,
     compute_maximum,
     distribute_points,
@@ -184,7 +185,7 @@ def test_a_cache_that_gives_other_outputs_in_some_calls_is_worth_nothing(broken:
     assert award_for_cache("a_cache_can_be_continued_twice", "") == pytest.approx(80 * 8 / 9)
 
 
-def award(failed: set[str], untried: set[str]) -> dict[str, float]:
+def award(failed: set[str], untried: set[str], points: Points | None = None) -> dict[str, float]:
     """The points of the groups of an answer that fails these, and was not tried on those."""
     verdicts = [
         Verdict(
@@ -198,7 +199,7 @@ def award(failed: set[str], untried: set[str]) -> dict[str, float]:
         for p in EXERCISE.properties
     ]
     groups: dict[str, float] = {}
-    for verdict, got in zip(verdicts, award_points(EXERCISE, verdicts, None), strict=True):
+    for verdict, got in zip(verdicts, award_points(EXERCISE, verdicts, points), strict=True):
         groups[verdict.property.group] = groups.get(verdict.property.group, 0) + got
     return groups
 
@@ -234,6 +235,14 @@ def test_what_needs_registered_weights_is_lost_with_them() -> None:
     assert got["gradients"] == pytest.approx(10 - 10 / len(members("gradients")))
     repaired_first = {"training_drops_again_after_an_evaluation"}
     assert award(repaired_first, untried)["gradients"] == 10
+
+
+def test_a_group_without_points_costs_nothing_in_others() -> None:
+    broken = {"dropout_acts_on_the_attention_weights"}
+    untried = {"the_gradients_in_training_are_right", "gradients_add_up_over_calls"}
+    unpaid = {EXERCISE.slug: {"dropout": 0.0}}
+    assert award(broken, untried)["gradients"] < award(set(), set())["gradients"]
+    assert award(broken, untried, unpaid) == award(set(), set(), unpaid)
 
 
 def test_right_values_stand_for_attention_that_could_not_be_tried() -> None:

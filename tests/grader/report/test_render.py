@@ -55,8 +55,8 @@ def test_a_score_is_as_short_as_it_can_be_and_never_full_by_rounding(
 
 def test_the_tally_says_first_how_many_passed() -> None:
     statuses = ["failed", "timed_out", "failed", "passed"]
-    assert tally_statuses(statuses) == "4 submissions: 1 passed, 2 failed, 1 timed out"
-    assert tally_statuses([]) == "0 submissions"
+    assert tally_statuses(statuses) == "4 results: 1 passed, 2 failed, 1 timed out"
+    assert tally_statuses([]) == "0 results"
 
 
 def test_properties_are_counted_by_group_in_order() -> None:
@@ -254,8 +254,17 @@ def test_several_submissions_end_in_a_table() -> None:
     assert first.split("  ")[0] == "ada.py" and first.endswith("6 / 6   passed")
     assert second.endswith("4 / 12  failed")
     assert third.startswith("…aaa") and "/漢字.py  no exercise " in third
-    assert counts == "3 submissions: 1 passed, 1 failed, 1 not tried"
+    assert counts == "3 results: 1 passed, 1 failed, 1 not tried"
     assert head.index("exercise") == first.index("causal")
+
+
+def test_the_table_alone_says_why_files_are_not_graded() -> None:
+    shown = text.render_grades(make_report(RIGHT, make_unjudged())).splitlines()
+    assert shown[-2:] == [
+        "Not graded:",
+        "  b.ipynb: line 3: '(' was never closed (cell 4, line 3)",
+    ]
+    assert "Not graded:" not in text.render_grades(make_report(RIGHT, WRONG))
 
 
 def test_empty_report_says_so() -> None:

@@ -125,12 +125,12 @@ def test_the_index_links_every_page() -> None:
     assert sorted(map(str, links)) == [html.make_page_name(s, i) for i, s in enumerate(submissions)]
     assert len(set(links)) == 3
     assert [th["scope"] for th in outline.find_all("th")] == ["col"] * 4 + ["row"] * 3
-    assert "3 submissions: 2 passed, 1 failed" in outline.words
+    assert "3 results: 2 passed, 1 failed" in outline.words
 
 
 def test_the_index_of_one_submission_says_nothing_of_a_class() -> None:
     words = Outline(html.render_index(make_report(WRONG))).words
-    assert "1 submission: 1 failed" in words and "Scores" not in words and "Matrix" not in words
+    assert "1 result: 1 failed" in words and "Scores" not in words and "Matrix" not in words
 
 
 def test_script_of_the_index_is_allowed_by_its_digest_alone() -> None:

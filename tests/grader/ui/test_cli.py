@@ -386,14 +386,14 @@ def test_what_is_written_is_not_printed_but_for_the_table(headcheck: Command) ->
     head, ada, bob, *rest = ran.out.splitlines()
     assert head.split() == ["file", "exercise", "score", "status"]
     assert ada.startswith("ada.py") and ada.endswith("passed") and bob.startswith("bob.py")
-    assert rest[:2] == ["", "2 submissions: 1 passed, 1 failed"]
+    assert rest[:2] == ["", "2 results: 1 passed, 1 failed"]
     assert not any(line.startswith("cases: ") for line in rest)
     whole = headcheck("grade", "ada.py", "bob.py", "--seed", "0").out
     assert whole.endswith(ran.out) and "expected" in whole
     again = headcheck("grade", "ada.py", "bob.py", "--seed", "0", "--out", "week1", "--verbose")
     assert all(line in again.out for line in (ada, bob, "sandbox: ", "expected"))
     alone = headcheck("grade", "bob.py", "--seed", "0", "--out", "week1").out
-    assert alone.splitlines()[2:4] == ["", "1 submission: 1 failed"]
+    assert alone.splitlines()[2:4] == ["", "1 result: 1 failed"]
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
