@@ -41,8 +41,8 @@ Places = Int[Tensor, "tokens"]
 STARTS = range(1, 9)
 """the first positions to try for every call"""
 MASK_HINT = "which keys may each of the new tokens see?"
-POSITION_HINT = "at which positions do new tokens, and what is kept, stand?"
-KEPT_HINT = "what was kept has to be in later calls what it was"
+POSITION_HINT = "at which positions are the new tokens and the kept ones?"
+KEPT_HINT = "a cache must not change between calls"
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +258,7 @@ def _list_changes(context: CaseContext) -> Iterator[OtherWay]:
         yield OtherWay(
             f"{what} of calls with a cache lack their bias",
             change=partial(_lack_bias, bare, place),
-            hint="what is done to new tokens with a cache, and not without?",
+            hint="how are new tokens treated differently with a cache?",
         )
 
 

@@ -46,7 +46,7 @@ GRADIENTS = ("grad", "no_grad")
     dtypes=("float64",),
 )
 def dropout_acts_at_every_size(context: LiveContext) -> None:
-    """Weights are dropped at every size, of a single token, key or head, and of many."""
+    """Weights are dropped at every size: with one token, key or head, and with many."""
     expected, limit = context.expected.outputs[0], context.expected.tolerances[0]
     for grad in GRADIENTS:
         options = CallOptions(training=True, seed=DROPOUT_SEED, grad=grad)
