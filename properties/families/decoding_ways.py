@@ -163,12 +163,12 @@ POSITIONS = (
         hint=POSITION_HINT,
     ),
     OtherWay(
-        "kept keys are turned again in every call",
+        "kept keys are rotated again in every call",
         stands=lambda call, query, key: (query, key * (call.number - call.numbers + 1)),
         hint=KEPT_HINT,
     ),
     OtherWay(
-        "new keys are turned twice in calls with a cache",
+        "new keys are rotated twice in calls with a cache",
         stands=lambda call, query, key: (query, key * (1 + call.numbers.clamp(max=1))),
         hint=POSITION_HINT,
     ),
@@ -181,7 +181,7 @@ POSITIONS = (
         hint=POSITION_HINT,
     ),
     OtherWay(
-        "kept keys are not turned",
+        "kept keys are not rotated",
         stands=lambda call, query, key: (query, key * ~call.is_kept()),
         hint=POSITION_HINT,
     ),

@@ -33,7 +33,7 @@ LIMIT_UNASKED: Sequence[Mistake] = (
 POSITIONS_UNASKED: Sequence[Mistake] = (
     define_rare_mistake(
         "far_keys_penalised",
-        "The distance of a key is subtracted from its score: nothing asks for positions.",
+        "The distance of a key is subtracted from its score; the exercise has no positions.",
         "range | scores",
     ).simulated_by(
         *(
@@ -44,7 +44,7 @@ POSITIONS_UNASKED: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "positions_added",
-        "Sines and cosines of the positions are added to the input: nothing asks for positions.",
+        "Sines and cosines of the positions are added to the input; the exercise has no positions.",
         "sine | range | projection",
     ).simulated_by(
         *(
@@ -57,7 +57,7 @@ POSITIONS_UNASKED: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "numbers_of_positions_added",
-        "The numbers of the positions are added to the input: nothing asks for positions.",
+        "The numbers of the positions are added to the input; the exercise has no positions.",
         "only add",
     ).simulated_by(
         {"see": numbers.numbers_of_positions_added(lambda position, length: position)},
@@ -66,7 +66,7 @@ POSITIONS_UNASKED: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "rotated_by_position",
-        "Queries and keys are rotated by their positions: nothing asks for positions.",
+        "Queries and keys are rotated by their positions; the exercise has no positions.",
         "sine | range | projection",
     ).simulated_by(
         *(
@@ -90,7 +90,7 @@ NUMBERS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "returned_weights_rounded",
-        "The weights that are returned are rounded: they should be those that were used.",
+        "The returned weights are rounded; they should be the weights that were used.",
         "last round | cast | return",
     ).simulated_by(*(change_returned(1, numbers.rounded_to(n)) for n in DECIMALS)),
     define_rare_mistake(
@@ -152,7 +152,7 @@ NUMBERS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "small_weights_dropped",
-        "Small attention weights are set to zero: every visible key should count.",
+        "Small attention weights are set to zero; every visible key should count.",
         "compare | softmax",
     ).simulated_by(
         *change_after_each("normalise", changes=[numbers.dropped_below(c) for c in THRESHOLDS]),
@@ -162,7 +162,7 @@ NUMBERS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "best_keys_alone",
-        "Only the keys with the largest scores count: every visible key should.",
+        "Only the keys with the largest scores count; every visible key should count.",
         "topk | compare | softmax",
     ).simulated_by(*({"normalise": numbers.of_the_best(count)} for count in range(2, 17))),
     *LIMIT_UNASKED,
