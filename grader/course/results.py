@@ -210,7 +210,7 @@ def format_changes(
 
 def _explain_maximum(slug: str, then: float, now: float) -> str:
     points = f"{format_number(then)} points before, {format_number(now)} now"
-    return f"{sanitise_line(slug)}: {points}; compared is each score's share of these"
+    return f"{sanitise_line(slug)}: {points}; we compare each score's share of these"
 
 
 def _format_change(change: ScoreChange) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ HISTORY_EVERY = 10
 """every n-th case gives a history"""
 MODEST_TOKENS = 72
 """the longest sequence of these cases, since some checks make a call for every token"""
-SIDE_EFFECTS = "its calls have effects besides their answers, so no answer stands for itself"
+SIDE_EFFECTS = "its calls have side effects, so answers depend on earlier calls"
 USED_UP = "its limits were used up"
 REDUCED_SIZES = ("batch", "heads", "head_dim", "d_in", "tokens", "context_length")
 REDUCED_OPTIONS = ("mask_form", "mask_type", "content", "memory", "bias", "dropout", "sharpness")

@@ -70,5 +70,5 @@ def make_note(biases: Sequence[str]) -> Note:
     """Return the note that all other checks used zero biases."""
     names = f"`{biases[0]}`" if len(biases) == 1 else f"the {len(biases)} biases"
     were = "was" if len(biases) == 1 else "were"
-    text = f"in all other checks {names} that nobody asked for {were} zero"
+    text = f"{names} {were} zero in all other checks: the statement asks for no such bias"
     return Note("unasked_bias", text)

@@ -21,11 +21,16 @@ def describe_failure(search: BindingSearch) -> str:
     shared = filter(None, map(share_among_heads, search.probes))
     nearest = next(filter(None, (_name_attention(search, probe) for probe in shared)), "")
     if nearest:
-        return f"nearest is {nearest} whose heads share one projection; usually each has its own"
+        return (
+            f"nearest is {nearest} whose heads share one projection; usually each head has its own"
+        )
     if not search.probes:
-        return "no way to build it and to call it gave an output"
+        return "no way to build and call it gave an output"
     tried = count(len(search.probes), "way")
-    return f"{tried} to build and call it gave an output, but that of no attention with its weights"
+    return (
+        f"{tried} to build and call it gave an output, but no attention with its weights "
+        "gives this output"
+    )
 
 
 def share_among_heads(probe: CallProbe) -> CallProbe | None:

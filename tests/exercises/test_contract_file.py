@@ -303,7 +303,7 @@ def test_a_folder_is_told_from_a_slug(
         ('"batch"', '"sinks"', "line 7: `sinks` says that there is such a thing: a parameter"),
         ('"W_o", tr', '"W_v", tr', "line 20: W_v is stored in 'qkv.weight' already"),
         ('"qkv.bias"', "qkv.bias", 'line 19: a path with dots is written in quotes: "qkv.bias"'),
-        ('"qkv.bias"', '"qkv bias"', "line 19: 'qkv bias' is no path of attributes such as"),
+        ('"qkv.bias"', '"qkv bias"', "line 19: 'qkv bias' is not a path of attributes such as"),
         ('"qkv.bias"', '"{heads}.bias"', "line 19: '{heads}.bias' is no path of attributes"),
         ("[parameters]", "[parametres]", "line 17: there is no key `parametres`; did you mean"),
         ("values = 40", "valeus = 40", "line 23: there is no key `valeus`; did you mean 'values'?"),
@@ -326,12 +326,12 @@ def test_a_folder_is_told_from_a_slug(
         (
             'entry = "class"',
             'positions = "rotary"',
-            "line 4: pairs turn: let `size_rules` make head_dim a multiple of 2",
+            "line 4: rotations need pairs: let `size_rules` make head_dim a multiple of 2",
         ),
         (
             'entry = "class"',
             'positions = "rotary"\nrotary_share = 0.25\nsize_rules = "head_dim=even"',
-            "line 4: pairs turn: let `size_rules` make head_dim a multiple of 8",
+            "line 4: rotations need pairs: let `size_rules` make head_dim a multiple of 8",
         ),
         ('entry = "class"', 'positions = "rotray"', "line 4: `positions` knows no 'rotray'; did"),
         ('entry = "class"', "rotary_share = 0.0", "line 4: must be from 0 to 1, not 0"),
@@ -346,8 +346,8 @@ def test_a_folder_is_told_from_a_slug(
         ('entry = "class"', "cases = true", "line 4: `cases` must be a whole number, not True"),
         ('entry = "class"', "size_rules = 1", "line 4: `size_rules` must be a text in quotes"),
         ('entry = "class"', 'entry = "function"', "line 11: these are of a constructor; what a"),
-        ('entry = "class"', "entry = class", "line 4: is no TOML: Invalid value"),
-        ("idle_s = 2.5", "idle_s = [", "line 26: is no TOML: "),
+        ('entry = "class"', "entry = class", "line 4: is not TOML: Invalid value"),
+        ("idle_s = 2.5", "idle_s = [", "line 26: is not TOML: "),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line(old: str, new: str, said: str, tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_a_function_is_given_its_parameters(tmp_path: Path) -> None:
             "]",
             "line 7: a function of a query takes query, key and value, and nothing",
         ),
-        ("square = true", "", "line 1: queries, keys and values are used as they are: write true"),
+        ("square = true", "", "line 1: queries, keys and values have no layers: write true"),
     ],
 )
 def test_a_function_of_a_query_takes_all_as_they_are(
@@ -479,7 +479,7 @@ def test_no_argument_is_of_latents_where_there_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"full"', '"causal"', "line 8: a log-sum-exp is that of all keys: list `full`"),
+        ('"full"', '"causal"', "line 8: a log-sum-exp covers all keys: list `full`"),
         ('= "block"', '= "heads"', "line 15: these are of a constructor; what a function takes"),
         ('_and_logsumexp"', '"', None),
     ],

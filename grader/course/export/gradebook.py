@@ -103,8 +103,8 @@ def refuse_above(score: float, maximum: str, student: str) -> None:
     """Raise ExportError where a sheet's cell for the maximum holds a number below the points."""
     if NUMBER.fullmatch(maximum) and score > (most := float(maximum.replace(",", "."))):
         raise ExportError(
-            f"{student} has {format_number(score)} points, and the sheet takes "
-            f"{format_number(most)}: change the maximum there, or the points by "
+            f"{student} has {format_number(score)} points, and the sheet allows "
+            f"{format_number(most)}: change the maximum there, or the points with "
             "`headcheck regrade --course`"
         )
 

@@ -46,7 +46,7 @@ def _describe_nan(evidence: WeightsEvidence) -> str:
     rows = [q for q, row in zip(evidence.queries, evidence.got, strict=True) if None in row]
     if not rows:
         return ""
-    return f"the weights of {_format_tokens(rows)} are no numbers (NaN or infinite)."
+    return f"the weights of {_format_tokens(rows)} are NaN or infinite."
 
 
 def _describe_row_sum(evidence: WeightsEvidence) -> str:

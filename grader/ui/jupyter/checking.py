@@ -201,7 +201,7 @@ def judge(
     except BadContract as problem:
         raise CannotCheck(str(problem)) from None
     except Exception as error:
-        error.add_note("a fault of headcheck itself: please report it, with these lines")
+        error.add_note("an internal error of headcheck: please report it, with these lines")
         raise
 
 

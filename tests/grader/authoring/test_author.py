@@ -99,7 +99,7 @@ def test_the_report_says_what_is_certified(authored: Authored) -> None:
         text,
         re.M,
     )
-    assert "decided: how the weights start is left open" in text
+    assert "decided: the weights may start from any numbers" in text
     assert f"headcheck grade CLASS_FOLDER --exercise {authored.folder}" in text
     recognised = page.render_recognised(authored.recognised)
     assert "multi-head attention of queries, keys and values" in recognised

@@ -267,7 +267,7 @@ def test_folder_name_counts_only_if_its_contents_agree(
 
 def test_mismatched_layout_is_reported(take: Take) -> None:
     with pytest.raises(
-        SubmissionNotFound, match="is not as --layout canvas has it; say another one"
+        SubmissionNotFound, match="does not fit --layout canvas; choose another one"
     ):
         take({"eve.py": "", "x.zip": {}}, "canvas")
 
@@ -290,7 +290,7 @@ def test_folder_around_a_download_is_never_a_submission(take: Take) -> None:
     }
     told = take({f"x/submission_2/{name}": each for name, each in forged.items()}, "gradescope")
     assert told == {
-        "submission_2": ["no folder of submission_metadata.yml: whose it is is not known"]
+        "submission_2": ["no folder of submission_metadata.yml, so its student is not known"]
     }
     take.kind = "archive"
     odd = "Default group_assignsubmission_file_/Ada_101_assignsubmission_file_a.py"

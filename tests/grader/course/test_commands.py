@@ -141,7 +141,7 @@ def test_ambiguous_download_asks_for_the_system(headcheck: Command) -> None:
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
         "headcheck: canvas.zip: lovelaceada_17_1_hw.py is as Canvas names it, but eve\\x1b[2J.py "
-        "is not. Take it out, or say whose download it is by --layout\n"
+        "is not. Take it out, or name the system of this download with --layout\n"
     )
 
 
@@ -155,7 +155,7 @@ def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     shown = kept(*changed, "--diff")
     assert shown.code == 1
     assert shown.out.splitlines() == [
-        f"{SLUG}: 82 points before, 102 now; compared is each score's share of these",
+        f"{SLUG}: 82 points before, 102 now; we compare each score's share of these",
         "student  exercise              before        after         change",
         f"18       {SLUG}  32 (39.02 %)  52 (50.98 %)  +11.96 %  overridden",
         "0 would gain, 0 would lose, 3 stay",

@@ -184,5 +184,6 @@ def test_a_new_column_and_a_missing_one_are_remarked(
     text = "Identifier,Full name,Grade,Maximum Grade\nParticipant 17,x,,100.00\n"
     bare = replace(odd_gradebook, sheet=sheet_of(tmp_path, text))
     assert export(bare, "moodle-worksheet").remarks == (
-        "no feedback in it: the worksheet has no column for comments after that of the grade",
+        "no feedback in it: the worksheet has no column for comments after the column "
+        "for the grade",
     )

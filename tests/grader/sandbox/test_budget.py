@@ -112,7 +112,7 @@ def test_sleeping_is_counted_however_many_calls_it_is_spread_over() -> None:
     assert said is not None and said.status is Status.TIMED_OUT
     assert said.message == (
         "waited for more than 15 s in all without computing anything, so no more calls are made: "
-        "is there a sleep, or something that never comes?"
+        "does it sleep, or wait for something that never comes?"
     )
 
 
@@ -269,7 +269,8 @@ def test_thirteen_definitions_that_sleep_cost_as_much_as_one(
     assert first.status == "timed_out" and first.error is None
     assert {record.status for record in records.values()} == {"timed_out"}
     assert last.error is not None and last.error.message.startswith(
-        "`MultiHeadAttention12` was not judged, since all that a file may use was used: waited for "
+        "`MultiHeadAttention12` was not judged, because the file has used up its limits: "
+        "waited for "
         "more than 0.8 s in all without computing anything"
     )
     assert len({id(budget) for budget in budgets}) == 1

@@ -304,7 +304,7 @@ def test_limits_are_options(headcheck: Command) -> None:
         (["notes.txt"], "notes.txt: a submission is a .ipynb or a .py file"),
         (["ada.py", "--exercise", "causal_atention"], "did you mean causal_attention?"),
         (["ada.py", "--exercise", "zzz"], "no exercise 'zzz'; see `headcheck list`"),
-        (["ada.py", "--device", "toaster"], "toaster: no device; there are cpu, cuda"),
+        (["ada.py", "--device", "toaster"], "toaster: not a device; there are cpu, cuda"),
         (["ada.py", "--device", "cuda:99"], "cuda:99: needs "),
         (["ada.py", "--out", "notes.txt"], "notes.txt: cannot be written: File exists"),
         (
