@@ -57,7 +57,7 @@ def headcheck(
         except SystemExit as end:
             code = end.code
         out, err = capfd.readouterr()
-        assert "Traceback" not in out + err and "a fault of headcheck" not in out + err
+        assert "Traceback" not in out + err and "an internal error of headcheck" not in out + err
         return Ran(code or 0, out, err)
 
     return ran
@@ -112,7 +112,7 @@ def test_download_is_graded_once_and_unattributed_files_are_reported(course: Com
         "19": "not_tried",
         "s1": "passed",
     }
-    assert "leads out of the archive" in told["19"]["error"]["message"]
+    assert "points outside the archive" in told["19"]["error"]["message"]
     again = course(*GRADE, "--roster", "roster.csv", "--format", "json")
     assert again.out == ran.out, "nothing is judged again, so even the seconds are the same"
     assert f"{SLUG}  {SLUG}" in course("runs", "--store", "c.db").out

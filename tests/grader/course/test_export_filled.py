@@ -136,9 +136,9 @@ def test_semicolons_stay_semicolons(odd_gradebook: Gradebook, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        (None, "", "download it and give it by --into"),
+        (None, "", "download it and give it with --into"),
         (MOODLE, "Grade", "has no column 'Grade': ID, Vollständiger Name"),
-        ("Identifier,Name\nParticipant 17,x\n", "", "name it by --column. There are: Identifier"),
+        ("Identifier,Name\nParticipant 17,x\n", "", "name it with --column. There are: Identifier"),
         (
             "Identifier,Grade,Max\nParticipant 17,,50\n",
             "",

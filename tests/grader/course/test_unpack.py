@@ -152,7 +152,7 @@ def test_damaged_member_does_not_affect_others(unpacked: Unpack) -> None:
     assert "Bad CRC-32" in found["a.py"].problem
     assert found["b.py"].file
     (only,) = unpacked(b"PK\x03\x04 and nothing more").values()
-    assert only.problem.startswith("is no zip archive that can be read")
+    assert only.problem.startswith("is not a readable zip archive")
     assert only.path == PurePosixPath("class.zip")
 
 

@@ -227,7 +227,9 @@ def test_a_classmate_s_answer_is_not_imported(
     copied = records["mallory"]
     assert copied.status != "passed" and copied.score < copied.max_score / 2
     if layout != "folder":
-        assert any("`alice.py`, beside it, was not used" in note.message for note in copied.notes)
+        assert any(
+            "`alice.py`, a file beside it, was not used" in note.message for note in copied.notes
+        )
     if layout != "alone":
         assert records["alice"].status == "passed"
 

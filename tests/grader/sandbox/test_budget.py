@@ -140,8 +140,8 @@ def test_reading_has_a_limit_of_its_own() -> None:
     budget.charge("read", LIMITS, RequestTime(1.5), late=True)
     said = used_up(budget, op="read")
     assert said is not None and said.message == (
-        "reading it took more than 60 s: hand in a smaller file, with the definitions and what "
-        "they need"
+        "reading it took more than 60 s: hand in a smaller file, with only the definitions and "
+        "the code that they need"
     )
     assert used_up(budget) is None, "what was read is judged"
 
@@ -301,8 +301,9 @@ def test_first_of_too_many_definitions_are_graded_and_others_named(
     assert rest.error is not None and rest.score == 0 and rest.max_score == first.max_score
     assert (rest.name, rest.status, rest.error.kind) == (names[1], "not_tried", "too_many")
     assert rest.error.message == (
-        "`MultiHeadAttention1`, `MultiHeadAttention2`: not judged, since of one file the first 1 "
-        "definitions that answer an exercise are; hand in the others in files of their own"
+        "`MultiHeadAttention1`, `MultiHeadAttention2`: not judged, since headcheck judges "
+        "the first 1 definitions of a file that answer an exercise; hand in the others in "
+        "separate files"
     )
 
 

@@ -39,7 +39,7 @@ def test_heads_that_share_one_projection_are_named(bias: bool, scores: str) -> N
 @pytest.mark.parametrize(
     ("out", "told"),
     [
-        ("o = self.only(x)", "gave an output, but that of no attention with its weights"),
+        ("o = self.only(x)", "gave an output, but no attention with its weights gives this output"),
         ("raise RuntimeError('no')", "no way to build and call it gave an output"),
     ],
 )
