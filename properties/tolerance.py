@@ -108,7 +108,7 @@ def seat_one_more(t: Float[Tensor, "*batch k d"]) -> Float[Tensor, "*batch k+1 d
 
 
 def seat_visible(may_attend: Tensor) -> Tensor:
-    """Let all see one more key."""
+    """Let all queries see one more key."""
     return torch.nn.functional.pad(may_attend, (0, 1), value=True)
 
 

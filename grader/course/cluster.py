@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class GraderVersion:
-    """The versions that verdicts depend on, besides the settings."""
+    """The versions on which verdicts depend, in addition to the settings."""
 
     judge: str
     torch: str

@@ -1,6 +1,6 @@
 """Each student's result in each exercise: the best current verdict, or an instructor's override.
 
-Pure functions of what a store holds under a run's name.
+Pure functions of the results that a store holds under a run's name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -150,7 +150,7 @@ def _make_result(
 
 
 def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult:
-    """Return what a student may see of a result."""
+    """Return the part of a result that a student may see."""
     record = redact_submission(result.record, feedback)
     return replace(result, record=record, status=record.status)
 

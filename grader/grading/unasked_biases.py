@@ -1,8 +1,8 @@
 """Check a submission without the biases that nobody asked for.
 
 An unwanted bias adds numbers that no check has set, and then hardly any property holds. This is one
-mistake, with a property of its own. All other properties are checked again with these biases at
-zero, and training leaves them there.
+mistake, and a separate property reports it. All other properties are checked again with these
+biases at zero, and training leaves them there.
 """
 
 from collections.abc import Sequence

@@ -36,7 +36,7 @@ def describe_failure(search: BindingSearch) -> str:
 def share_among_heads(probe: CallProbe) -> CallProbe | None:
     """Return the same call as if every head had its own copy of a shared projection.
 
-    None if no weight is as wide as one head alone.
+    None if no weight is only as wide as one head.
     """
     case = probe.sizes.case
     narrow = ((case.head_dim, case.head_dim), (case.head_dim,))

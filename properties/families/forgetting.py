@@ -24,8 +24,7 @@ TOKENS = 60
 """a number of tokens far beyond twice what a short window needs"""
 LONGEST_WINDOW = 7
 MOST = 2
-"""the cache may hold this many times what the window needs, since buffers have sizes of their
-own"""
+"""the cache may hold this many times the tokens of the window, since buffers have fixed sizes"""
 
 
 def _lengthen(case: Case) -> Case | None:

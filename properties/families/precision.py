@@ -1,14 +1,14 @@
 """Other dtypes: float32 is as exact as it can be, and bfloat16 and float16 as exact as plain torch.
 
-In 16 bits the bound of `properties/tolerance.py` holds, too, but is wide: it would let pass what is
-wrong by several percent. So the error is also compared with that of the equation computed by plain
-torch in the same dtype, each measured against float64, by its root mean square. Over the right
-answers of the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients, on
-sequences of some tokens, but 6 for log-sum-exp of scores that are not scaled; more than
-`LARGEST_RATIO`, or more in proportion where scores are large, is a violation. (FlashAttention's
-tests allow 2 and 3.) Only at the sizes of `HALF_SIZES` is the error compared so. On longer
-sequences sums that a loop adds to in 16 bits grow worse, and gradients of 300 tokens by two loops
-had a ratio of 5.4. Of two tokens the mean is over few roundings, and plain torch may make none.
+In 16 bits the bound of `properties/tolerance.py` holds, too, but is wide: it would accept errors of
+several percent. So the error is also compared with that of the equation computed by plain torch in
+the same dtype, each measured against float64, by its root mean square. Over the right answers of
+the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients, on sequences of
+some tokens, but 6 for log-sum-exp of scores that are not scaled; more than `LARGEST_RATIO`, or more
+in proportion where scores are large, is a violation. (FlashAttention's tests allow 2 and 3.) Only
+at the sizes of `HALF_SIZES` is the error compared so. On longer sequences sums that a loop adds to
+in 16 bits grow worse, and gradients of 300 tokens by two loops had a ratio of 5.4. Of two tokens
+the mean is over few roundings, and plain torch may make none.
 """
 
 import math

@@ -91,7 +91,7 @@ def _describe_call(run: TrainingRun, number: int) -> str:
 def assert_gradients_right(
     context: LiveContext, run: TrainingRun, numbers: Collection[int]
 ) -> None:
-    """Raise Violation unless the gradients after these calls are what has added up until then."""
+    """Raise Violation unless the gradients after these calls are the sums over the calls so far."""
     total: dict[str, tuple[Tensor, Tolerance]] = {}
     known = True
     for number, call in enumerate(run):

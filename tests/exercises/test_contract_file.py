@@ -285,7 +285,7 @@ def test_a_folder_is_told_from_a_slug(
         ('"batch"', '"batch", "full"', "line 7: `causal` hides later tokens, which `full` shows"),
         ('"batch"', '"mask"', 'line 7: `mask` says that there is such a thing: write call = ["x",'),
         ('"batch"', '"dropout"', "line 7: `dropout` says that there is such a thing: an argument"),
-        ('"FusedAttention"', '"Fused Attention"', "line 3: 'Fused Attention' is not a valid name of a"),
+        ('"FusedAttention"', '"Fused Attention"', "line 3: 'Fused Attention' is not a valid name"),
         ('"FusedAttention"', "3", "line 3: `name` must be a text in quotes, not 3"),
         ('d_in = "d_in"', 'd_in = "d_inn"', "line 12: there is no quantity 'd_inn'"),
         ('d_in = "d_in"', "d_in = 3", "line 12: `arguments.d_in.quantity` must be a text"),

@@ -24,7 +24,7 @@ from headcheck.grader.location import HEADCHECK
 LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 """files that an installer adds to those of a wheel"""
 STUDENT = re.compile(r"extra == ['\"]student['\"]")
-"""what submissions need besides"""
+"""the additional packages that submissions need"""
 
 
 class WheelError(CourseError):

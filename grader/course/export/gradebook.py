@@ -143,7 +143,7 @@ def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",", *, bom: bool
 
 
 def format_feedback(results: Sequence[ExerciseResult]) -> str:
-    """Return what a student reads next to the grade: people's comments, then what happened."""
+    """Return the text next to a student's grade: people's comments, then the result."""
     lines = list(dict.fromkeys(text for each in results for text in each.comments))
     for each in results:
         lines += describe_outcome(each.record)

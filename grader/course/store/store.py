@@ -87,7 +87,7 @@ class Store:
             yield connection, _select_newest_run(connection, name)
 
     def update_manifest(self, run: Run, manifest: Manifest) -> Run:
-        """Replace what a run's manifest says besides its settings, such as its sandbox."""
+        """Replace entries of a run's manifest, such as its sandbox, but not settings."""
         assert manifest.key == run.manifest.key, "use another run for other settings"
         with begin_write(self.engine) as connection:
             changed = update(runs).where(runs.c.id == run.id)

@@ -128,7 +128,7 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
 
 
 def describe_layout(evidence: LayoutEvidence) -> str:
-    """Describe how many numbers are in the wrong position, and what one wrong row holds."""
+    """Describe how many numbers are in the wrong position, and the contents of one wrong row."""
     right, got = _flatten_rows(evidence.expected), _flatten_rows(evidence.got)
     if _get_shape(evidence.expected) != _get_shape(evidence.got):
         return (

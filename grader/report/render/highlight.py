@@ -24,7 +24,8 @@ KINDS = MappingProxyType(
         String: "s",
     }
 )
-"""the class of the tokens that have a colour, by their type; what is below a type has its class"""
+"""the class of the tokens that have a colour, by their type; subtypes have the class of their
+type"""
 COLOURED = MappingProxyType({"c": Comment, "k": Keyword, "d": Name.Class, "s": String})
 """the type whose colour a class has"""
 LIGHT, DARK = "xcode", "github-dark"

@@ -46,7 +46,7 @@ MAX_CLAIMS_NAMED = 3
 
 
 class CheckInterrupted(KeyboardInterrupt):
-    """A check was interrupted and its state restored; the message says what was known by then."""
+    """A check was interrupted and its state restored; the message says what the check had found."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"headcheck: {self}"]

@@ -1,8 +1,8 @@
 """Search for cases on which a property fails, with Hypothesis and under the user's settings.
 
 A failing case is shrunk by Hypothesis, and kept in the user's example database under a key of its
-own for each implementation and variant. What is drawn depends on the contract and on Hypothesis's
-seed only: see `properties.cases.strategies.draw_from`.
+own for each implementation and variant. The draws depend only on the contract and on Hypothesis's
+seed: see `properties.cases.strategies.draw_from`.
 """
 
 import gc

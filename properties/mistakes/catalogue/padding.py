@@ -1,4 +1,4 @@
-"""Mistakes about padding: which keys it hides, of which sequence, and what it is itself."""
+"""Mistakes about padding: which keys it hides, in which sequence, and the outputs of padding."""
 
 from collections.abc import Sequence
 

@@ -213,7 +213,7 @@ def explain_scalar(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_not_a_number(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a function of numbers is given something else."""
+    """Explain that a function of numbers gets something else."""
     if not scene.direct or not isinstance(scene.node, ast.Call) or len(scene.node.args) != 1:
         return None
     if match["type"] == "NoneType":
