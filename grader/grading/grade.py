@@ -5,7 +5,9 @@
 1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
 2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`;
    `search_further` tries generated cases, if that is asked for.
-3. explain: `explain_failures` names mistakes, finds their consequences, searches for the smallest examples of the failures that are shown, counts points, and takes evidence and excerpts.
+3. explain: `explain_failures` names mistakes and finds their consequences. It searches for the
+   smallest examples of the failures that are shown, counts points, and takes evidence and
+   excerpts.
 """
 
 import contextlib
