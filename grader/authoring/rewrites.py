@@ -346,7 +346,7 @@ STYLES: Mapping[str, tuple[str, Transform]] = {
     "where": ("The mask is put in with torch.where.", _rewrite_expressions(_write_where, TORCH)),
     "products": ("Quotients are products.", _rewrite_expressions(_write_product)),
     "powers": ("Roots are written in another way.", _rewrite_expressions(_write_root)),
-    "other_order": ("Assignments stand in another order.", _swap_statements),
+    "other_order": ("Assignments are in another order.", _swap_statements),
     "annotated": ("Everything has a type hint and a docstring.", _add_hints),
     "delegated": ("`forward` calls a method that does the work.", _delegate),
     "inherited": ("The class inherits all of its code.", _inherit),

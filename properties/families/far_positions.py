@@ -113,7 +113,7 @@ def _adjust(variant: Variant, scores: Tensor) -> Tensor:
 
 
 def _place(variant: Variant, t: Tensor) -> Tensor:
-    """Turn queries or keys by tables of at least float32, rounded to their own dtype."""
+    """Rotate queries or keys by tables of at least float32, rounded to their own dtype."""
     if not variant.rotary:
         return t
     tables = variant.make_tables(t.to(torch.promote_types(t.dtype, torch.float32)))

@@ -44,7 +44,7 @@ MANY_HEADS = with_values(
     ),
     limit=2,
     dtypes=("float64",),
-    hint="what does the cache hold: latents and turned keys, or tokens?",
+    hint="what does the cache hold: latents and rotated keys, or tokens?",
     essential=True,
 )
 def kept_latents_and_turned_keys_are_not_computed_again(context: LiveContext) -> None:

@@ -43,7 +43,7 @@ NORMS: Sequence[Mistake] = (
         (
             define_mistake(
                 "norm_after_positions",
-                "Queries and keys are turned before they go through their norms, not after.",
+                "Queries and keys are rotated before they go through their norms, not after.",
                 "last norm | last mean",
             ).simulated_by(norms.AFTER_POSITIONS),
         ),
