@@ -88,7 +88,7 @@ def bound_adjustment(
 def seat_sinks(exact: MultiHeadResult, sinks: Tensor | None) -> MultiHeadResult:
     """Return attention in which the sinks, if there are any, are one more key and value.
 
-    This key has a score that is no product, and its value is zero, so the theory above still holds.
+    The score of this key is not a product, and its value is zero, so the theory above still holds.
     """
     if sinks is None or exact.lost is None:
         return exact

@@ -130,7 +130,7 @@ class Variant:
         return torch.cat([rest, swapped] if self.beside else [swapped, rest], dim=-1)
 
     def find_features(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
-        """Return the factors of the scores: the features of queries or keys, or they themselves."""
+        """Return the factors of the scores: queries or keys, or their features."""
         return elu_features(t) if self.features else t
 
     def adjust(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:

@@ -19,7 +19,7 @@ those about training mode, registered parameters, or side effects of a call. Suc
 `LiveContext`, by which it is recognised. A recordable check may still make a query that is not
 worth recording (`RecordingContext.require_recordable`); it is then checked live on this exercise.
 
-Queries about the same object, parameters and length are stacked on one batch axis. That rests on
+Queries about the same object, parameters and length are stacked on one batch axis. This relies on
 the independence of a batch's sequences. So queries that show this (those of the properties about
 the batch, and the cases as they are) are never stacked, and if any of their answers is inexact no
 stacked answer is trusted. A query that is made twice must be answered twice with the same bits.

@@ -66,7 +66,7 @@ class ScoreChange:
 
     @property
     def gain(self) -> float:
-        """The points gained; of other maxima the percent gained. Negative if there is a loss."""
+        """The gain in points, or in percent if the maxima differ; negative for a loss."""
         before, after = self.before or 0.0, self.after or 0.0
         if self.maxima is None:
             return round(after - before, DECIMALS)

@@ -62,7 +62,7 @@ OTHER_DESIGNS = frozenset(
         "values_normed_too",
     }
 )
-"""Mistakes that count as other kinds of attention if no statement requires a gate or a norm."""
+"""Without a statement, these mistakes count as other kinds of attention, with a gate or a norm."""
 TURNING_MISTAKES = tuple(m for m in ROTARY if m.name in TURNED_WRONGLY)
 TELLING = tuple(
     m

@@ -1,4 +1,4 @@
-"""Reseed a case set: a run's own seed changes its random numbers and nothing else.
+"""Reseed a case set: the seed of a run changes only its random numbers.
 
 Sizes and options stay the same, so that a fault which shows on certain sizes shows under every
 seed, and a student's check has the verdict of a graded run. The numbers can also decide a verdict:

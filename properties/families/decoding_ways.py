@@ -82,7 +82,7 @@ def change_nothing(call: ChunkCall, heads: Heads) -> Heads:
 
 @dataclass(frozen=True)
 class OtherWay:
-    """How calls with a cache may attend otherwise than the whole sequence does."""
+    """Ways in which calls with a cache may attend differently from the whole sequence."""
 
     words: str
     sees: Callable[[ChunkCall, Tensor, Tensor], Tensor] = see_the_past

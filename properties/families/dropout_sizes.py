@@ -3,8 +3,8 @@
 At one size the dropped weights are counted (`properties/families/dropout.py`). Code may take
 another way where there is nothing to average: for a single token, a window of one, one head. So
 here are other sizes, with two calls each. Half of the weights are dropped and the others doubled,
-and so no token of a right module has its output of evaluation: that would take sums of random
-numbers that cancel in all dimensions, to within rounding.
+so no token of a right module has the same output as in evaluation. For that, sums of random numbers
+would have to cancel in all dimensions, up to rounding.
 """
 
 from headcheck.properties.contract import Capability

@@ -1,4 +1,4 @@
-"""Colours for Python code: Pygments reads it, and a span for a run of tokens says their kind.
+"""Colours for Python code: Pygments parses it, and a span around tokens gives their kind.
 
 The colours themselves stand in the style of a page, once for light and once for dark.
 """

@@ -40,7 +40,7 @@ COSTLY_LIMIT = 4
 """A property that is checked on fewer is costly: its cases have the usual sizes only."""
 REFUSAL_SHARE = 3.0
 SHRINK_SECONDS = 20.0
-"""After so long the smallest failing case found is reported as it is."""
+"""After this time the smallest failing case so far is reported."""
 LARGEST_SIZES = {
     "max_tokens": 260,
     "max_heads": 16,

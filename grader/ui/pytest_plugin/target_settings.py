@@ -19,7 +19,7 @@ PYPROJECT = "pyproject.toml"
 KEYS = ("contract", "exercise", "sizes", "course")
 PATHS = ("contract", "course")
 """of these, paths from the folder of pyproject.toml"""
-"""what may be said of a target"""
+"""the possible settings of a target"""
 DEMANDS = ("contract", "exercise")
 """the settings that choose the contract of a target: at most one of them"""
 

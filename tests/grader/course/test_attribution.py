@@ -219,7 +219,7 @@ def test_timestamp_is_read_only_from_a_regular_file(tmp_path: Path) -> None:
             {"ada_17_4711_a.py": "", "Eve_104_assignsubmission_file_a.py": ""},
             "assignsubmission_file_a.py is as Moodle names it, but ada_17_4711_a.py is as Canvas",
         ),
-        ({"ada_17_4711_a.py": "", "eve.py": ""}, "but eve.py is not. Take it out, or say whose"),
+        ({"ada_17_4711_a.py": "", "eve.py": ""}, "but eve.py is not. Take it out, or name the"),
         ({"submitted/ada/ps1/a.py": "", "eve/a.py": ""}, "nbgrader names it, but eve is not"),
         (
             {"hw-submissions/hw-ada/a.py": "", "eve.zip": {}},

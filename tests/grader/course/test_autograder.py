@@ -180,7 +180,7 @@ def test_foreign_wheel_is_refused(tmp_path: Path) -> None:
         read_wheel(tmp_path / "torch-2.whl")
     path = tmp_path / "headcheck-1-py3-none-any.whl"
     path.write_bytes(b"no zip")
-    with pytest.raises(WheelError, match="is no wheel"):
+    with pytest.raises(WheelError, match="is not a wheel"):
         list(read_wheel(path).requirements)
 
 

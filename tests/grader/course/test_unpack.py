@@ -224,7 +224,7 @@ def test_a_student_s_archive_is_a_folder_and_no_deeper_one_is_opened(unpacked: U
     assert found["ada/src/attention.py"].file
     told = "is an archive inside an archive; unpack it"
     assert found["ada/deeper.zip"].problem == told
-    assert found["bob.zip"].problem.startswith("is no zip archive")
+    assert found["bob.zip"].problem.startswith("is not a readable zip archive")
 
 
 def test_archives_in_a_folder_are_opened_with_care(tmp_path: Path) -> None:
