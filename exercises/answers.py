@@ -69,7 +69,9 @@ def load_bank(exercise: Exercise) -> tuple[Answer, ...]:
     """Load the right answers to an exercise, then the wrong ones, by name. Raises BadBank."""
     folder = exercise.folder / "answers"
     if not folder.is_dir():
-        raise BadBank(f"{folder}: there is no such folder: put right/, wrong/ or faults.toml there")
+        raise BadBank(
+            f"{folder}: there is no such folder: create it with right/, wrong/ or faults.toml"
+        )
     faults = _load_faults(folder)
     files = [f"{kind}/{path.name}" for kind in KINDS for path in (folder / kind).glob("*.py")]
     bank = []

@@ -111,7 +111,7 @@ NEEDED: Mapping[Capability, str] = {
 def find_problems(contract: Contract) -> Iterator[Problem]:
     """Yield the contradictions in a contract as it was written."""
     if not _is_name(contract.name):
-        yield ("name",), None, f"{contract.name!r} can be no name of a class or a function"
+        yield ("name",), None, f"{contract.name!r} is not a valid name of a class or a function"
     for check in (_check_capabilities, _check_arguments, _check_parameters, _check_holders):
         yield from check(contract)
     yield from _check_sizes(contract)
@@ -130,7 +130,7 @@ def find_wrongly_waived(contract: Contract) -> Iterator[Problem]:
             yield (
                 ("waived",),
                 name,
-                f"{name!r} is no check of this exercise: see docs/properties.md",
+                f"{name!r} is not a check of this exercise: see docs/properties.md",
             )
 
 
@@ -167,20 +167,18 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
             name = each.name.lower()
             yield ("capabilities",), name, f"`{name}` says that there is such a thing: {needed}"
     if C.RECOMPUTED in listed and not (_takes_blocks_of_roles(contract) and C.CROSS in listed):
-        text = (
-            "`recomputed` is said of a `cross` function of query, key and value that takes `block`"
-        )
+        text = "`recomputed` needs a `cross` function of query, key and value that takes `block`"
         yield ("capabilities",), "recomputed", text
     added = contract.call_form.mask.polarity is Polarity.ADDED
     if C.BIAS_MASK in listed and not (added and IMPLIED[C.TAKES_MASK](contract)):
-        text = '`bias_mask` is said of a mask that is added: write polarity = "added"'
+        text = '`bias_mask` needs a mask that is added: write polarity = "added"'
         yield ("capabilities",), "bias_mask", text
     if C.SEALED in listed and not IMPLIED[C.TAKES_MASK](contract):
-        text = "`sealed` is said of what a mask hides: add a mask to `call`"
+        text = "`sealed` needs a mask: add one to `call`"
         yield ("capabilities",), "sealed", text
     cached = IMPLIED[C.HANDED_CACHE](contract) and takes("window")(contract)
     if C.FORGETFUL in listed and not cached:
-        text = "`forgetful` is said of a cache that is handed over, and of a window"
+        text = "`forgetful` needs a cache that is passed on, and a window"
         yield ("capabilities",), "forgetful", text
     if C.BIAS in listed and not holds("b_q")(contract) and not holds("b_v")(contract):
         yield ("capabilities",), "bias", "`bias` needs parameters that hold b_q, b_k and b_v"
@@ -211,7 +209,7 @@ def _check_arguments(contract: Contract) -> Iterator[Problem]:
 
 def _check_argument(argument: Argument, keys: tuple[str, ...]) -> Iterator[Problem]:
     if not _is_name(argument.name):
-        yield keys, None, f"{argument.name!r} can be no name of an argument"
+        yield keys, None, f"{argument.name!r} is not a valid name of an argument"
     if argument.quantity not in QUANTITIES:
         nearest = suggest(argument.quantity, QUANTITIES)
         yield keys, None, f"there is no quantity {argument.quantity!r}; {nearest}"
@@ -237,7 +235,9 @@ def _check_parameters(contract: Contract) -> Iterator[Problem]:
 def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
     keys = ("parameters", mapping.path)
     if not PATH.fullmatch(mapping.path):
-        text = "is no path of attributes such as 'W_query.weight' or 'heads.{head}.W_query.weight'"
+        text = (
+            "is not a path of attributes such as 'W_query.weight' or 'heads.{head}.W_query.weight'"
+        )
         yield keys, None, f"{mapping.path!r} {text}"
     for name in mapping.holds:
         if name not in PARAMETERS:
@@ -308,10 +308,10 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
         yield ("call_form", "places"), None, text
     for name in contract.call_form.without_weights or ():
         if not _is_name(name):
-            text = f"{name!r} can be no name of an argument"
+            text = f"{name!r} is not a valid name of an argument"
             yield ("call_form", "without_weights", name), None, text
     if contract.call_form.cache is not None and mask.required:
-        text = "what continues a sequence may be called without a mask: leave it out"
+        text = "a module with a cache can be called without a mask: leave this out"
         yield ("call_form", "mask", "required"), None, text
     if contract.call_form.cache is not None:
         yield from _check_cache(contract, contract.call_form.cache)
@@ -347,8 +347,12 @@ def _check_inputs(contract: Contract) -> Iterator[Problem]:
 
 def _check_roles(contract: Contract) -> Iterator[Problem]:
     if contract.call != ROLES or contract.mappings:
-        yield ("call",), None, "a function of a query takes query, key and value, and nothing else"
+        yield (
+            ("call",),
+            None,
+            "a function of a query must take query, key and value, and nothing else",
+        )
     if contract.returns is Returns.OUTPUT_AND_LOGSUMEXP and contract.has(C.CAUSAL):
-        yield ("returns",), None, "a log-sum-exp is that of all keys: list `full`"
+        yield ("returns",), None, "a log-sum-exp covers all keys: list `full`"
     if not contract.square:
-        yield ("square",), None, "queries, keys and values are used as they are: write true"
+        yield ("square",), None, "queries, keys and values have no layers: write true"

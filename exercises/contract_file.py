@@ -189,7 +189,7 @@ def _read_named(value: object, kind: type, name: str, main: str, place: Place) -
     for key, each in _ensure_table(value, place).items():
         own = each if isinstance(each, dict) else {main: each}
         if name in own:
-            raise place.enter(key, name).fail(f"there is no key `{name}`: {key!r} is it already")
+            raise place.enter(key, name).fail(f"there is no key `{name}`: it is already `{key}`")
         records.append(_read_record({name: key, **own}, kind, place.enter(key)))
     return tuple(records)
 

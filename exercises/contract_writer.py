@@ -25,8 +25,8 @@ NAMED: Mapping[type, tuple[str, str]] = {
     Argument: ("name", "quantity"),
     ParameterMapping: ("path", "holds"),
 }
-"""records written as entries of a table: the field that is the key, and the field that may stand
-without a table of its own"""
+"""records written as entries of a table: the field for the key, and the field that may be written
+without a separate table"""
 INLINE = NAMED.keys()
 
 

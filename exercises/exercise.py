@@ -144,7 +144,7 @@ class Exercise:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it comes with headcheck, which then knows it by its slug alone."""
+        """Whether the exercise comes with headcheck, which then needs only its slug."""
         return self.folder.parent == Path(__file__).resolve().parent
 
     @property
@@ -161,7 +161,7 @@ class Exercise:
 
     @property
     def has_solution(self) -> bool:
-        """Whether its folder has a solution; a student's copy, or one on a cluster, need not."""
+        """Whether its folder has a solution; a copy of a student or on a cluster may have none."""
         return (self.folder / "solution.py").is_file()
 
     @property

@@ -26,7 +26,7 @@ CODE, MARKDOWN = "# %%", "# %% [markdown]"
 PLACEHOLDER = "...  # your code here"
 
 INSTALL = """\
-# Installs headcheck where it is missing, as on Colab or Kaggle. The torch that is there stays.
+# Installs headcheck if it is missing, as on Colab or Kaggle. An installed torch stays.
 import importlib.util, subprocess, sys
 
 if importlib.util.find_spec("headcheck") is None:
@@ -35,8 +35,8 @@ if importlib.util.find_spec("headcheck") is None:
 CHECK_TEMPLATE = """\
 ## Check
 
-Run the next cell as often as you like: it checks what is defined above, as you have it now. What
-you hand in is the file. To check that, save it and run, in a terminal:
+Run the next cell as often as you like: it checks your present definitions above. Hand
+in the file. To check the file, save it and run in a terminal:
 
     {command}"""
 
@@ -289,6 +289,6 @@ def _strip_solution(exercise: Exercise) -> Iterator[str]:
         raise ValueError(f"{path}, line {opened}: `{BEGIN}` is never followed by `{END}`")
     if not regions:
         raise ValueError(
-            f"{path}: nothing is left for the student to write; put `{BEGIN}` before the answer "
+            f"{path}: no part is marked for the student; put `{BEGIN}` before the answer "
             f"and `{END}` after it"
         )

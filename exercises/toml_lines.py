@@ -15,7 +15,7 @@ ENTRY = re.compile(rf"\s*(?:\[+\s*({KEYS})\s*\]|({KEYS})\s*=)")
 """the header of a table, or a key and its equals sign"""
 
 LONG_NUMBER = re.compile(r"[0-9][0-9_]{4000,}")
-TOO_LARGE = "is no TOML: a whole number has at most 64 bits"
+TOO_LARGE = "is not TOML: a whole number has at most 64 bits"
 
 Table = Mapping[str, Any]
 
@@ -68,9 +68,9 @@ def parse(place: Place) -> Table:
         what, _, where = str(problem).rpartition(" (at ")
         found = re.match(r"line (\d+)", where)
         line = int(found[1]) if found else max(1, len(place.text.splitlines()))
-        raise place.fail_at(line, f"is no TOML: {what or problem}") from None
+        raise place.fail_at(line, f"is not TOML: {what or problem}") from None
     except RecursionError:
-        raise place.fail_at(1, "is no TOML: it is nested too deeply") from None
+        raise place.fail_at(1, "is not TOML: it is nested too deeply") from None
     except ValueError:  # Python reads no number of so many digits
         start = LONG_NUMBER.search(place.text)
         line = place.text.count("\n", 0, start.start()) + 1 if start else 1

@@ -57,10 +57,10 @@ def _check_positions(contract: Contract) -> Iterator[Problem]:
     whole = contract.positions in ROTARY and not contract.stores("W_down")
     if whole and _may_be_odd(contract, contract.rotary_share):
         factor = 2 / contract.rotary_share
-        text = f"pairs turn: let `size_rules` make head_dim a multiple of {factor:g}"
+        text = f"rotations need pairs: let `size_rules` make head_dim a multiple of {factor:g}"
         yield ("positions",), None, text
     if contract.has(Capability.CROSS) and contract.positions is not Positions.NONE:
-        yield ("positions",), None, "two sequences have no common positions: leave it out"
+        yield ("positions",), None, "two sequences have no common positions: leave this out"
 
 
 def _check_halves(contract: Contract) -> Iterator[Problem]:
@@ -69,7 +69,7 @@ def _check_halves(contract: Contract) -> Iterator[Problem]:
         yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
     placed = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
     if placed or contract.stores("sinks"):
-        text = "lambdas go with neither positions, norms nor sinks: leave one out"
+        text = "lambdas do not work with positions, norms or sinks: leave one out"
         yield ("parameters",), None, text
 
 
@@ -79,12 +79,12 @@ def _check_latents(contract: Contract) -> Iterator[Problem]:
         text = "latents need W_down in [parameters], and arguments that take d_latent and rope_dim"
         yield ("arguments",), None, text
     if contract.positions not in ROTARY or contract.rotary_share != 1:
-        text = "beside latents all of W_qr and W_kr is turned: write positions = rotary, no share"
+        text = "with latents all of W_qr and W_kr is rotated: write positions = rotary, no share"
         yield ("positions",), None, text
     held = [name for name in ("sinks", "lambdas", "W_gate") if contract.stores(name)]
     others = contract.norm is not Norm.NONE or Capability.CROSS in contract.capabilities
     if held or others or "kv_heads" in _take(contract):
-        text = "latents go with no norm, sinks, lambdas, gate, kv_heads or other tokens"
+        text = "latents do not work with norms, sinks, lambdas, a gate, kv_heads or other tokens"
         yield ("parameters",), None, text
     for mapping in contract.mappings:
         yield from _check_latent_mapping(mapping)
@@ -106,7 +106,9 @@ def _check_features(contract: Contract) -> Iterator[Problem]:
     turned = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
     turned = turned or contract.scale is not None
     if held or taken or turned or Capability.STABLE in contract.capabilities:
-        text = "features go with no scale, positions, norm, sinks, lambdas, softcap, dropout"
+        text = (
+            "features do not work with scale, positions, norm, sinks, lambdas, softcap or dropout"
+        )
         yield ("feature_map",), None, text
     if Capability.CAUSAL not in contract.capabilities:
         yield ("feature_map",), None, "features are those of causal attention: list `causal`"
@@ -135,7 +137,7 @@ def _check_block(contract: Contract) -> Iterator[Problem]:
     if missing := [name for name in needed if not contract.stores(name)]:
         yield ("parameters",), None, f"no parameter holds {', '.join(missing)}: say where it is"
     if _may_be_narrow(contract):
-        text = "of fewer than three numbers a norm leaves no more than signs: write d_out>=3"
+        text = "a norm of fewer than three numbers leaves only signs: write d_out>=3"
         yield ("size_rules",), None, text
     yield from _check_alone(contract)
 
@@ -169,7 +171,7 @@ def _check_alone(contract: Contract) -> Iterator[Problem]:
     others += ["mask"] * ("mask" in contract.call)
     others += ["returns"] * (contract.returns is not Returns.OUTPUT)
     if others:
-        text = f"a block goes with plain attention alone so far: leave out {', '.join(others)}"
+        text = f"a block supports only plain attention so far: leave out {', '.join(others)}"
         yield ("parameters",), None, text
 
 

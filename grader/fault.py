@@ -17,7 +17,8 @@ def describe(error: BaseException) -> str:
     where = f"{Path(frame.filename).name}:{frame.lineno}"
     text = " ".join(str(error).split())[:300]
     return (
-        f"a fault of headcheck itself, please report it: {type(error).__name__}: {text} ({where})"
+        f"an internal error of headcheck, please report it: {type(error).__name__}: {text} "
+        f"({where})"
     )
 
 

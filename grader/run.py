@@ -101,7 +101,7 @@ def make_settings(
     Rounding overrides that of the course file. Raises BadBinding, DeviceUnavailable.
     """
     if not devices.is_known(device):
-        raise DeviceUnavailable(f"{device}: no device; there are {devices.DEVICE_NAMES}")
+        raise DeviceUnavailable(f"{device}: not a device; there are {devices.DEVICE_NAMES}")
     why_not = devices.explain_unavailable(device)
     if why_not is not None:
         raise DeviceUnavailable(f"{device}: {why_not}")
@@ -195,7 +195,7 @@ def watch_file(
     SubmissionNotFound, SandboxError, and KeyboardInterrupt if nothing was checked.
     """
     if Path(path).is_dir():
-        raise SubmissionNotFound(f"{path}: a folder cannot be watched; name one file")
+        raise SubmissionNotFound(f"{path}: headcheck cannot watch a folder; name one file")
     [file] = submission.find_submissions([path])
     code = None
     try:

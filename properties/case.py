@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class InputContent(StrEnum):
-    """What the tokens of the input are like."""
+    """The kind of tokens in the input."""
 
     NORMAL = "normal"
     REPEATED = "repeated tokens"

@@ -50,8 +50,8 @@ class Positions(StrEnum):
     """How the answer depends on the positions of tokens, besides the mask."""
 
     NONE = "not at all"
-    ROTARY = "queries and keys are turned, in halves"
-    ROTARY_NEIGHBOURS = "queries and keys are turned, in pairs of neighbours"
+    ROTARY = "queries and keys are rotated, in halves"
+    ROTARY_NEIGHBOURS = "queries and keys are rotated, in pairs of neighbours"
     ALIBI = "scores fall with the distance"
 
 

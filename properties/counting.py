@@ -1,4 +1,4 @@
-"""Numbers and what they count, and lists, in sentences: `1 token`, `a, b and c`."""
+"""Numbers with their nouns, and lists, in sentences: `1 token`, `a, b and c`."""
 
 from collections.abc import Sequence
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class PropertyGroup(StrEnum):
-    """What a property is about."""
+    """The subject of a property."""
 
     CONTRACT = "contract"
     VALUES = "values"

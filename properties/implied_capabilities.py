@@ -1,4 +1,4 @@
-"""The capabilities that follow from the rest of a contract, and need not be listed."""
+"""The capabilities that the rest of a contract implies, so that authors need not list them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

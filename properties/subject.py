@@ -50,7 +50,7 @@ class CallOptions:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What one call of `forward` returned, and what else was observed."""
+    """The results of one call of `forward`, and other observations."""
 
     outputs: tuple[Tensor, ...]
     form: str  # "tensor", "tuple", or the name of the type that came instead
@@ -68,9 +68,9 @@ class CallResult:
     kept: int = 0
     """how many numbers are in the cache that the call returned, if they were counted"""
     altered: tuple[str, ...] = ()
-    """attributes of the inputs that changed, besides their numbers"""
+    """attributes of the inputs that changed, except their numbers"""
     unmoved: tuple[str, ...] = ()
-    """sentences about tensors that were used after a move without having been moved"""
+    """sentences about tensors that were used after a move although they were not moved"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,10 +191,10 @@ class Module(Protocol):
     ) -> Gradients:
         """Return the gradients of sum(output * cotangent), in evaluation mode.
 
-        With `only`, no other input than that of this number requires a gradient. `apart` and
-        `counted` are as in `CallOptions`, and `memory` is the layout of the cotangent, too. The
-        backward runs this many `times` through the graph, each time with new gradients, and the
-        last ones are returned.
+        With `only`, only the input with this number requires a gradient. `apart` and `counted` are
+        as in `CallOptions`, and `memory` is the layout of the cotangent, too. The backward runs
+        this many `times` through the graph, each time with new gradients, and the last ones are
+        returned.
         """
 
     def run_series(
@@ -219,7 +219,7 @@ class Module(Protocol):
         """
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
-        """Call it, write over what it returned, and call it again; return the second answer.
+        """Call it, overwrite its result, and call it again; return the second answer.
 
         `altered` lists the inputs, and other results, that changed by the writing.
         """

@@ -88,7 +88,7 @@ def bound_adjustment(
 def seat_sinks(exact: MultiHeadResult, sinks: Tensor | None) -> MultiHeadResult:
     """Return attention in which the sinks, if there are any, are one more key and value.
 
-    This key has a score that is no product, and its value is zero, so the theory above still holds.
+    The score of this key is not a product, and its value is zero, so the theory above still holds.
     """
     if sinks is None or exact.lost is None:
         return exact
@@ -108,7 +108,7 @@ def seat_one_more(t: Float[Tensor, "*batch k d"]) -> Float[Tensor, "*batch k+1 d
 
 
 def seat_visible(may_attend: Tensor) -> Tensor:
-    """Let all see one more key."""
+    """Let all queries see one more key."""
     return torch.nn.functional.pad(may_attend, (0, 1), value=True)
 
 

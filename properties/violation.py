@@ -161,7 +161,7 @@ class Note:
 def head_check(status: str, claim: str) -> str:
     """Return the heading of a message: the outcome of the check, then its claim.
 
-    The claim alone reads as if it held.
+    Without the heading, the claim would read as if it were true.
     """
     heading = HEADINGS.get(status)
     return f"{heading}: {claim}" if heading and claim else claim

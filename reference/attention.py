@@ -38,8 +38,8 @@ def attention_weights(
 ) -> Float[Tensor, "*batch q k"]:
     """Distribute one unit of attention over the keys that a query may attend to.
 
-    softmax(scale · Q Kᵀ), taken over the permitted keys alone; every other weight is zero.
-    A query that may attend to no key gets zeros, here and in every gradient.
+    softmax(scale · Q Kᵀ), taken over the permitted keys only; every other weight is zero. A query
+    that may attend to no key gets zeros, here and in every gradient.
     """
     return masked_softmax(scaled_scores(query, key, scale), may_attend)
 

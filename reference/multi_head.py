@@ -121,7 +121,7 @@ class MultiHeadResult:
 
     @property
     def logsumexp(self) -> Float[Tensor, "*batch heads tokens"]:
-        """The logarithm of the sum of the exponentials of each query's scores, of all keys."""
+        """The log-sum-exp of each query's scores, over all keys."""
         return torch.logsumexp(self.scores, dim=-1)
 
 

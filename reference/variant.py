@@ -21,7 +21,7 @@ DeviceLike = torch.device | str | None
 
 @dataclass(frozen=True, slots=True)
 class BlockSteps:
-    """The steps of a block around its attention, besides its residuals."""
+    """The steps of a block around its attention, without its residuals."""
 
     norm: str
     """the norm of tokens: "rms", or "layer", which subtracts the mean first"""
@@ -130,7 +130,7 @@ class Variant:
         return torch.cat([rest, swapped] if self.beside else [swapped, rest], dim=-1)
 
     def find_features(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
-        """Return the factors of the scores: the features of queries or keys, or they themselves."""
+        """Return the factors of the scores: queries or keys, or their features."""
         return elu_features(t) if self.features else t
 
     def adjust(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:
@@ -156,7 +156,7 @@ def elu_features(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
 def linear_shares(
     products: Float[Tensor, "*batch q k"], may_attend: Bool[Tensor, "*#batch #q #k"] | None = None
 ) -> Float[Tensor, "*batch q k"]:
-    """Divide the products of each query by their sum, over the permitted keys alone."""
+    """Divide the products of each query by their sum, over the permitted keys only."""
     if may_attend is not None:
         products = products.masked_fill(~may_attend, 0.0)
     return products / products.sum(-1, keepdim=True)
@@ -187,7 +187,7 @@ def rotary_tables(tokens: int, head_dim: int, base: float, like: Tensor) -> tupl
 
 
 def swap_halves(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-    """Swap the halves of the last axis and negate what comes first: (a, b) becomes (-b, a)."""
+    """Swap the halves of the last axis and negate the new first half: (a, b) becomes (-b, a)."""
     first, second = t.chunk(2, dim=-1)
     return torch.cat([-second, first], dim=-1)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 # %%
 class GatedAttention(nn.Module):
-    """Let several heads attend causally; each number of what they give comes through a gate.
+    """Let several heads attend causally; a gate multiplies each number of their output.
 
     The widths: a token comes in d_in wide and leaves d_out wide; each of the num_heads heads is
     head_dim = d_out // num_heads wide.

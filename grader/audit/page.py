@@ -95,7 +95,7 @@ def _summarise(audit: Audit) -> str:
 
 
 def to_json(audit: Audit) -> str:
-    """Encode the kill matrix, and what follows from it, as JSON."""
+    """Encode the kill matrix, and the conclusions from it, as JSON."""
     content = {
         "format": 1,
         "headcheck": get_version(),

@@ -114,8 +114,8 @@ def _check_weights(recognised: Recognised, submission: Submission) -> None:
     if not recognised.contract.mappings:
         name = recognised.signature.name
         raise CannotAuthor(
-            f"{submission.display_path}: `{name}` has no weights of its own, and an exercise on a "
-            "class is about some; name a class with projections by --class"
+            f"{submission.display_path}: `{name}` has no weights, and an exercise on a "
+            "class needs some; name a class with projections by --class"
         )
 
 
@@ -124,9 +124,9 @@ def _check_sharing(recognised: Recognised, submission: Submission) -> None:
     if "group" in (recognised.contract.sizes or {}):
         name = recognised.signature.name
         raise CannotAuthor(
-            f"{submission.display_path}: all heads of `{name}` share one key and one value, which "
-            "an exercise says by an argument; give it one, such as `num_kv_heads=1`, that counts "
-            "the heads of keys and values"
+            f"{submission.display_path}: all heads of `{name}` share one key and one "
+            "value. An exercise needs an argument for this: add one, such as "
+            "`num_kv_heads=1`, that sets the number of key and value heads"
         )
 
 

@@ -33,7 +33,7 @@ DROPOUT = {
 }
 UNIFORM = {
     True: "the weights must start from torch.rand",
-    False: "how the weights start is left open",
+    False: "the weights may start from any numbers",
 }
 
 
@@ -74,11 +74,15 @@ def decide(contract: Contract, answers: Mapping[str, bool]) -> Contract:
 
 
 EXPLANATIONS = {
-    "causal": "--causal and --no-causal: it takes a mask, or tokens to attend to, and these say "
-    "who sees whom; leave the option out",
-    "dropout": "--dropout and --no-dropout: no dropout of its attention weights was found; leave "
-    "the option out, or drop weights with an argument of the constructor",
-    "uniform": "--uniform and --no-uniform: it has no weights of its own; leave the option out",
+    "causal": (
+        "--causal and --no-causal: it takes a mask, or tokens to attend to, which decide who "
+        "sees whom; leave out the option"
+    ),
+    "dropout": (
+        "--dropout and --no-dropout: it has no dropout of attention weights; leave out the "
+        "option, or drop weights by an argument of the constructor"
+    ),
+    "uniform": "--uniform and --no-uniform: it has no weights; leave out the option",
 }
 
 

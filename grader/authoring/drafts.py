@@ -50,8 +50,8 @@ LETTERS = {
     "W_o": "the output layer",
     "W_gate": "the gate",
     "W_down": "the latents",
-    "W_qr": "what is turned beside each head's queries",
-    "W_kr": "the key beside all heads, which is turned",
+    "W_qr": "the rotated part beside each head's queries",
+    "W_kr": "the rotated key, which all heads share",
     "W_1": "the first layer of the feed-forward",
     "W_2": "the second layer of the feed-forward",
     "gain_in": "the gain of the norm before attention",
@@ -300,7 +300,7 @@ def _list_steps(contract: Contract) -> Iterator[str]:
     if contract.positions in ROTARY:
         part = "" if contract.rotary_share == 1 else f"first {contract.rotary_share:.4g} of the "
         yield (
-            f"\nThe {part}numbers of each query and key are turned in pairs, "
+            f"\nThe {part}numbers of each query and key are rotated in pairs, "
             f"{PLACES[contract.positions]}: pair `i` of `n` numbers at position `p`, from 0, by "
             f"`p · {contract.rotary_base:g}^(-2i/n)`."
         )

@@ -1,4 +1,4 @@
-"""Find the solution's class in a file, and what it computes; refuse a wrong one."""
+"""Find the solution's class in a file, and infer its contract; refuse a wrong solution."""
 
 import contextlib
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ def open_session(
 
 
 def recognise(session: Session, submission: Submission, settings: Settings) -> Recognised:
-    """Return the solution's class, with what it computes. Raises CannotAuthor."""
+    """Return the solution's class, with its inferred contract. Raises CannotAuthor."""
     file, failures = submission.display_path, []
     found: list[Recognised] = []
     for signature in _list_candidates(session, submission):
@@ -149,7 +149,7 @@ def accept(
 ) -> Accepted:
     """Judge a solution by the contract of its own exercise. Raises WrongSolution, CannotAuthor.
 
-    A right solution in a style of its own may break a property about a statement's demands. That
+    A right solution in an unusual style may break a property about a statement's demands. That
     property is then waived for students, too.
     """
     _check_all_used(session, submission, contract, settings)

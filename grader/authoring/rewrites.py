@@ -276,7 +276,7 @@ def _add_hints(tree: ast.Module, class_name: str) -> ast.Module:
             node.returns = node.returns or ast.Constant("object")
             for each in node.args.args[1:]:
                 each.annotation = each.annotation or ast.Constant("object")
-            node.body.insert(0, ast.Expr(ast.Constant("What it does is said by its name.")))
+            node.body.insert(0, ast.Expr(ast.Constant("Names describe each step.")))
     return tree
 
 
@@ -328,7 +328,7 @@ def softmax_by_hand(scores, dim):
 Transform = Callable[[ast.Module, str], ast.Module]
 STYLES: Mapping[str, tuple[str, Transform]] = {
     "other_names": ("The local variables have other names.", _rename_locals),
-    "named_result": ("What is returned has a name first.", _name_the_result),
+    "named_result": ("The result gets a name before it is returned.", _name_the_result),
     "matmul": ("Products are calls of torch.matmul.", _rewrite_expressions(_write_matmul, TORCH)),
     "einsum": ("Products are written with einsum.", _rewrite_expressions(_write_einsum, TORCH)),
     "operator": ("Products are written with @.", _rewrite_expressions(_write_operator)),
@@ -346,9 +346,9 @@ STYLES: Mapping[str, tuple[str, Transform]] = {
     "where": ("The mask is put in with torch.where.", _rewrite_expressions(_write_where, TORCH)),
     "products": ("Quotients are products.", _rewrite_expressions(_write_product)),
     "powers": ("Roots are written in another way.", _rewrite_expressions(_write_root)),
-    "other_order": ("Assignments stand in another order.", _swap_statements),
+    "other_order": ("Assignments are in another order.", _swap_statements),
     "annotated": ("Everything has a type hint and a docstring.", _add_hints),
     "delegated": ("`forward` calls a method that does the work.", _delegate),
-    "inherited": ("The class inherits all it has.", _inherit),
+    "inherited": ("The class inherits all of its code.", _inherit),
 }
 """the styles by name, each with a sentence and the transform that makes it"""

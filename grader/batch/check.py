@@ -105,7 +105,7 @@ def thin_out(cases: Sequence[Case]) -> Sequence[Case]:
     """Return every n-th case if there are more than `MANY`.
 
     If a submission does not support a peculiarity, the replaced cases are in no batch plan, and
-    each costs calls of its own. The submission is already wrong, so hundreds of such cases are not
+    each needs separate calls. The submission is already wrong, so hundreds of such cases are not
     worth their time.
     """
     return cases[:: max(1, -(-len(cases) // MANY))]

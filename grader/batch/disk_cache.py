@@ -44,7 +44,7 @@ SOURCE_PACKAGES = ("reference", "properties", "exercises", "grader")
 MAX_PLANS = 64
 """how many plans are kept, those used last"""
 MAX_BYTES = 256 << 20
-"""the most bytes of all plans together: every run leaves the plans of its own seed"""
+"""the most bytes of all plans together: every run stores the plans of its seed"""
 NEW_SUFFIX, LOCK_SUFFIX = ".new", ".lock"
 """the suffixes of a file that is being written, and of a lock during compilation"""
 STALE_S = 3600.0

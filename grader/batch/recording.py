@@ -11,15 +11,15 @@ compares the answers with each other, within twice the tolerance of an exact ans
 and need not be checked. Each check is therefore run once on the equation itself, which records its
 queries with the exact answers. The queries of all properties about one object can then be sent to a
 submission together, and the answers compared at once. Only a property with an inexact answer is
-checked live, one query at a time. So the check itself finds and words what a student reads, and
-never this module.
+checked live, one query at a time. So the check, and never this module, finds a failure and writes
+the student's message.
 
 Properties that do not follow from exact answers cannot be recorded, and are always checked live:
 those about training mode, registered parameters, or side effects of a call. Such a check takes a
 `LiveContext`, by which it is recognised. A recordable check may still make a query that is not
 worth recording (`RecordingContext.require_recordable`); it is then checked live on this exercise.
 
-Queries about the same object, parameters and length are stacked on one batch axis. That rests on
+Queries about the same object, parameters and length are stacked on one batch axis. This relies on
 the independence of a batch's sequences. So queries that show this (those of the properties about
 the batch, and the cases as they are) are never stacked, and if any of their answers is inexact no
 stacked answer is trusted. A query that is made twice must be answered twice with the same bits.

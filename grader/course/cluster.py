@@ -44,14 +44,14 @@ JOIN_S = 60
 """how long to wait for the first worker"""
 MAX_TRIES = 3
 """how often a submission is sent to Dask, which by default tries four workers each time"""
-CLUSTER_LOST = "the cluster is gone; what was judged is kept, and the same command goes on"
+CLUSTER_LOST = "the cluster is gone; finished judgements are kept, and the same command continues"
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class GraderVersion:
-    """The versions that verdicts depend on, besides the settings."""
+    """The versions on which verdicts depend, in addition to the settings."""
 
     judge: str
     torch: str
@@ -191,7 +191,7 @@ class WorkerState:
     def ensure_sandbox(self, task: ClusterTask) -> Sandbox:
         """Return the sandbox, started anew if the task needs another. Raises SandboxError."""
         if get_grader_version() != task.version:
-            text = "a worker of the cluster has another headcheck, or another torch, than this one"
+            text = "a worker of the cluster has another version of headcheck or torch"
             raise SandboxError(f"{text}: install the same there")
         options = (task.trusted, task.settings.device)
         if self.sandbox is None or self.sandbox_options != options:

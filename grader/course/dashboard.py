@@ -88,7 +88,7 @@ def render_pages(book: Gradebook, version: str, day: date | None = None) -> dict
 
 
 def anonymise(book: Gradebook, salt: str) -> Gradebook:
-    """Replace students by numbers, in an order that depends on the salt alone.
+    """Replace students by numbers, in an order that depends only on the salt.
 
     Messages and examples stay, and may contain names that a student chose.
     """

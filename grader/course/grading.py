@@ -380,8 +380,8 @@ def replay(store: Store, name: str, student: str, *, trusted: bool) -> ReplayRes
     again = [record for each in stored for record in _replace_records(each, verdicts).records]
     versions = (("headcheck", then.headcheck, now.headcheck), ("torch", then.torch, now.torch))
     differ = [f"{what} {old} then, {new} now" for what, old, new in versions if old != new]
-    differ += ["the checks are others now"] if then.judge != now.judge else []
-    differ += ["the cases are others now"] if then.plan != now.plan else []
+    differ += ["the checks have changed"] if then.judge != now.judge else []
+    differ += ["the cases have changed"] if then.plan != now.plan else []
     report = Report(
         FORMAT_VERSION, get_version(), tuple(again), then.sandbox, record_seed(then.case_seed)
     )

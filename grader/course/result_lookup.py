@@ -32,7 +32,7 @@ def find_result(store: Store, name: str, student: str, exercise: str | None) -> 
     if exercise is not None:
         results = [each for each in results if each.exercise == exercise]
         if not results:
-            raise StoreError(f"{name}/{student}: nothing was judged as {exercise!r}")
+            raise StoreError(f"{name}/{student}: no result for {exercise!r}")
     if len(results) > 1:
         slugs = ", ".join(each.exercise for each in results)
         raise StoreError(f"{name}/{student}: say which with --exercise: {slugs}")

@@ -1,6 +1,6 @@
 """Each student's result in each exercise: the best current verdict, or an instructor's override.
 
-Pure functions of what a store holds under a run's name.
+Pure functions of the results that a store holds under a run's name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ class ScoreChange:
 
     @property
     def gain(self) -> float:
-        """The points gained; of other maxima the percent gained. Negative if there is a loss."""
+        """The gain in points, or in percent if the maxima differ; negative for a loss."""
         before, after = self.before or 0.0, self.after or 0.0
         if self.maxima is None:
             return round(after - before, DECIMALS)
@@ -150,7 +150,7 @@ def _make_result(
 
 
 def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult:
-    """Return what a student may see of a result."""
+    """Return the part of a result that a student may see."""
     record = redact_submission(result.record, feedback)
     return replace(result, record=record, status=record.status)
 
@@ -210,7 +210,7 @@ def format_changes(
 
 def _explain_maximum(slug: str, then: float, now: float) -> str:
     points = f"{format_number(then)} points before, {format_number(now)} now"
-    return f"{sanitise_line(slug)}: {points}; compared is each score's share of these"
+    return f"{sanitise_line(slug)}: {points}; we compare each score's share of these"
 
 
 def _format_change(change: ScoreChange) -> tuple[str, ...]:

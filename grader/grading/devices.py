@@ -99,7 +99,7 @@ def _explain_missing_cuda() -> str | None:
     if torch.cuda.is_available():
         return None
     built = torch.version.cuda is not None or torch.version.hip is not None
-    reason = "torch.cuda.is_available() is False" if built else "this torch has no CUDA in it"
+    reason = "torch.cuda.is_available() is False" if built else "this torch is built without CUDA"
     return f"needs a CUDA device: {reason}"
 
 

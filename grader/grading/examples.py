@@ -9,8 +9,8 @@ Theory of operation
     or shows a mistake more plainly. Of what follows, only the failures that stand beside the named
     mistake get smallest cases, too: the first one, and those that figures are drawn of.
 
-    A submission that answers one question in two ways fails by chance, so its cases stay as they
-    are.
+    A submission that answers the same request differently fails by chance, so headcheck does not
+    shrink its cases.
 """
 
 import functools

@@ -5,8 +5,9 @@
 1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
 2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`;
    `search_further` tries generated cases, if that is asked for.
-3. explain: `explain_failures` names mistakes, tells what follows from them, searches for smallest
-   examples of what is shown, counts points, and takes evidence and excerpts.
+3. explain: `explain_failures` names mistakes and finds their consequences. It searches for the
+   smallest examples of the failures that are shown, counts points, and takes evidence and
+   excerpts.
 """
 
 import contextlib
@@ -297,8 +298,8 @@ def has_other_form(record: SubmissionRecord, *, asked: bool, named: bool) -> boo
     """Whether a definition's arguments, calls or results differ from the exercise's.
 
     If this exercise was requested, or the definition has its name, an error within `forward` is a
-    mistake and not another form: a class that crashes at most lengths may be some attention at the
-    others.
+    mistake and not another form, because a class that crashes at most lengths may look like another
+    attention at the others.
     """
     form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
     unmet = [p for p in record.properties if p.name in form and p.status not in NOT_FAILED]

@@ -322,7 +322,7 @@ def _describe_no_match(found: Sequence[DefinitionSignature]) -> str:
         asked = [describe_signature(e.contract) for e in ALL if e.contract.name == defined.name]
         if asked:
             takes = ", ".join((*defined.required, *defined.optional))
-            return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(asked)}"
+            return f"`{defined.name}` takes ({takes}); it should take {' or '.join(asked)}"
     listed = ", ".join(f"`{d.name}`" for d in found[:8])
     return (
         f"none of its definitions ({listed}) answers an exercise; "

@@ -102,9 +102,11 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
     if fixed or not asked.capabilities & ESSENTIAL <= binding.contract.capabilities:
         return None
     contract = adapt_contract(asked, binding.contract)
-    found = [f"{_describe_difference(asked, contract, signature)}, and is judged as it is"]
+    found = [
+        f"{_describe_difference(asked, contract, signature)}, so it is judged by its behaviour"
+    ]
     found += [
-        f"the statement asks for {wanted}, and it has {got}: the check of that fails"
+        f"the statement asks for {wanted}, and it has {got}: the check about this fails"
         for wanted, got in describe_other_weights(contract, asked)
     ]
     assumed = (
@@ -131,10 +133,10 @@ def _describe_difference(asked: Contract, own: Contract, signature: Signature) -
             which = "lacks weights that" if paths < named else "has other weights than"
             return f"it {which} the statement names"
         if own.returns is asked.returns and describe_other_weights(own, asked):
-            return "it keeps weights otherwise than the statement says"
-        return "it returns other things than the statement says"
+            return "it stores its weights in another way than the statement says"
+        return "its results differ from the statement"
     names = ", ".join(argument.name for argument in asked.arguments)
-    return f"it takes or returns other things than the statement says, `{asked.name}({names})`"
+    return f"its arguments or results differ from the statement, `{asked.name}({names})`"
 
 
 def adapt_contract(asked: Contract, found: Contract) -> Contract:

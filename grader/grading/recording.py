@@ -210,8 +210,10 @@ def record_note(note: Note) -> NoteRecord:
 def note_siblings(siblings: Siblings) -> list[NoteRecord]:
     """Say which files beside a submission it uses, and which it may not use."""
     used = ["/".join(file.path) for file in siblings.files]
-    notes = [f"it uses `{name}`, which lies beside it" for name in used]
-    notes += [f"`{name}`, beside it, was not used: it {why}" for name, why in siblings.problems]
+    notes = [f"it uses `{name}`, a file beside it" for name in used]
+    notes += [
+        f"`{name}`, a file beside it, was not used: it {why}" for name, why in siblings.problems
+    ]
     return [NoteRecord("beside", shorten(text)) for text in notes]
 
 
@@ -250,7 +252,7 @@ def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
         return ErrorRecord("import", f"`{name}` {rest}", failed.cell, failed.line)
     reason, status = "could not be loaded", failed.status
     if isinstance(failed, BudgetExhausted):
-        reason = "was not judged, since all that a file may use was used"
+        reason = "was not judged, because the file has used up its limits"
         status = Status.TIMED_OUT if status is Status.NOT_ASKED else status
     because = f". {failed.crash}" if failed.crash else ""
     text = f"`{name}` {reason}: {failed.message}{because}"
@@ -264,8 +266,8 @@ def record_left_out(
     names = ", ".join(f"`{target.name}`" for target in left[:MAX_LISTED])
     more = f" and {len(left) - MAX_LISTED} more" if len(left) > MAX_LISTED else ""
     text = (
-        f"{names}{more}: not judged, since of one file the first {MAX_DEFINITIONS} definitions "
-        "that answer an exercise are; hand in the others in files of their own"
+        f"{names}{more}: not judged, since headcheck judges the first {MAX_DEFINITIONS} "
+        "definitions of a file that answer an exercise; hand in the others in separate files"
     )
     began = time.monotonic()
     return record_ungraded(submission, settings, began, ErrorRecord("too_many", text), left[0])

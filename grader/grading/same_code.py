@@ -1,7 +1,7 @@
 """Judge the same code once: copies get the same records.
 
-In a class many hand in what a book, a neighbour or an assistant wrote. Two files have
-the same code if their tokens are the same, at the same places of the same cells; comments behind or
+In a class many students hand in code from a book, a neighbour or an assistant. Two files have the
+same code if their tokens are the same, at the same places of the same cells; comments behind or
 between statements, text cells and outputs may differ (`grader/reading/code_digest.py`). Verdicts,
 messages and lines are then those of the first file. Excerpts differ: they show comments, so each
 file gets its own.

@@ -1,15 +1,14 @@
 """Search for failures on generated cases, after the fixed ones have been judged.
 
-A property that holds on the case set may still fail at another size. A search tries
-generated cases (`properties/cases/search_cases.py`), the same in the same order for everybody, on
-the properties that passed, each until its first failure. A case is shared: it is tried on all
-properties that take it as it is, so that module, tensors and answers are made once. The most
-telling and cheapest properties come first: values are tried on every case and on some small ones
-beside it, gradients on all but the costliest, each other recordable property on one case in eight,
-and each live property on one in sixteen. One case in forty is tried on every property, transformed
-as it needs (`is_plain`); one in ten gives the seed of a history of calls, other modules, training
-and copies. After a property fails, those that depend on it are not searched further, and keep the
-verdict of the fixed cases.
+A property that holds on the case set may still fail at another size. A search tries generated cases
+(`properties/cases/search_cases.py`), the same in the same order for everybody, on the properties
+that passed, each until its first failure. All properties that use a case unchanged share it, so
+that module, tensors and answers are made once. The most telling and cheapest properties come first:
+values are tried on every case and on some small ones beside it, gradients on all but the costliest,
+each other recordable property on one case in eight, and each live property on one in sixteen. One
+case in forty is tried on every property, transformed as it needs (`is_plain`); one in ten gives the
+seed of a history of calls, other modules, training and copies. After a property fails, those that
+depend on it are not searched further, and keep the verdict of the fixed cases.
 
 A search finds wrong answers and exceptions. A call that takes too long or too much memory does not
 count: the search chose the sizes, and a right answer may be slow. Such a call ends the search, and
@@ -73,7 +72,7 @@ HISTORY_EVERY = 10
 """every n-th case gives a history"""
 MODEST_TOKENS = 72
 """the longest sequence of these cases, since some checks make a call for every token"""
-SIDE_EFFECTS = "its calls have effects besides their answers, so no answer stands for itself"
+SIDE_EFFECTS = "its calls have side effects, so answers depend on earlier calls"
 USED_UP = "its limits were used up"
 REDUCED_SIZES = ("batch", "heads", "head_dim", "d_in", "tokens", "context_length")
 REDUCED_OPTIONS = ("mask_form", "mask_type", "content", "memory", "bias", "dropout", "sharpness")

@@ -11,7 +11,7 @@ MAX_SECONDS = 24 * 3600
 
 
 class BadSearch(Exception):
-    """Text that is no limit of a search; the message says what would be one."""
+    """A text that is not a limit of a search; the message says which texts are."""
 
 
 @dataclass(frozen=True, slots=True)

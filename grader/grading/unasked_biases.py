@@ -1,8 +1,8 @@
 """Check a submission without the biases that nobody asked for.
 
 An unwanted bias adds numbers that no check has set, and then hardly any property holds. This is one
-mistake, with a property of its own. All other properties are checked again with these biases at
-zero, and training leaves them there.
+mistake, and a separate property reports it. All other properties are checked again with these
+biases at zero, and training leaves them there.
 """
 
 from collections.abc import Sequence
@@ -70,5 +70,5 @@ def make_note(biases: Sequence[str]) -> Note:
     """Return the note that all other checks used zero biases."""
     names = f"`{biases[0]}`" if len(biases) == 1 else f"the {len(biases)} biases"
     were = "was" if len(biases) == 1 else "were"
-    text = f"in all other checks {names} that nobody asked for {were} zero"
+    text = f"{names} {were} zero in all other checks: the statement asks for no such bias"
     return Note("unasked_bias", text)

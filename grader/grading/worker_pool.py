@@ -85,9 +85,9 @@ def create_sandbox(
     It takes over a zygote that was started ahead.
     """
     if device != "cpu":
-        why = f"the driver of {device} is beyond the jail's reach"
+        why = f"the sandbox cannot confine the driver of {device}"
     elif sys.platform != "linux":
-        why = f"{sys.platform} has nothing to confine a process with"
+        why = f"{sys.platform} has no means to confine a process"
     else:
         return ServerHandle(trusted=trusted, ahead=ahead)
     sandbox = UnconfinedSandbox(why)

@@ -40,7 +40,7 @@ class Unreadable(Exception):
 
 
 NEEDS_IPYTHON = (
-    "A cell holds notebook commands (% or !). Reading these needs IPython: "
+    "A cell holds notebook commands (% or !). To read these, install IPython: "
     "pip install 'headcheck[student]'."
 )
 CONFLICT = re.compile(r"(?ms)^<{7}(?: [^\n]*)?$.*^={7}$.*^>{7}(?: [^\n]*)?$")
@@ -186,7 +186,7 @@ def _list_cells(notebook: object) -> list[object]:
         if lists and all(isinstance(cells, list) for cells in lists):
             return [cell for cells in lists for cell in cells]
     raise Unreadable(
-        "The file is JSON but no notebook: it has no list of cells. Save it again from Jupyter."
+        "The file is JSON, but not a notebook: it has no list of cells. Save it again from Jupyter."
     )
 
 

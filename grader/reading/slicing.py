@@ -89,7 +89,7 @@ Position = tuple[int | None, int]
 
 
 def register_source(cell: SourceCell) -> None:
-    """Let `inspect.getsource` find a cell's text: torch.jit.script compiles what it reads there."""
+    """Let `inspect.getsource` find a cell's text, because torch.jit.script compiles this text."""
     name, lines = get_filename(cell.number), cell.text.splitlines(keepends=True)
     linecache.cache[name] = (len(cell.text), None, lines, name)
 

@@ -32,26 +32,26 @@ BEST_LEVEL = next(iter(REQUIRED_LAYERS))
 
 _FILES = "reads Python's, torch's and the system's libraries, and no other file"
 _COMMON_GUARANTEES = (
-    "starts no process, and signals none but itself",
+    "starts no process, and can signal only itself",
     "opens no socket, and so reaches no network",
-    "is bounded in time, memory, threads, open files and output, and ends with the grader",
+    "has limits on time, memory, threads, open files and output, and ends with the grader",
 )
 GUARANTEES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "A": (
             _FILES,
-            "writes nowhere but into a small folder of its own, which ends with it",
+            "writes only into a small folder, which is deleted when it ends",
             *_COMMON_GUARANTEES,
-            "sees no process, network or host name, and no files but those that it reads",
+            "sees no process, network or host name, and only the files that it may read",
         ),
         "B": (_FILES, "writes no file", *_COMMON_GUARANTEES),
         "B-": (
             _FILES,
             "writes no file",
             *_COMMON_GUARANTEES,
-            "signals and sockets have one lock, not two",
+            "only one layer, not two, protects signals and sockets",
         ),
-        "C": ("is bounded in time and memory, as long as it does not try to get around that",),
+        "C": ("has limits on time and memory, which it can evade if it tries",),
         "D": (),
     }
 )
@@ -106,7 +106,7 @@ class IsolationLevel:
     def summary(self) -> str:
         """The level and its layers in one line."""
         if not self.is_confining:
-            how = "submissions were NOT confined, and trusted by --trusted"
+            how = "submissions were NOT confined, because --trusted was given"
             return f"isolation level {self.name}: {how}"
         return f"isolation level {self.name}: confined by {', '.join(self.layers)}"
 

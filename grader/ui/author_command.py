@@ -58,10 +58,10 @@ def author(
 ) -> None:
     """Make an exercise from a solution: contract, statement, hints, starter and known answers.
 
-    What the class computes is found out by calling it. What cannot be found out is asked, on a
-    terminal; elsewhere, and with --yes, what the solution suggests is meant. The solution is
-    judged first: a wrong one is refused, and nothing is written. Changes of it are judged in
-    processes of this user, without a sandbox: it is one's own code.
+    headcheck calls the class to find out what it computes. On a terminal it asks about the rest;
+    elsewhere, and with --yes, it takes what the solution suggests. The solution is judged first: a
+    wrong one is refused, and nothing is written. Changes of it are judged in processes of this
+    user, without a sandbox: it is one's own code.
 
     Exit code: 0 certified, 1 refused or not certified, 2 no exercise could be made.
     """

@@ -1,4 +1,4 @@
-"""What the course commands share: options, opening the store and the roster, warnings.
+"""Shared code of the course commands: options, opening the store and the roster, warnings.
 
 Nothing heavy is imported before a command needs it.
 """

@@ -124,7 +124,7 @@ LIMIT_OPTIONS = (
     LimitOption("--open-files", "open_files", 64, "Open files at a time."),
     LimitOption("--scratch", "scratch", 16, "Files written, in MiB.", mebibytes=True),
     LimitOption("--file-size", "source", 20, "Size of the file itself, in MiB.", mebibytes=True),
-    LimitOption("--reply", "reply", 64, "What one call returns, in MiB.", mebibytes=True),
+    LimitOption("--reply", "reply", 64, "The largest result of one call, in MiB.", mebibytes=True),
     LimitOption("--replies", "replies", 1024, "What all calls return, in MiB.", mebibytes=True),
 )
 

@@ -38,7 +38,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class GivenCommand:
-    """What the caller gave to a command. Names of files are bytes: encodings may differ."""
+    """Arguments and environment of a command. Names of files are bytes: encodings may differ."""
 
     name: str
     """what messages call the program"""

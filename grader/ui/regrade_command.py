@@ -1,4 +1,4 @@
-"""The command `headcheck regrade`: what a stored run is worth now, and who gains or loses."""
+"""The command `headcheck regrade`: the present points of a stored run, and who gains or loses."""
 
 import sys
 from dataclasses import replace
@@ -36,7 +36,7 @@ def regrade(
     """Grade a run again with this version; answers that nothing changed for keep their verdict.
 
     Where only points or their rounding are new, nothing is. Shows who gains or loses. With --diff
-    that is all: nobody's grade changes. What people decided by `headcheck override` stays in any
+    nothing else happens: no grade changes. What people decided by `headcheck override` stays in any
     case. Exit code: 0 nothing differs, 1 something.
     """
     with open_store(location) as store:

@@ -10,5 +10,5 @@ Theory of operation
     the known mistakes are tried for the hypotheses that names suggest, so that wrong code binds.
 
     Behaviour does not show intent: a forgotten mask is a correct attention to everything. The
-    intent comes from an exercise or an option. Otherwise the finding is reported as it is.
+    intent comes from an exercise or an option. Otherwise the finding is reported unchanged.
 """

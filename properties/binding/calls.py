@@ -20,7 +20,7 @@ MASK_CONVENTIONS = (
 )
 """The conventions of masks to try, the most permissive first"""
 REQUIRED_MASKS = ((4, False), (3, False), (2, False), (2, True))
-"""forms of required masks: the number of axes, and whether the mask covers keys alone"""
+"""forms of required masks: the number of axes, and whether the mask covers only keys"""
 QKV = ("query", "key", "value")
 AXES = (None, 4, 3, 2)
 """the numbers of axes of a mask to try; None means any that broadcast"""

@@ -95,8 +95,8 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
 def describe_intent(contract: Contract) -> str:
     """Describe the assumed intent, which behaviour does not show."""
     if contract.has(C.CAUSAL):
-        return "later tokens are hidden, and it is judged by that"
-    return "every token sees every other: were it meant to be causal, this would be a mistake"
+        return "later tokens are hidden, so it is judged as causal"
+    return "every token sees every other: if it should be causal, this is a mistake"
 
 
 def _list_arguments(contract: Contract) -> Iterator[Argument]:

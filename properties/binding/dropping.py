@@ -36,7 +36,7 @@ def settle_dropout(bench: Bench) -> Settled:
     arguments = tuple(map(_switch_off, settled.contract.arguments))
     contract = replace(settled.contract, capabilities=kept, arguments=arguments)
     return replace(settled, contract=contract).add(
-        "its dropout does not fall on the attention weights alone, and is not judged"
+        "its dropout acts not only on the attention weights, and is not judged"
     )
 
 
@@ -73,7 +73,7 @@ def settle_steadiness(bench: Bench) -> Settled:
     calm, training = bench.call(form, bench.x), bench.call(form, bench.x, training=True)
     if calm and training and is_close(training, calm[0].double()):
         return bench.settled.claim(C.STEADY)
-    return bench.settled.add("in training it drops something at a rate of its own: not judged")
+    return bench.settled.add("in training it drops something at another rate, which is not judged")
 
 
 def _drops_weights(bench: Bench, case: Case) -> bool:

@@ -63,7 +63,7 @@ OTHER_DESIGNS = frozenset(
         "values_normed_too",
     }
 )
-"""Mistakes that count as other kinds of attention if no statement requires a gate or a norm."""
+"""Without a statement, these mistakes count as other kinds of attention, with a gate or a norm."""
 NOT_TELLING = {
     *TRIVIAL,
     *(each for each in ROTARY if each.name not in TURNED_WRONGLY),

@@ -21,17 +21,22 @@ def describe_failure(search: BindingSearch) -> str:
     shared = filter(None, map(share_among_heads, search.probes))
     nearest = next(filter(None, (_name_attention(search, probe) for probe in shared)), "")
     if nearest:
-        return f"nearest is {nearest} whose heads share one projection; usually each has its own"
+        return (
+            f"nearest is {nearest} whose heads share one projection; usually each head has its own"
+        )
     if not search.probes:
-        return "no way to build it and to call it gave an output"
+        return "no way to build and call it gave an output"
     tried = count(len(search.probes), "way")
-    return f"{tried} to build and call it gave an output, but that of no attention with its weights"
+    return (
+        f"{tried} to build and call it gave an output, but no attention with its weights "
+        "gives this output"
+    )
 
 
 def share_among_heads(probe: CallProbe) -> CallProbe | None:
     """Return the same call as if every head had its own copy of a shared projection.
 
-    None if no weight is as wide as one head alone.
+    None if no weight is only as wide as one head.
     """
     case = probe.sizes.case
     narrow = ((case.head_dim, case.head_dim), (case.head_dim,))

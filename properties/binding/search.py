@@ -70,7 +70,7 @@ MAX_MISTAKEN = 6
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A contract that explains what a class computes: exactly, with mistakes, or by its names."""
+    """A contract that explains the output of a class: exactly, with mistakes, or by its names."""
 
     contract: Contract
     sizes: Sizes

@@ -102,7 +102,7 @@ def _settle_results(bench: Bench) -> Settled:
     settled = replace(bench.settled, contract=contract)
     if len(results) < 2:
         return settled
-    return settled.add("of what it returns only the output is judged")
+    return settled.add("only the output is judged, and no other result")
 
 
 # ------------------------------------------------------------------------------------- window
@@ -123,7 +123,7 @@ def _settle_window(bench: Bench) -> Settled:
     longer = replace(bench, settled=settled, sized=case)
     if longer.call(windowed.call_form, longer.x):
         return bench.settled.add(
-            "of inputs longer than its window is not known what they are to give: not judged"
+            "inputs longer than its window are not judged: the right output is not known"
         )
     return bench.settled
 
@@ -151,7 +151,7 @@ def _settle_share(bench: Bench) -> Settled:
         return bench.settled
     fixed = contract.with_sizes(parse_sizes(f"head_dim={width}"))
     return replace(bench.settled, contract=fixed).add(
-        f"how many numbers of each head are turned is known of heads of {width} alone: judged so"
+        f"the number of rotated numbers is known only for heads of {width}: judged with these"
     )
 
 
@@ -170,10 +170,10 @@ def _settle_mask(bench: Bench) -> Settled:
     )
     required = bench.contract.call_form.mask.required
     if not required and _always_raises(bench, form):
-        return bench.settled.add(f"no mask can be given: every call with its `{name}` raises")
+        return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
     if bench.contract.has(C.CAUSAL):
         return bench.settled.add(
-            f"what its `{name}` does besides hiding later tokens is not judged"
+            f"its `{name}` hides later tokens; any other effect of it is not judged"
         )
     for convention in _iter_conventions(bench.case):
         own = replace(form, mask=replace(convention, required=required))
@@ -182,7 +182,7 @@ def _settle_mask(bench: Bench) -> Settled:
     mistaken = _find_mistaken_mask(bench, form)
     if mistaken is not None:
         return _claim_mask(bench, mistaken)
-    return bench.settled.add(f"what its argument `{name}` does is not known, and not judged")
+    return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
 
 
 def _always_raises(bench: Bench, form: CallForm) -> bool:

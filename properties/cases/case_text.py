@@ -43,12 +43,12 @@ def parse_case(text: str) -> Case:
     """Return the case of a line; other fields have the usual values. Raises BadCase."""
     words = [word.partition("=") for word in text.split()]
     if not words:
-        raise BadCase("there is no case; write one as batch=1 tokens=2 d_in=3")
+        raise BadCase("this is not a case; write one such as batch=1 tokens=2 d_in=3")
     values: dict[str, Any] = {}
     for name, equals, value in words:
         if name not in FIELDS or not equals:
             known = ", ".join(FIELDS)
-            raise BadCase(f"`{name}{equals}{value}` is no value of a case; there are {known}")
+            raise BadCase(f"`{name}{equals}{value}` is not a value of a case; there are {known}")
         if name in values:
             raise BadCase(f"`{name}` is given twice")
         values[name] = _parse_value(name, value)

@@ -47,7 +47,7 @@ def compose(first: CaseTransform, second: CaseTransform) -> CaseTransform:
 def transform_cases(
     contract: Contract, transform: CaseTransform, cases: Iterable[Case]
 ) -> tuple[Case, ...]:
-    """Return the transformed cases that the contract allows as they are, without duplicates."""
+    """Return the transformed cases that the contract allows, without duplicates."""
     fitted = (contract.fit(changed) for case in cases if (changed := transform(case)) is not None)
     # Fitting may undo what the property needs: then the transform would change the case again.
     stable = (

@@ -1,10 +1,9 @@
-"""Reseed a case set: a run's own seed changes its random numbers and nothing else.
+"""Reseed a case set: the seed of a run changes only its random numbers.
 
 Sizes and options stay the same, so that a fault which shows on certain sizes shows under every
-seed, and a student's check has the verdict of a graded run. Numbers alone can also decide a
-verdict: where one exponential overflows, an answer without a guard fails many properties at once.
-So seeds are drawn until the scores leave the same ranges as before, and the mask has the same kinds
-of rows.
+seed, and a student's check has the verdict of a graded run. The numbers can also decide a verdict:
+if one exponential overflows, an answer without a guard fails many properties together. So seeds are
+drawn until the scores leave the same ranges as before, and the mask has the same kinds of rows.
 """
 
 import hashlib

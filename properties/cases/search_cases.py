@@ -12,7 +12,7 @@ or more; usual widths): each edge of each size in turn, so that 200 cases meet t
 Cases are drawn by `random.Random`, from a text that names the owner, the seed and the number of the
 case. So each case is independent of those before it, and of everything else: of Hypothesis's
 version and database, and of the constants that it harvests from the modules that are loaded.
-Hypothesis shrinks what is found.
+Hypothesis shrinks the failing cases.
 """
 
 import itertools
@@ -86,7 +86,7 @@ def generate_search_cases(
 def draw_companions(
     contract: Contract, seed: int, owner: str, number: int, device: str = "cpu"
 ) -> Iterator[Case]:
-    """Yield small cases that are tried, for their values alone, beside the case of this number."""
+    """Yield small cases that are tried, only for their values, with the case of this number."""
     chooser = random.Random(f"companions {owner} {seed} {number}")
     for _ in range(COMPANIONS):
         sizes = {n: chooser.randint(1, COMPANION_SIZE) for n in FAR if n != "context_length"}

@@ -46,12 +46,12 @@ aligned_property = functools.partial(
 
 @aligned_property(limit=4, hint=HINT, essential=True)
 def the_last_query_stands_at_the_last_key(context: LiveContext) -> None:
-    """Queries are the last tokens: each sees all keys up to its own place, counted from the end."""
+    """The queries are the last tokens: each sees all keys up to its position from the end."""
     for earlier in (1, 3, min(context.case.tokens, MOST)):
         assert_equation(context, context.case.tokens + earlier)
 
 
-@aligned_property(limit=2, hint="a token that is decoded is a query alone, with many keys")
+@aligned_property(limit=2, hint="a decoded token is a single query with many keys")
 def a_single_query_sees_every_key(context: LiveContext) -> None:
     """A single query is the last token: it sees every key."""
     for keys in (1, 2, 5):
@@ -60,7 +60,7 @@ def a_single_query_sees_every_key(context: LiveContext) -> None:
 
 @aligned_property(limit=4, hint=HINT)
 def the_last_queries_alone_get_the_last_rows(context: LiveContext) -> None:
-    """With fewer queries, and all keys, the last queries get the outputs that they get with all."""
+    """The last queries give the same outputs alone as together with all queries."""
     others = (context.x,) * (len(context.contract.call_form.inputs) - 1)
     for queries in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
         rows = slice(-queries, None)
@@ -75,10 +75,10 @@ def the_last_queries_alone_get_the_last_rows(context: LiveContext) -> None:
 @aligned_property(
     after=(the_last_query_stands_at_the_last_key,),
     sizes=LONG,
-    hint="what is done otherwise for many keys?",
+    hint="does the code do anything differently for many keys?",
 )
 def many_keys_are_aligned_too(context: LiveContext) -> None:
-    """Where hundreds of keys come before the queries, each query stands at its own place, too."""
+    """Each query is also at the right position if hundreds of keys come before the queries."""
     assert_equation(context, context.case.tokens + MANY)
 
 
@@ -91,7 +91,7 @@ def many_keys_are_aligned_too(context: LiveContext) -> None:
     hint="does something cut or change gradients: detach(), a clamp, a hook?",
 )
 def query_key_and_value_get_their_gradients(context: LiveContext) -> None:
-    """The gradients of query, key and value are the equation's, also of one that asks alone."""
+    """Query, key and value get the gradients of the equation, even if only one requires them."""
     case, tokens = context.case, context.case.tokens + 2
     key, value = make_other_tokens(case, context.contract, tokens)
     roles = context.x, key, value

@@ -23,10 +23,10 @@ C = Capability
     after=(its_arguments_may_be_given_by_position,),
     limit=1,
     on=at_least(tokens=3),
-    hint="where Python asks for a float, it takes a whole number, too",
+    hint="Python takes a whole number where it expects a float",
 )
 def a_rate_of_zero_may_be_written_as_0(context: LiveContext) -> None:
-    """It can be built with 0 for 0.0, as a rate of dropout is often written."""
+    """It can be built with 0 instead of 0.0, as a rate of dropout is often written."""
     rates = {a.name: 0 for a in context.contract.arguments if a.quantity == "dropout"}
     arguments = {**context.contract.build_arguments(context.case), **rates}
     build_module(context.harness.subject, context.contract, context.case, arguments)
@@ -41,7 +41,7 @@ def a_rate_of_zero_may_be_written_as_0(context: LiveContext) -> None:
     hint="in the statement's signature nothing stands before it but x",
 )
 def what_is_kept_may_be_given_by_position(context: LiveContext) -> None:
-    """What an earlier call gave may be handed over by position, behind x, as well as by name."""
+    """The cache of an earlier call can be passed by position after x, or by name."""
     if "mask" in context.contract.call_form.inputs:
         return  # which of the two comes first, only the statement says
     chunks = [Chunk(context.x[:, :-1], None), Chunk(context.x[:, -1:], 0)]

@@ -54,7 +54,7 @@ Roles = tuple[Tensor, Tensor, Tensor]
     hint="which block is the last one, of the queries and of the keys?",
 )
 def every_block_size_gives_the_same_gradients(context: LiveContext) -> None:
-    """Gradients are right with blocks of any size: of one, of all but one, of all, and of more."""
+    """Gradients are right with blocks of any size: one key, all but one, all, or more."""
     tokens = context.case.tokens
     for block in (1, 2, tokens - 1, tokens, tokens + 1, 3 * tokens):
         other = context.with_case(replace(context.case, block=block))
@@ -67,10 +67,10 @@ def every_block_size_gives_the_same_gradients(context: LiveContext) -> None:
     on=compose(SOME_TOKENS, with_values(causal=True)),
     after=RIGHT,
     limit=2,
-    hint="which weights are zero, on the way back as well?",
+    hint="which weights are zero, also in the backward?",
 )
 def gradients_are_right_where_later_tokens_are_hidden(context: LiveContext) -> None:
-    """Where later tokens are hidden, gradients are the equation's, with blocks of any size."""
+    """With a causal mask, gradients equal those of the equation, with blocks of any size."""
     tokens = context.case.tokens
     for longer, blocks in ((0, (2, tokens - 1)), (3, (1, 2, 3 * tokens))):
         roles = _make_roles(context, tokens + longer)
@@ -89,7 +89,7 @@ def gradients_are_right_where_later_tokens_are_hidden(context: LiveContext) -> N
     hint="what is subtracted before an exponential is taken again?",
 )
 def gradients_stay_right_far_above_or_below(context: LiveContext) -> None:
-    """Scores of one block, or of all, may be thousands above or below: gradients stay right."""
+    """Gradients are right even if the scores of one block, or of all, are in the thousands."""
     half = context.case.tokens // 2
     for first, last in ((-1, 0), (0, 1), (-1, -1), (1, 1)):
         roles = place_far_apart(context, torch.tensor([first] * half + [last] * half))
@@ -106,7 +106,7 @@ def gradients_stay_right_far_above_or_below(context: LiveContext) -> None:
     hint="does the backward write into something that it will need again?",
 )
 def the_graph_may_be_gone_through_again(context: LiveContext) -> None:
-    """A second backward through the same graph, where it is kept, gives the same gradients."""
+    """A second backward through the same retained graph gives the same gradients."""
     roles = _make_roles(context, context.case.tokens + 2)
     adapter = context.adapter
     once, again = (adapter.vjp_apart(roles, context.cotangent, times=n) for n in (1, 2))
@@ -124,10 +124,10 @@ def the_graph_may_be_gone_through_again(context: LiveContext) -> None:
     limit=1,
     dtypes=("float64",),
     essential=True,
-    hint="besides query, key, value and output: what is saved?",
+    hint="which attributes are saved besides query, key, value and output?",
 )
 def it_keeps_fewer_numbers_than_scores(context: LiveContext) -> None:
-    """Between forward and backward fewer numbers are kept than there are scores."""
+    """Between forward and backward it keeps fewer numbers than there are scores."""
     for mode in _list_modes(context):
         kept, _ = mode.compute_once(count_held)
         _assert_fewer_than_scores(mode, kept, "between forward and backward")
@@ -144,7 +144,7 @@ def it_keeps_fewer_numbers_than_scores(context: LiveContext) -> None:
     hint="which tensors have an axis for all queries and one for all keys?",
 )
 def its_backward_never_holds_all_scores(context: LiveContext) -> None:
-    """Forward and backward never hold as many numbers as there are scores, in small blocks."""
+    """With small blocks, forward and backward never hold as many numbers as there are scores."""
     for mode in _list_modes(context):
         _, held = mode.compute_once(count_held)
         _assert_fewer_than_scores(mode, held, "in forward and backward")

@@ -41,7 +41,7 @@ def _select_masks(context: CaseContext, sequences: slice | Tensor) -> Tensor | N
     C.BATCH, on=at_least(batch=2), limit=3, hint="is one sequence of the batch special?"
 )
 def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
-    """Sequences in another order give their outputs in that order."""
+    """Reordering the sequences of a batch reorders the outputs in the same way."""
     order = torch.arange(context.case.batch).roll(1)
     mask = _select_masks(context, order)
     permuted = context.run(context.x[order], mask=mask)[0]

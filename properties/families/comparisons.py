@@ -26,7 +26,7 @@ def assert_outputs_unchanged(
 def assert_right_with(
     context: CaseContext, parameters: Parameters, x: Tensor | None = None
 ) -> None:
-    """Raise Violation unless the answer under other parameters is what the oracle says."""
+    """Raise Violation unless the answer under other parameters equals the oracle's."""
     answer = context.run(x, parameters)
     context.assert_matches_oracle(answer, context.compute_expected(x, parameters))
 

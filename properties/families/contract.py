@@ -38,8 +38,8 @@ C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
 WHERE_WEIGHTS_ARE = "print its parameters and their shapes; compare with the statement"
-REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in modules it holds"
-NAN_HINT = "at which step do ∞ or NaN get into the result?"
+REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in its modules"
+NAN_HINT = "at which step do ∞ or NaN enter the result?"
 AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"
 CALLED_WIDTH = 64
 """Wider modules are built with their defaults, but not called: their weights are many."""
@@ -151,10 +151,10 @@ def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
     after=BUILT,
     limit=1,
     on=at_least(tokens=3),
-    hint="what the statement does not name is no parameter",
+    hint="only the weights that the statement names are parameters",
 )
 def there_are_no_other_parameters(context: LiveContext) -> None:
-    """It has the trainable parameters that are asked for, and no others."""
+    """It has the trainable parameters that the exercise asks for, and no others."""
     shapes = context.contract.get_parameter_shapes(context.case)
     extra = [f"`{n}`" for n in _list_parameters(context, module=True) if n not in shapes]
     missing = _list_missing(context, context.case)
@@ -185,7 +185,7 @@ def _list_missing(context: LiveContext, case: Case) -> list[ParameterMapping]:
     hint="qkv_bias decides for queries, keys and values, for all three alike",
 )
 def the_biases_follow_the_option(context: LiveContext) -> None:
-    """Queries, keys and values have a bias exactly when qkv_bias asks for it; by default not."""
+    """Queries, keys and values have a bias only if qkv_bias is True, which is not the default."""
     mapped = [m.path.format(head=0) for m in context.contract.mappings if m.is_bias]
     for bias in (False, True):
         case = replace(context.case, bias=bias)
@@ -221,10 +221,10 @@ def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
     after=(it_can_be_constructed,),
     limit=1,
     on=with_values(heads=3),
-    hint="whatever leaves a remainder is refused, not only these numbers",
+    hint="refuse every number that leaves a remainder, not only these",
 )
 def heads_that_do_not_divide_the_width_are_refused(context: LiveContext) -> None:
-    """A width that the heads do not divide is refused at construction."""
+    """The constructor refuses a width that the number of heads does not divide."""
     for width, heads in INDIVISIBLE:
         case = replace(context.case, heads=heads)
         arguments = set_width(context.contract, context.contract.build_arguments(case), width)
@@ -253,10 +253,10 @@ def assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: st
     after=BUILT,
     limit=1,
     on=compose(at_least(tokens=3), with_values(bias=True, dropout=0.5)),
-    hint="the order is that of the statement, with no argument after a *",
+    hint="keep the statement's order, with no argument after a *",
 )
 def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
-    """It is built by position as by name, in the order of the statement."""
+    """Its arguments can be given by position, in the order of the statement, or by name."""
     if not _answers_as_usual(context):
         return
     contract, case = context.contract, context.case
@@ -293,7 +293,7 @@ def _get_stated(context: LiveContext) -> Contract:
     hint="the statement's signature has the defaults",
 )
 def arguments_left_out_have_their_defaults(context: LiveContext) -> None:
-    """Each argument that has a default in the statement may be left out, and then has it."""
+    """An argument that is left out has the default of the statement."""
     for argument in context.contract.arguments:
         if argument.default is not None and argument.quantity != CONSTANT:
             _assert_default_taken(context, argument)
@@ -336,7 +336,7 @@ def _set_quantity(case: Case, argument: Argument) -> Case:
     hint="all are attributes: n_embd, n_head, block_size, and nothing else",
 )
 def the_config_holds_all_it_needs(context: LiveContext) -> None:
-    """It can be built from a config that has what the exercise names, in itself or in its class."""
+    """A config that has the named fields, as its own or in its class, is enough to build it."""
     case = context.case
     arguments = {
         a.name: a.get_value(case) if a.fields else make_config(case)
@@ -380,7 +380,7 @@ def the_output_is_finite(context: CaseContext) -> None:
     on=at_least(tokens=6),
     choose=select_plainest,
     about=SHORTER_THAN_CONTEXT,
-    hint="one module gets inputs of many lengths; all it makes has to fit",
+    hint="one module gets inputs of many lengths; all its tensors must fit",
 )
 def every_length_up_to_the_context_works(context: CaseContext) -> None:
     """One module takes any number of tokens, from 1 to the longest length."""

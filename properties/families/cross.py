@@ -25,11 +25,11 @@ width"""
     C.CROSS,
     on=UNMASKED,
     limit=4,
-    hint="work through a small case by hand, step by step, beside your code",
+    hint="compute a small case by hand and compare each step with your code",
     essential=True,
 )
 def keys_and_values_come_from_their_own_tokens(context: LiveContext) -> None:
-    """The output equals the equation where keys and values come from other tokens."""
+    """The output equals the equation when keys and values come from other tokens."""
     # What is seen of more keys than queries, where not all are, is a matter of its own.
     for longer in (0,) if hides_later_tokens(context.contract, context.case) else (0, 3):
         assert_equation(context, context.case.tokens + longer)
@@ -40,10 +40,10 @@ def keys_and_values_come_from_their_own_tokens(context: LiveContext) -> None:
     C.FULL,
     on=FEWER,
     limit=2,
-    hint="x and what it attends to have each a length of their own",
+    hint="x and the tokens that it attends to may have different lengths",
 )
 def there_may_be_fewer_keys_than_queries(context: LiveContext) -> None:
-    """There may be any number of keys and values, a single one as well."""
+    """The number of keys and values may be any, even one."""
     for tokens in (1, 2):
         assert_equation(context, tokens)
 

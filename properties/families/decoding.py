@@ -53,7 +53,7 @@ LONGEST_CHUNK = 255
     essential=True,
 )
 def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
-    """A sequence whose tokens come one by one, with a cache, gets the output of the whole."""
+    """With a cache, tokens that come one by one give the output of the whole sequence."""
     _assert_whole(context, (1,) * context.case.tokens)
 
 
@@ -62,11 +62,11 @@ def one_token_at_a_time_gives_the_same_output(context: LiveContext) -> None:
     on=SOME_TOKENS,
     after=(one_token_at_a_time_gives_the_same_output,),
     limit=4,
-    hint="new tokens come behind all that is kept; which does each see?",
+    hint="new tokens come after all kept tokens; which does each see?",
     essential=True,
 )
 def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
-    """A sequence that comes in parts of any length, with a cache, gets the output of the whole."""
+    """With a cache, parts of any length give the output of the whole sequence."""
     tokens = context.case.tokens
     _assert_whole(context, (2, tokens - 2))
     _assert_whole(context, (1, 2, *(1,) * (tokens - 5), 2))
@@ -78,10 +78,10 @@ def several_tokens_at_a_time_give_the_same_output(context: LiveContext) -> None:
     after=(several_tokens_at_a_time_give_the_same_output, no_dropout_means_no_difference),
     on=compose(SOME_TOKENS, with_values(dropout=0.0)),
     limit=1,
-    hint="what is done otherwise in training, besides dropout?",
+    hint="does training differ in anything but dropout?",
 )
 def a_cache_is_used_in_training_too(context: LiveContext) -> None:
-    """In training, where nothing is dropped, a cache is given and used as in evaluation."""
+    """In training without dropout, a cache is returned and used as in evaluation."""
     parts = context.x.split([1, 2, context.case.tokens - 3], dim=1)
     chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]
     results = build_fresh_module(context).decode(chunks, manner="in training")
@@ -97,10 +97,10 @@ def a_cache_is_used_in_training_too(context: LiveContext) -> None:
     after=(several_tokens_at_a_time_give_the_same_output,),
     on=SOME_TOKENS,
     sizes=LARGE,
-    hint="what is done otherwise for many tokens, sequences or heads?",
+    hint="does the code differ for many tokens, sequences or heads?",
 )
 def a_large_cache_is_right_too(context: LiveContext) -> None:
-    """A cache of a thousand tokens, of many sequences or heads, is as right as a small one."""
+    """Outputs are also right with a cache of a thousand tokens, or of many sequences or heads."""
     first = min(LONGEST_CHUNK, context.case.tokens - 4)
     _assert_whole(context, (first, 1, 1, context.case.tokens - first - 3, 1))
 
@@ -113,7 +113,7 @@ def a_large_cache_is_right_too(context: LiveContext) -> None:
     hint="a cache that was handed in is left as it is",
 )
 def a_cache_can_be_continued_twice(context: LiveContext) -> None:
-    """Whoever keeps a cache can go on from it once more, with other tokens."""
+    """The same cache can be continued twice, with different tokens."""
     prompt, first, second = context.x[:, :-2], context.x[:, -2:-1], context.x[:, -1:]
     other = torch.cat([prompt, _make_other_tokens(context)[:, -1:]], dim=1)
     # The first continuation goes on after the second has begun.
@@ -134,7 +134,7 @@ def a_cache_can_be_continued_twice(context: LiveContext) -> None:
     essential=True,
 )
 def sequences_keep_their_caches_apart(context: LiveContext) -> None:
-    """Sequences that are continued in turn do not see each other, nor does one that comes after."""
+    """Sequences that are continued in turn do not see each other; a later one sees none of them."""
     for fewer in (2, 0):  # of another length, and of the same
         other = _make_other_tokens(context)
         _assert_kept_apart(context, other[:, : other.shape[1] - fewer])
@@ -149,7 +149,7 @@ def sequences_keep_their_caches_apart(context: LiveContext) -> None:
     essential=True,
 )
 def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
-    """A call without a cache sees nothing of what was continued before it."""
+    """A call without a cache sees nothing of earlier sequences."""
     adapter = build_fresh_module(context)
     before = context.run_module(adapter=adapter)
     _decode(context, [(context.x[:, :-2], None), (context.x[:, -2:], 0)], adapter)
@@ -173,7 +173,7 @@ def a_call_without_a_cache_begins_anew(context: LiveContext) -> None:
     essential=True,
 )
 def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
-    """Keys and values of earlier tokens stay as they were computed, whatever the weights become."""
+    """Keys and values of earlier tokens are not computed again, even if the weights change."""
     assert_kept(context, "W_k", "W_v")
 
 

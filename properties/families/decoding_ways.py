@@ -41,8 +41,8 @@ Places = Int[Tensor, "tokens"]
 STARTS = range(1, 9)
 """the first positions to try for every call"""
 MASK_HINT = "which keys may each of the new tokens see?"
-POSITION_HINT = "at which positions do new tokens, and what is kept, stand?"
-KEPT_HINT = "what was kept has to be in later calls what it was"
+POSITION_HINT = "at which positions are the new tokens and the kept ones?"
+KEPT_HINT = "a cache must not change between calls"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def change_nothing(call: ChunkCall, heads: Heads) -> Heads:
 
 @dataclass(frozen=True)
 class OtherWay:
-    """How calls with a cache may attend otherwise than the whole sequence does."""
+    """Ways in which calls with a cache may attend differently from the whole sequence."""
 
     words: str
     sees: Callable[[ChunkCall, Tensor, Tensor], Tensor] = see_the_past
@@ -163,12 +163,12 @@ POSITIONS = (
         hint=POSITION_HINT,
     ),
     OtherWay(
-        "kept keys are turned again in every call",
+        "kept keys are rotated again in every call",
         stands=lambda call, query, key: (query, key * (call.number - call.numbers + 1)),
         hint=KEPT_HINT,
     ),
     OtherWay(
-        "new keys are turned twice in calls with a cache",
+        "new keys are rotated twice in calls with a cache",
         stands=lambda call, query, key: (query, key * (1 + call.numbers.clamp(max=1))),
         hint=POSITION_HINT,
     ),
@@ -181,7 +181,7 @@ POSITIONS = (
         hint=POSITION_HINT,
     ),
     OtherWay(
-        "kept keys are not turned",
+        "kept keys are not rotated",
         stands=lambda call, query, key: (query, key * ~call.is_kept()),
         hint=POSITION_HINT,
     ),
@@ -258,7 +258,7 @@ def _list_changes(context: CaseContext) -> Iterator[OtherWay]:
         yield OtherWay(
             f"{what} of calls with a cache lack their bias",
             change=partial(_lack_bias, bare, place),
-            hint="what is done to new tokens with a cache, and not without?",
+            hint="how are new tokens treated differently with a cache?",
         )
 
 

@@ -29,7 +29,7 @@ SECOND_DEVICE = "meta"
     on=with_values(dtype="float32"),
     dtypes=("float32",),
     limit=1,
-    hint="parameters and buffers move along, other tensors do not",
+    hint=".to() moves parameters and buffers, but no other tensors",
 )
 def it_moves_to_another_dtype(context: LiveContext) -> None:
     """module.to(torch.float64) moves everything that forward needs."""
@@ -62,10 +62,10 @@ def _assert_moves_to_float64(context: LiveContext, adapter: ModuleAdapter) -> No
     limit=1,
     dtypes=("float32",),
     on=with_values(dtype="float32"),
-    hint="parameters and buffers move along, other tensors do not",
+    hint=".to() moves parameters and buffers, but no other tensors",
 )
 def it_moves_to_another_device(context: LiveContext) -> None:
-    """Moved to another device by .to(), as to a GPU, it has all that it needs there."""
+    """After .to(device), for example to a GPU, everything that forward needs is on that device."""
     on_cpu = replace(context.case, device="cpu")
     adapter = construct(context.harness.subject, context.contract, on_cpu)
     # Called first, because what it keeps of a call must be moved, too.
@@ -96,7 +96,7 @@ def _move(adapter: ModuleAdapter, dtype: str | None, device: str | None) -> None
     hint="forward should not depend on whether gradients are recorded",
 )
 def gradients_on_or_off_is_the_same_answer(context: LiveContext) -> None:
-    """With gradients recorded, without, and in inference mode the answer is the same."""
+    """The output is the same with gradients recorded, without, and in inference mode."""
     for grad in ("grad", "inference"):
         # A fresh module: a tensor that is kept from inference mode can never be differentiated.
         adapter = build_fresh_module(context)

@@ -64,7 +64,7 @@ def the_weights_are_a_difference_of_softmaxes(context: CaseContext) -> None:
     context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
 
 
-@weights(*NEEDS, limit=3, hint="two softmaxes sum to one each: what is left of their difference?")
+@weights(*NEEDS, limit=3, hint="two softmaxes sum to one each: what does their difference sum to?")
 def the_weights_sum_to_one_minus_lambda(context: CaseContext) -> None:
     """When all values are equal, every output is that value times 1 - lambda."""
     x = context.x.clone()
@@ -83,7 +83,7 @@ def the_weights_sum_to_one_minus_lambda(context: CaseContext) -> None:
     C.CAUSAL,
     on=with_values(mask_form=MaskForm.NONE),
     limit=3,
-    hint="of one visible token each of the two weights is 1",
+    hint="if only one token is visible, both weights of it are 1",
 )
 def the_first_token_keeps_one_minus_lambda(context: CaseContext) -> None:
     """The first output is the first token's own value times 1 - lambda, whatever follows."""
@@ -93,7 +93,7 @@ def the_first_token_keeps_one_minus_lambda(context: CaseContext) -> None:
 
 @weights(*NEEDS, on=at_least(tokens=2), limit=2, hint=HALF_HINT)
 def with_lambda_zero_the_second_halves_do_not_count(context: CaseContext) -> None:
-    """With lambdas of zero other second halves of queries and keys change nothing."""
+    """With lambdas of zero, the second halves of queries and keys do not matter."""
     nothing = torch.zeros_like(_get_lambdas(context))
     alone = replace_parameters(context, lambdas=nothing)
     twice = replace_parameters(context, lambdas=nothing, **_use_halves(context, 0, 0))
@@ -104,7 +104,7 @@ def with_lambda_zero_the_second_halves_do_not_count(context: CaseContext) -> Non
 
 @weights(*NEEDS, on=at_least(tokens=2), limit=2, hint="equal maps cancel where lambda is one")
 def equal_maps_cancel(context: CaseContext) -> None:
-    """With equal halves and lambdas of one nothing is left but the output layer's bias."""
+    """With equal halves and lambdas of one, the output is only the output layer's bias."""
     ones = torch.ones_like(_get_lambdas(context))
     parameters = replace_parameters(context, lambdas=ones, **_use_halves(context, 0, 0))
     bias = context.parameters.b_o
@@ -114,9 +114,9 @@ def equal_maps_cancel(context: CaseContext) -> None:
     context.assert_close(output, nothing.expand_as(output).double(), tolerance)
 
 
-@weights(*NEEDS, limit=2, hint="lambda is a factor: no function of it, and nothing else")
+@weights(*NEEDS, limit=2, hint="lambda is a plain factor: no function is applied to it")
 def the_output_is_linear_in_lambda(context: CaseContext) -> None:
-    """Lambdas large, small and negative count as they are: what they subtract is in proportion."""
+    """The subtracted part is proportional to lambda, for large, small and negative lambdas."""
     none = replace_parameters(context, lambdas=0 * _get_lambdas(context))
     base, limit = context.run(parameters=none)[0], context.compute_expected(parameters=none)
     subtracted = context.output - base
@@ -135,7 +135,7 @@ def _scale(tolerance: Tolerance, factor: float) -> Tolerance:
 
 @heads(*NEEDS, C.OUTPUT_PROJECTION, on=at_least(tokens=2), limit=2, hint=HALF_HINT)
 def maps_that_change_places_change_the_sign(context: CaseContext) -> None:
-    """With the halves exchanged and lambdas of one, every head gives the negative of before."""
+    """With lambdas of one, exchanging the halves changes the sign of every head's output."""
     ones, identity = torch.ones_like(_get_lambdas(context)), make_identity_projection(context)
     base = replace_parameters(context, lambdas=ones, **identity)
     other = replace_parameters(context, lambdas=ones, **identity, **_use_halves(context, 1, 0))
@@ -153,7 +153,7 @@ def maps_that_change_places_change_the_sign(context: CaseContext) -> None:
     hint="head 0 has the first lambda, head 1 the second, …",
 )
 def each_head_has_a_lambda_of_its_own(context: CaseContext) -> None:
-    """Another lambda for one head changes what that head gives, and no other's."""
+    """Changing the lambda of one head changes the output of this head, and of no other."""
     d, identity = context.case.head_dim, make_identity_projection(context)
     base = replace_parameters(context, **identity)
     before = context.run(parameters=base)[0]

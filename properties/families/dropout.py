@@ -131,7 +131,7 @@ def _compute_effective_rate(
     dtypes=("float64",),
 )
 def each_token_adds_its_own_value(context: LiveContext) -> None:
-    """Where all scores are equal, each token adds its value to the output, and nothing else."""
+    """If all scores are equal, each token adds its value to the output, and nothing else."""
     revealed = context.compute_once(reveal_weights)
     _assert_something_shows(revealed)
     exact = float(revealed.exact.abs().max())
@@ -247,7 +247,7 @@ def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> 
     dtypes=("float64",),
 )
 def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
-    """Weights are dropped independently: of other sequences, heads, queries and keys."""
+    """Weights are dropped independently for each sequence, head, query and key."""
     observation = context.compute_once(observe_dropout)
     rate, _ = _compute_effective_rate(context, observation)
     together = _compute_chance_of_two(rate)
@@ -313,7 +313,7 @@ def _assert_values_lost_by_chance(
     essential=True,
 )
 def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
-    """Dropping a weight takes out a whole value, not some coordinates; a lone token's, too."""
+    """Dropping a weight removes a whole value, not single coordinates, even for a single token."""
     observation = context.compute_once(observe_dropout)
     share = estimate_second_keep_rate(context, observation)
     whole = _compute_whole_value_rate(context, share)
@@ -358,7 +358,7 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     hint="in evaluation nothing is dropped, and nothing scaled",
 )
 def evaluation_ignores_dropout(context: CaseContext) -> None:
-    """In evaluation mode the output is that of attention without dropout."""
+    """In evaluation mode the output is the output of attention without dropout."""
     without = context.with_case(replace(context.case, dropout=0.0))
     assert_outputs_unchanged(context, context.answer, without.run(), context.expected)
 
@@ -367,11 +367,11 @@ def evaluation_ignores_dropout(context: CaseContext) -> None:
     C.DROPOUT,
     on=simplify_for_counting,
     limit=1,
-    hint="each call in training draws anew, from torch's random numbers",
+    hint="each call in training draws new random numbers from torch",
     dtypes=("float64",),
 )
 def every_call_drops_anew(context: LiveContext) -> None:
-    """In training calls and layers drop different weights; after the same seed, the same."""
+    """In training, calls and layers drop different weights, but equal ones after the same seed."""
     x = draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()
     parameters = make_revealing_parameters(context)
 

@@ -3,8 +3,8 @@
 At one size the dropped weights are counted (`properties/families/dropout.py`). Code may take
 another way where there is nothing to average: for a single token, a window of one, one head. So
 here are other sizes, with two calls each. Half of the weights are dropped and the others doubled,
-and so no token of a right module has its output of evaluation: that would take sums of random
-numbers that cancel in all dimensions, to within rounding.
+so no token of a right module has the same output as in evaluation. For that, sums of random numbers
+would have to cancel in all dimensions, up to rounding.
 """
 
 from headcheck.properties.case import InputContent
@@ -50,7 +50,7 @@ GRADIENTS = ("grad", "no_grad")
     dtypes=("float64",),
 )
 def dropout_acts_at_every_size(context: LiveContext) -> None:
-    """Weights are dropped at every size, of a single token, key or head, and of many."""
+    """Weights are dropped at every size: with one token, key or head, and with many."""
     expected, limit = context.expected.outputs[0], context.expected.tolerances[0]
     for grad in GRADIENTS:
         options = CallOptions(training=True, seed=DROPOUT_SEED, grad=grad)

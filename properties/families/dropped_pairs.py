@@ -102,7 +102,7 @@ def fit_visibly(contract: Contract, case: Case) -> Case:
     dtypes=("float64",),
 )
 def no_two_weights_are_dropped_together(context: LiveContext) -> None:
-    """At other sizes and rates, too, weights are dropped at that rate, none with another one."""
+    """At other sizes and rates, weights are also dropped at the stated rate, independently."""
     if estimate_second_keep_rate(context, context.compute_once(observe_dropout)) < 1:
         return  # elements of the output are dropped as well, and hide which weights are
     for sizes in SIZES:

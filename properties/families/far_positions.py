@@ -62,7 +62,7 @@ least 30"""
     hint="are positions, frequencies or angles kept in the dtype of x?",
 )
 def bfloat16_places_far_tokens_as_float32_tables_do(context: CaseContext) -> None:
-    """Given bfloat16, tokens from 4,096 on are half as exact as with tables of float32, or more."""
+    """Given bfloat16, tokens from 4,096 on are at least half as exact as with tables in float32."""
     got = context.run()[0][:, FIRST_FAR:]
     exact = _attend_far(context, torch.float64)
     plain = _attend_far(context, DTYPES[context.case.dtype])
@@ -113,7 +113,7 @@ def _adjust(variant: Variant, scores: Tensor) -> Tensor:
 
 
 def _place(variant: Variant, t: Tensor) -> Tensor:
-    """Turn queries or keys by tables of at least float32, rounded to their own dtype."""
+    """Rotate queries or keys by tables of at least float32, rounded to their own dtype."""
     if not variant.rotary:
         return t
     tables = variant.make_tables(t.to(torch.promote_types(t.dtype, torch.float32)))

@@ -24,8 +24,7 @@ TOKENS = 60
 """a number of tokens far beyond twice what a short window needs"""
 LONGEST_WINDOW = 7
 MOST = 2
-"""the cache may hold this many times what the window needs, since buffers have sizes of their
-own"""
+"""the cache may hold this many times the tokens of the window, since buffers have fixed sizes"""
 
 
 def _lengthen(case: Case) -> Case | None:
@@ -44,10 +43,10 @@ def _lengthen(case: Case) -> Case | None:
     after=(several_tokens_at_a_time_give_the_same_output,),
     limit=2,
     dtypes=("float64",),
-    hint="which of the tokens that are kept will a later one still see?",
+    hint="which of the kept tokens will a later token still see?",
 )
 def a_cache_holds_no_more_than_its_window(context: LiveContext) -> None:
-    """After many tokens a cache holds those of a window, or twice as many, and not all of them."""
+    """After many tokens a cache holds at most twice as many tokens as the window."""
     case, x = context.case, context.x
     parts = x[:, :-2], x[:, -2:-1], x[:, -1:]
     chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]

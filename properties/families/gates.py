@@ -44,7 +44,7 @@ FACTOR = 2.0**13
 
 @values(*NEEDS, limit=3, hint="what is the sigmoid of zero?")
 def gates_of_zeros_let_half_through(context: CaseContext) -> None:
-    """With zeros in the gate's layer the output is that of half the values without a gate."""
+    """With zeros in the gate's layer, every gate is one half, and so halves what it multiplies."""
     half = replace_parameters(context, **zero_parameters(context, *GATE))
     plain = _drop_gate(half)
     halved = {n: t / 2 for n, t in plain.items() if n in ("W_v", "b_v")}
@@ -65,7 +65,7 @@ def _drop_gate(parameters: Parameters) -> Parameters:
     hint="a gate is nearly 0 or nearly 1 where its layer gives large numbers",
 )
 def gates_open_and_close(context: CaseContext) -> None:
-    """Open gates give attention without gates; closed ones the output layer's bias alone."""
+    """Open gates give attention without gates, and closed gates only the output layer's bias."""
     x = context.x.clone()
     x[..., 0] = 1
     bias = context.parameters.b_o
@@ -84,10 +84,10 @@ def gates_open_and_close(context: CaseContext) -> None:
     C.NORMALISED,
     on=compose(at_least(tokens=3, d_in=2), with_values(content=InputContent.NORMAL)),
     limit=3,
-    hint="whose gate is it: the asking token's, or that of those it sees?",
+    hint="whose gate is it: the gate of the query's token, or of the keys?",
 )
 def a_gate_is_made_of_the_token_that_asks(context: CaseContext) -> None:
-    """Where tokens differ in their gates alone, another token changes its own output alone."""
+    """Changing only the gate of a token changes only the output of this token."""
     x, parameters = _give_equal_values(context)
     token = context.case.tokens // 2
     changed = x.clone()
@@ -112,7 +112,7 @@ def _give_equal_values(context: CaseContext) -> tuple[Tensor, Parameters]:
 
 @weights(*NEEDS, C.NORMALISED, limit=3, hint=GATE_HINT, essential=True)
 def equal_values_come_through_the_gate(context: CaseContext) -> None:
-    """When all values are equal, every output is that value through its token's gate."""
+    """When all values are equal, every output is this value times the token's gate."""
     x, parameters = _give_equal_values(context)
     expected = context.compute_expected(x, parameters)
     value = project_output(parameters, merge_heads(expected.exact.value), x)
@@ -124,10 +124,10 @@ def equal_values_come_through_the_gate(context: CaseContext) -> None:
     C.MODULE,
     on=at_least(heads=2, head_dim=2),
     limit=3,
-    hint="row c of the gate's layer is for number c, or for head c",
+    hint="row c of the gate's layer gates number c, or head c",
 )
 def each_number_has_a_gate_of_its_own(context: CaseContext) -> None:
-    """Another row of the gate's layer changes what it opens for, and nothing else."""
+    """Changing a row of the gate's layer changes only the numbers that this row gates."""
     identity = make_identity_projection(context)
     base = replace_parameters(context, **identity)
     before = context.run(parameters=base)[0]
@@ -152,7 +152,7 @@ def each_number_has_a_gate_of_its_own(context: CaseContext) -> None:
     hint="exponentials of large numbers overflow, and ∞ / ∞ is NaN",
 )
 def far_gates_have_finite_gradients(context: CaseContext) -> None:
-    """Gates of numbers far from zero spoil no gradient."""
+    """Gates with inputs far from zero leave all gradients finite."""
     assert context.parameters.W_gate is not None, "the contract has a gate"
     parameters = replace_parameters(context, W_gate=FACTOR * context.parameters.W_gate)
     assert_gradients_right_with(context, parameters)

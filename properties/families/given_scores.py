@@ -38,7 +38,7 @@ WAYS = (
     hint="is the mask read as true and false in some of the modes?",
 )
 def numbers_in_an_added_mask_are_added_to_the_scores(context: LiveContext) -> None:
-    """Numbers in the mask are added to the scores, in evaluation as in training."""
+    """Numbers in the mask are added to the scores, both in evaluation and in training."""
     assert context.mask is not None
     drawn = SPREAD * draw_normal(context.case, "x2", *context.mask.shape)
     bias = round_to_dtype(drawn, context.case)

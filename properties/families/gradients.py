@@ -98,20 +98,20 @@ def make_cut(where: str) -> Violation:
 
 @family_property(C.TOKENS, after=CORRECT_VALUES, limit=6, hint=CUT_HINT)
 def the_gradient_of_the_input_is_right(context: CaseContext) -> None:
-    """The gradient that reaches the input equals that of the equation."""
+    """The gradient of the input equals the gradient of the equation."""
     _assert_gradients_close(context, ["x"])
 
 
 @family_property(C.PROJECTED, C.TOKENS, after=CORRECT_VALUES, limit=6, hint=CUT_HINT)
 def the_gradients_of_the_weights_are_right(context: CaseContext) -> None:
-    """The gradient of every weight equals that of the equation."""
+    """The gradient of every weight equals the gradient of the equation."""
     names = {name for mapping in context.contract.mappings for name in mapping.holds}
     _assert_gradients_close(context, [n for n, _ in context.parameters.items() if n in names])
 
 
 @family_property(C.PROJECTED, C.MODULE, on=at_least(tokens=3), limit=2, hint=CUT_HINT)
 def every_weight_gets_a_gradient(context: CaseContext) -> None:
-    """Every weight that changes the output gets a gradient, so that all of it is trained."""
+    """Every weight that changes the output gets a gradient, so that training changes it."""
     own, exact = _get_gradients(context)
     for name, _ in context.parameters.items():
         got, size = own.get(name), exact.scales[name]
@@ -127,7 +127,7 @@ def every_weight_gets_a_gradient(context: CaseContext) -> None:
     after=(the_gradient_of_the_input_is_right,),
     on=at_least(tokens=3, batch=2, heads=2),
     limit=2,
-    hint="is there something random, such as an order, on the way back?",
+    hint="is anything in the backward random, such as an order?",
 )
 def the_same_backward_gives_the_same_gradients(context: LiveContext) -> None:
     """Two backward passes of the same numbers give exactly the same gradients."""
@@ -149,7 +149,7 @@ def the_same_backward_gives_the_same_gradients(context: LiveContext) -> None:
     hint="does it matter in the code which tensors require a gradient?",
 )
 def each_argument_gets_its_gradient_alone(context: LiveContext) -> None:
-    """An argument gets its gradient, too, when no other one requires any."""
+    """An argument also gets its gradient if no other argument requires one."""
     _, exact = _get_gradients(context)
     context.adapter.set(context.parameters)
     for argument in context.contract.call:
@@ -165,7 +165,7 @@ def each_argument_gets_its_gradient_alone(context: LiveContext) -> None:
     C.MODULE,
     sizes=GRADIENT_SIZES,
     after=(the_gradients_of_the_weights_are_right,),
-    hint="does something in the code fit small sizes only?",
+    hint="does something in the code work for small sizes only?",
 )
 def gradients_are_right_at_every_size(context: CaseContext) -> None:
     """Long sequences, many heads and wide ones have the gradients of the equation, too."""
@@ -184,7 +184,7 @@ def gradients_are_right_at_every_size(context: CaseContext) -> None:
     hint="is a state detached somewhere on the way through the tokens?",
 )
 def gradients_reach_back_over_hundreds_of_tokens(context: CaseContext) -> None:
-    """Of hundreds of tokens the first get their gradients from the last, too."""
+    """Among hundreds of tokens, the first get gradients even from the last output."""
     _assert_gradients_close(context, ["x", *(n for n, _ in context.parameters.items())])
 
 
@@ -198,7 +198,7 @@ def gradients_reach_back_over_hundreds_of_tokens(context: CaseContext) -> None:
     hint=CUT_HINT,
 )
 def the_gradients_of_the_returned_weights_are_right(context: CaseContext) -> None:
-    """What is computed from the returned weights has the gradients of the equation, too."""
+    """A loss on the returned weights has the gradients of the equation."""
     weights = context.expected.outputs[1]
     cotangent = round_to_dtype(draw_normal(context.case, "x2", *weights.shape), context.case)
     own = context.compute_gradients(cotangent, output=1)
@@ -214,10 +214,10 @@ def the_gradients_of_the_returned_weights_are_right(context: CaseContext) -> Non
     after=(the_gradients_of_the_weights_are_right,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
-    hint="does anything depend on how large the gradients are?",
+    hint="does anything depend on the size of the gradients?",
 )
 def gradients_grow_with_the_loss(context: CaseContext) -> None:
-    """A loss a million times as large has gradients a million times as large, or as small."""
+    """Gradients are proportional to the loss, even if it is a million times as large or small."""
     names = ("x", *(n for n, _ in context.parameters.items()))
     for factor in LOSS_FACTORS:
         cotangent = factor * context.cotangent
@@ -286,7 +286,7 @@ def the_gradients_predict_a_small_step_of_the_weights(context: CaseContext) -> N
     hint="exponentials of large numbers overflow, and ∞ / ∞ is NaN",
 )
 def scores_far_beyond_their_limit_have_finite_gradients(context: CaseContext) -> None:
-    """Scores far beyond the limit spoil no gradient."""
+    """Scores far beyond the limit leave all gradients finite."""
     queries = LARGE_SCORES * context.parameters.W_q
     assert_gradients_right_with(context, replace_parameters(context, W_q=queries))
 

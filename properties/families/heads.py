@@ -26,7 +26,7 @@ from headcheck.properties.tolerance import Tolerance
 family_property = PropertyFamily(PropertyGroup.HEADS, FORM)
 C = Capability
 SEVERAL_HEADS = at_least(heads=2, tokens=2)
-HINT = "a head owns the same block of columns before and after attention"
+HINT = "a head has the same block of columns before and after attention"
 
 
 def share_mask_across_heads(case: Case) -> Case:
@@ -47,7 +47,7 @@ def share_mask_across_heads(case: Case) -> Case:
     hint=AXIS_HINT,
 )
 def a_single_head_works_like_several(context: CaseContext) -> None:
-    """With a single head, too, everything returned has all its axes."""
+    """With a single head, all results still have all their axes."""
     context.call()
 
 
@@ -62,7 +62,7 @@ def a_single_head_works_like_several(context: CaseContext) -> None:
     hint=HINT,
 )
 def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
-    """Heads with each other's weights exchange their places in the output, nothing more."""
+    """Exchanging the weights of two heads only exchanges their places in the output."""
     groups = context.case.kv_heads  # heads that share keys stay together
     moved = {
         name: permute_heads(tensor, groups)
@@ -90,7 +90,7 @@ def _permute_output_heads(output: Tensor, groups: int) -> Tensor:
     C.BARE, C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT
 )
 def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
-    """The output is the sum of what each head alone would give."""
+    """The output is the sum of the outputs that each head would give alone."""
     heads, d = context.case.heads, context.case.head_dim
     assert context.parameters.W_o is not None
     total = torch.zeros_like(context.output)
@@ -110,7 +110,7 @@ def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
     C.BARE, C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT, essential=True
 )
 def each_head_fills_only_its_own_part(context: CaseContext) -> None:
-    """Changing one head's weights changes that head's part of the merged output and no other."""
+    """Changing one head's weights changes only this head's part of the merged output."""
     heads, d = context.case.heads, context.case.head_dim
     identity = make_identity_projection(context)
     base = replace_parameters(context, **identity)

@@ -33,7 +33,7 @@ precision_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
 C = Capability
 NUMBERS = (math.nan, math.inf, -math.inf)
 MASKED = compose(at_least(tokens=4, batch=2), with_values(mask_form=MaskForm.BATCH_ONE_ONE_KEY))
-EMPTY_HINT = "a row of the scores that is hidden whole needs a rule of its own"
+EMPTY_HINT = "a row of scores that is hidden completely needs its own rule"
 
 
 @mask_property(
@@ -44,7 +44,7 @@ EMPTY_HINT = "a row of the scores that is hidden whole needs a rule of its own"
     hint="0 · NaN is NaN: a weight of zero does not keep a value out",
 )
 def not_even_nan_counts_where_it_is_hidden(context: LiveContext) -> None:
-    """NaN or infinity in a token that the mask hides changes no output that it is hidden from."""
+    """NaN or infinity in a token changes no output from which the mask hides the token."""
     assert context.mask is not None
     visible = _broadcast(context, context.mask != 0)
     for token in sorted({0, context.case.tokens // 2, context.case.tokens - 1}):
@@ -60,7 +60,7 @@ def not_even_nan_counts_where_it_is_hidden(context: LiveContext) -> None:
 
 @mask_property(C.EMPTY_ROWS, on=MASKED, limit=4, hint=EMPTY_HINT)
 def a_query_that_sees_nothing_gets_what_is_promised(context: CaseContext) -> None:
-    """A query that may attend to nothing gets finite numbers, or zeros, as the contract says."""
+    """A query that may attend to nothing gives finite numbers, or zeros, as the contract says."""
     mask = hide_everything_from_some(context)
     rows = _list_promised(context, mask)
     got, expected = context.run(mask=mask), context.compute_expected(mask=mask)
@@ -82,7 +82,7 @@ def a_query_that_sees_nothing_gets_what_is_promised(context: CaseContext) -> Non
     hint="a NaN that is overwritten still comes back in the gradient",
 )
 def a_query_that_sees_nothing_spoils_no_gradient(context: CaseContext) -> None:
-    """A query that may attend to nothing leaves the gradients of all others as they are."""
+    """A query that may attend to nothing does not change the gradients of other queries."""
     mask = hide_everything_from_some(context)
     cotangent = context.cotangent * _list_promised(context, mask)[..., None]
     given = context.case, context.x, context.parameters, mask
@@ -130,7 +130,7 @@ def _in_dtype(dtype: str) -> CaseTransform:
     hint="two large negative numbers, one added to the other, are infinite",
 )
 def bfloat16_hides_padding_and_later_tokens_together(context: CaseContext) -> None:
-    """Given bfloat16, padding and later tokens are hidden together, and nothing becomes NaN."""
+    """Given bfloat16, padding and later tokens are hidden at once, and nothing becomes NaN."""
     _assert_hidden_together(context)
 
 
@@ -145,7 +145,7 @@ def bfloat16_hides_padding_and_later_tokens_together(context: CaseContext) -> No
     hint="the largest number of float16 is 65504",
 )
 def float16_hides_padding_and_later_tokens_together(context: CaseContext) -> None:
-    """Given float16, padding and later tokens are hidden together, and nothing becomes NaN."""
+    """Given float16, padding and later tokens are hidden at once, and nothing becomes NaN."""
     _assert_hidden_together(context)
 
 

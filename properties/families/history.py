@@ -66,7 +66,7 @@ MIXED_STEPS = 7
     hint="is something kept, in `self` or outside, from call to call?",
 )
 def earlier_calls_do_not_matter(context: LiveContext) -> None:
-    """What it was called with before, of any length, in training or not, changes no answer."""
+    """Earlier calls, of any length and in any mode, do not change the output."""
     probes = CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE
     assert_no_effect(context, shuffle_steps(context, make_calls(context)), probes)
 
@@ -77,10 +77,10 @@ def earlier_calls_do_not_matter(context: LiveContext) -> None:
     sizes=FIRST_CALL_SIZES,
     on=keep_for_histories,
     dtypes=("float64",),
-    hint="is something made in the first call, and kept as it was then?",
+    hint="does the first call make something that is never updated?",
 )
 def the_first_call_does_not_matter(context: LiveContext) -> None:
-    """Whatever it was called with first, in whatever mode, later answers are the same."""
+    """The first call, with any input and in any mode, does not change later outputs."""
     steps = make_first_calls(context)
     if context.case.tokens > FEW_TOKENS:
         lengths = CallAtEveryLength(MANY_LENGTHS)
@@ -98,7 +98,7 @@ def the_first_call_does_not_matter(context: LiveContext) -> None:
     hint="a tensor that was seen before may hold other numbers now",
 )
 def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None:
-    """A tensor that is written over, extended or freed, and given again, is a new input."""
+    """The same tensor with new numbers, or with a new size, counts as a new input."""
     # The other numbers are in the middle: who remembers a sum or the corners has not seen them.
     first, middle = context.x.clone(), context.case.tokens // 2
     first[:, middle] = make_tokens(context.case, context.contract, "x2")[:, middle]
@@ -120,7 +120,7 @@ def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None
     hint="is something shared: in the class, in a global, in a default?",
 )
 def other_instances_do_not_matter(context: LiveContext) -> None:
-    """Other modules alive at the same time, of the same or of other sizes, change no answer."""
+    """Other modules that exist at the same time, of any size, do not change the output."""
     built = shuffle_steps(context, make_other_modules(context))
     steps = [step for other in built for step in (other, Rebuild())]
     assert_no_effect(context, steps, (CALL_PROBE, TRAINING_PROBE))
@@ -135,7 +135,7 @@ def other_instances_do_not_matter(context: LiveContext) -> None:
     hint="does an evaluation leave something behind: a mode, a rate, a mask?",
 )
 def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
-    """After evaluations, and whatever else came between, training drops as it did at first."""
+    """After evaluations and other calls, training still drops weights as it did at first."""
     assert_no_effect(context, shuffle_steps(context, make_evaluations(context)), (TRAINING_PROBE,))
 
 
@@ -149,7 +149,7 @@ def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     hint="is something kept, shared or rounded when it is moved or copied?",
 )
 def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
-    """Weights loaded and loaded back, other dtypes, and copies that change, change no answer."""
+    """Loading weights back, other dtypes, and changes to a copy do not change the output."""
     steps = shuffle_steps(context, make_transfers(context))
     assert_no_effect(context, steps, (CALL_PROBE, GRADIENTS_PROBE))
 
@@ -165,7 +165,7 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     hint="is something that was computed from the weights kept?",
 )
 def new_weights_are_used_at_once(context: LiveContext) -> None:
-    """Weights loaded, written in place, or replaced count from the next call on, in any mode."""
+    """After weights are loaded, written in place or replaced, the next call uses them."""
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
     expected = context.compute_expected(parameters=other)
     for grad in ("no_grad", "grad"):
@@ -191,10 +191,10 @@ def new_weights_are_used_at_once(context: LiveContext) -> None:
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="is there a list or tuple that holds on to the first layers?",
+    hint="does a list or tuple still hold the first layers?",
 )
 def new_layers_are_used_at_once(context: LiveContext) -> None:
-    """A layer that is put in the place of another one is used from the next call on."""
+    """After a layer is replaced, the next call uses the new layer."""
     adapter = build_fresh_module(context)
     context.run_module(adapter=adapter)
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
@@ -216,7 +216,7 @@ def new_layers_are_used_at_once(context: LiveContext) -> None:
     hint="optimizers hold on to parameters: only their numbers may change",
 )
 def loading_and_moving_keep_the_parameters(context: LiveContext) -> None:
-    """Loading, moving and copying keep parameters, flags and mode: an optimizer goes on."""
+    """Loading, moving and copying keep parameters, flags and mode: an optimizer can go on."""
     replaced = build_fresh_module(context).module.list_replaced()
     if replaced:
         names = ", ".join(f"{name}()" for name in replaced)
@@ -251,10 +251,10 @@ def _read_flags(adapter: ModuleAdapter) -> dict[str, bool]:
     limit=1,
     on=fit_for_histories,
     dtypes=("float64",),
-    hint="is something kept that only some order of calls brings to light?",
+    hint="does the module keep something that shows only in some orders?",
 )
 def no_order_of_events_matters(context: LiveContext) -> None:
-    """Calls, other modules, training, loading and copies, in any order, change no answer."""
+    """Calls, other modules, training, loading and copies do not change the output, in any order."""
     many = [*make_calls(context), *make_other_modules(context), *make_evaluations(context)]
     some = shuffle_steps(context, many, min(MIXED_STEPS, len(many)))
     mixed = shuffle_steps(context, [*make_transfers(context), *some])

@@ -44,7 +44,7 @@ def _describe_initial_weight(context: CaseContext, name: str) -> str:
     hint="every weight starts from random numbers of its own",
 )
 def the_projections_start_different(context: LiveContext) -> None:
-    """Queries, keys and values start from different weights, none of them constant."""
+    """Queries, keys and values start from different weights, and none of these is constant."""
     initial = context.compute_once(read_first_initial_weights)
     weights = {name: tensor for name, tensor in initial.items() if name.startswith("W_")}
     for name, tensor in weights.items():
@@ -97,7 +97,7 @@ def the_heads_start_different(context: LiveContext) -> None:
     hint="weights come from torch's random numbers; no seed is set here",
 )
 def every_module_starts_anew(context: LiveContext) -> None:
-    """Two modules start different; after the same torch.manual_seed they start the same."""
+    """Two modules start from different weights, but from equal ones after the same seed."""
     one, other = context.compute_once(read_first_initial_weights), read_initial_weights(context, 2)
     again = read_initial_weights(context, 1)
     for name in ("W_q", "W_k", "W_v"):  # others may start from zero, or from the identity
@@ -126,10 +126,10 @@ def _assert_no_seed_set(context: LiveContext) -> None:
     C.STATED,
     on=WIDE,
     limit=1,
-    hint="torch.empty() has whatever numbers its memory held before",
+    hint="torch.empty() contains the old contents of its memory",
 )
 def every_parameter_starts_from_numbers_of_its_own(context: LiveContext) -> None:
-    """Parameters start from numbers that are chosen or drawn, not from what memory held before."""
+    """Parameters start from chosen or drawn numbers, not from old contents of memory."""
     contract = context.contract
     unset = context.harness.subject.list_unset(
         contract.name, contract.build_arguments(context.case)

@@ -44,11 +44,11 @@ MANY_HEADS = with_values(
     ),
     limit=2,
     dtypes=("float64",),
-    hint="what does the cache hold: latents and turned keys, or tokens?",
+    hint="what does the cache hold: latents and rotated keys, or tokens?",
     essential=True,
 )
 def kept_latents_and_turned_keys_are_not_computed_again(context: LiveContext) -> None:
-    """Latents and turned keys of earlier tokens stay as they were, whatever their layers become."""
+    """Latents and rotated keys of earlier tokens are not computed again, even if layers change."""
     assert_kept(context, "W_down", "W_kr")
 
 
@@ -61,10 +61,10 @@ def kept_latents_and_turned_keys_are_not_computed_again(context: LiveContext) ->
     limit=1,
     dtypes=("float64",),
     essential=True,
-    hint="what of a token do the keys and values of all heads come from?",
+    hint="from which part of a token do the keys and values come?",
 )
 def a_cache_holds_less_than_keys_of_all_heads(context: LiveContext) -> None:
-    """A cache holds of each token its latent and its turned key, not keys and values of heads."""
+    """For each token a cache holds the latent and the rotated key, not the keys of all heads."""
     x, allowed = make_tokens(context.case, context.contract), TOKENS * context.case.d_out
     chunks = [Chunk(x[:, :1], None), Chunk(x[:, 1:], 0)]
     kept = context.adapter.decode(chunks, counted=True)[-1].kept

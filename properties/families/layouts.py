@@ -32,10 +32,10 @@ LAYOUTS = ("transposed", "sliced", "expanded")
     C.STRIDED,
     after=(gradients_are_right_at_every_size, the_memory_layout_does_not_matter),
     sizes=SIZES,
-    hint="are numbers read in another order than that in which they lie?",
+    hint="are numbers read in another order than the one in memory?",
 )
 def gradients_are_right_in_every_layout(context: LiveContext) -> None:
-    """Input, and gradients that come back, may lie in memory in any way; heads may be wide."""
+    """Inputs and incoming gradients may have any memory layout, and heads may be wide."""
     cotangent = context.cotangent[:1].expand_as(context.cotangent).clone()
     exact = context.compute_exact_gradients(cotangent)
     context.adapter.set(context.parameters)

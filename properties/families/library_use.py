@@ -32,10 +32,10 @@ C = Capability
     after=(the_weights_are_registered_and_trainable,),
     limit=3,
     on=at_least(tokens=3),
-    hint="the weights are lent for one call: each call has to read them anew",
+    hint="the weights may be set for one call only: read them in each call",
 )
 def it_takes_weights_from_outside(context: LiveContext) -> None:
-    """By torch.func.functional_call it computes with the weights given, and keeps its own."""
+    """torch.func.functional_call makes it compute with given weights, and it keeps its own."""
     adapter = build_fresh_module(context)
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
     got = adapter.call_within("functional_call", context.x, context.mask, other)
@@ -52,7 +52,7 @@ def it_takes_weights_from_outside(context: LiveContext) -> None:
     hint="under vmap neither .item() nor `if` on a tensor's values can work",
 )
 def it_can_be_mapped_over_an_axis(context: LiveContext) -> None:
-    """By torch.func.vmap it answers for each item of another axis as it does for it alone."""
+    """Under torch.func.vmap each item of the additional axis gives the same output as alone."""
     inputs = context.x, make_tokens(context.case, context.contract, "x2")
     mask = None if context.mask is None else torch.stack([context.mask] * len(inputs))
     adapter = build_fresh_module(context)
@@ -72,7 +72,7 @@ def it_can_be_mapped_over_an_axis(context: LiveContext) -> None:
     hint="under autocast layers answer in bfloat16, though x is float32",
 )
 def it_runs_under_autocast(context: LiveContext) -> None:
-    """Under torch.autocast it is as exact as in bfloat16, its weights being float32."""
+    """Under torch.autocast, with float32 weights, it is as exact as in bfloat16."""
     contract, case = context.contract, replace(context.case, dtype="float32")
     adapter = construct(context.harness.subject, contract, case)
     adapter.set(context.parameters)

@@ -46,7 +46,7 @@ LONG = with_values(
 
 @values(*NEEDS, C.CAUSAL, after=CORRECT, redundant_because=GUARDS_THE_ORACLE)
 def it_equals_the_recurrence(context: CaseContext) -> None:
-    """The output equals what two running sums give, one token after the other."""
+    """The output equals the result of two running sums, taken one token after the other."""
     exact = context.expected.exact
     asked = recurrent_attention(exact.query, exact.key, exact.value)
     output = project_output(context.parameters, merge_heads(asked), context.x)
@@ -75,7 +75,7 @@ def without_queries_and_keys_the_values_are_averaged_evenly(context: CaseContext
     hint="what is added to features, or to the sum that divides them?",
 )
 def features_near_zero_are_shared_rightly(context: CaseContext) -> None:
-    """Features near zero share as others do: nothing is added to them, or to their sum."""
+    """Features near zero count like others: nothing is added to them, or to their sum."""
     x, layers = context.x.clone(), zero_parameters(context, "b_q", "b_k")
     x[..., 0] = 1
     for name in ("W_q", "W_k"):
@@ -97,7 +97,7 @@ def features_near_zero_are_shared_rightly(context: CaseContext) -> None:
     hint="which tensors have an axis for all queries and one for all keys?",
 )
 def it_never_holds_a_matrix_of_tokens(context: LiveContext) -> None:
-    """With many tokens, never as many numbers are held as there are pairs of tokens."""
+    """With many tokens, it never holds as many numbers as there are pairs of tokens."""
     held = context.call_module(options=CallOptions(counted=True)).held
     if held >= TOKENS**2:
         got, what = f"{held}", f"{TOKENS} tokens in one call"
@@ -112,10 +112,10 @@ def it_never_holds_a_matrix_of_tokens(context: LiveContext) -> None:
     limit=1,
     dtypes=("float64",),
     essential=True,
-    hint="which sums are enough to go on, whatever came before?",
+    hint="which sums are enough to continue after any tokens?",
 )
 def a_state_has_the_same_size_after_many_tokens(context: LiveContext) -> None:
-    """A state has one size, however many tokens and calls; to go on from it takes few numbers."""
+    """A state has the same size after any number of tokens, and continuing it takes few numbers."""
     x = make_tokens(context.case, context.contract)
     single = [Chunk(x[:, n : n + 1], n - 1 if n else None) for n in range(CALLS)]
     kept = [result.kept for result in context.adapter.decode(single, counted=True)]

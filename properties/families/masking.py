@@ -37,7 +37,7 @@ MASK_NUMBERS = {
 
 Some of these do not fit into a narrower type, and some come from masks that are added to scores.
 """
-CAUSAL_HINT = "nothing of later tokens may enter: no score, no value, no mean"
+CAUSAL_HINT = "no later token may enter: no score, no value, no mean"
 SIZES_OF_MASKED = {"batch": 2, "tokens": 4, "heads": 2, "head_dim": 2, "d_in": 3}
 TWO_AXES = ({**SIZES_OF_MASKED, "mask_form": MaskForm.QUERY_KEY},)
 SQUARES = (
@@ -80,7 +80,7 @@ def the_future_is_invisible(context: CaseContext) -> None:
     C.CAUSAL, C.TOKENS, on=compose(at_least(tokens=2), UNMASKED), limit=3, hint=CAUSAL_HINT
 )
 def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
-    """The first tokens alone give the same outputs as they give in the whole sequence."""
+    """The first tokens give the same outputs alone as in the whole sequence."""
     for length in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
         prefix = context.run(context.x[:, :length])[0]
         context.assert_unchanged(prefix, context.output[:, :length], context.tolerance[:, :length])
@@ -114,7 +114,7 @@ def derivatives_reach_only_the_past(context: CaseContext) -> None:
     C.NORMALISED,
     C.UNGATED,
     on=UNMASKED,
-    hint="of a single visible token the weight is 1",
+    hint="if only one token is visible, its weight is 1",
 )
 def the_first_token_sees_only_itself(context: CaseContext) -> None:
     """The first output equals the equation of the first token alone, whatever follows."""
@@ -128,7 +128,7 @@ def the_first_token_sees_only_itself(context: CaseContext) -> None:
     C.ANY_DISTANCE,
     C.PLACELESS,
     on=compose(at_least(tokens=3), UNMASKED),
-    hint="without positions nothing may depend on the order of the past",
+    hint="without positions, nothing may depend on the order of the past",
 )
 def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:
     """Reordering the earlier tokens leaves the last output unchanged."""
@@ -146,7 +146,7 @@ def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:
     hint="a mask of queries and keys holds for all sequences and heads",
 )
 def a_mask_may_lack_axes(context: CaseContext) -> None:
-    """A mask of queries and keys alone is taken for all sequences and heads."""
+    """A mask with only the axes of queries and keys applies to all sequences and heads."""
     context.call()
 
 
@@ -177,10 +177,10 @@ def _assert_taken_for_the_full_one(context: CaseContext) -> None:
     sizes=SQUARES,
     on=lambda case: case if MASK_OF_TWO_AXES.is_in(case) and case.batch == case.tokens else None,
     after=(a_mask_may_lack_axes, every_form_of_mask_is_understood),
-    hint="equal sizes tell nothing about what an axis stands for",
+    hint="equal sizes do not say what an axis stands for",
 )
 def a_mask_means_the_same_where_sizes_are_equal(context: CaseContext) -> None:
-    """A mask (tokens, tokens) means the same where there are as many sequences, or heads."""
+    """A mask (tokens, tokens) means the same if the batch, or the heads, are as many as tokens."""
     _assert_taken_for_the_full_one(context)
 
 
@@ -194,7 +194,7 @@ def a_mask_means_the_same_where_sizes_are_equal(context: CaseContext) -> None:
     hint="only 0 and False block, in a mask of any type",
 )
 def any_number_but_zero_lets_attend(context: CaseContext) -> None:
-    """In a mask of any type, every number but zero lets attend: -1, 0.5 and 200 like 1."""
+    """In a mask of any type, every number except zero permits: -1, 0.5 and 200 like 1."""
     assert context.mask is not None
     sees = context.mask != 0
     for dtype, numbers in MASK_NUMBERS.items():
@@ -210,10 +210,10 @@ def any_number_but_zero_lets_attend(context: CaseContext) -> None:
     on=compose(at_least(tokens=5, batch=3), with_values(mask_form=MaskForm.QUERY_KEY)),
     after=(every_form_of_mask_is_understood,),
     sizes=({"batch": 3, "tokens": 6}, {"batch": 4, "tokens": 18, "heads": 1}),
-    hint="the mask of a sequence holds for it alone, whatever others have",
+    hint="the mask of a sequence applies to this sequence only",
 )
 def each_sequence_has_its_own_mask(context: CaseContext) -> None:
-    """Sequences with other masks, one full, one causal, some padded, keep to their own."""
+    """Each sequence follows its own mask: one is full, one is causal, some are padded."""
     for kinds in _list_kinds_of_masks(context.case.tokens):
         mask = torch.stack([kinds[i % len(kinds)] for i in range(context.case.batch)])[:, None]
         answer, expected = context.run(mask=mask), context.compute_expected(mask=mask)
@@ -254,7 +254,7 @@ def _list_kinds_of_masks(t: int) -> Iterator[tuple[Tensor, ...]]:
     hint="a blocked row, NaN or not, has nothing to do with other rows",
 )
 def a_query_that_sees_nothing_spoils_no_other(context: CaseContext) -> None:
-    """A query that may attend to nothing leaves the others as they are, in every sequence."""
+    """A query that may attend to nothing changes no other output, in any sequence."""
     assert context.mask is not None
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     mask = context.mask.expand(b, h, t, t).clone()
@@ -278,11 +278,11 @@ def a_query_that_sees_nothing_spoils_no_other(context: CaseContext) -> None:
     C.MASK,
     on=MASKED,
     limit=3,
-    hint="where the mask is 0 or False, nothing of that token may enter",
+    hint="if the mask is 0 or False, nothing of that token may enter",
     essential=True,
 )
 def blocked_tokens_change_nothing(context: CaseContext) -> None:
-    """Changing a token leaves every output unchanged that may not attend to it."""
+    """Changing a token changes no output that may not attend to it."""
     assert context.mask is not None
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     visible = (context.mask != 0).expand(b, h, t, t).any(1)
@@ -310,7 +310,7 @@ def a_mask_of_ones_is_no_mask(context: CaseContext) -> None:
     C.TAKES_MASK,
     on=MASKED,
     limit=3,
-    hint="does anything of a mask outlive the call that it was given to?",
+    hint="does the module keep anything of a mask after the call?",
 )
 def the_mask_is_not_remembered(context: LiveContext) -> None:
     """After a call with a mask, a call without one attends to everything."""
@@ -326,7 +326,7 @@ def the_mask_is_not_remembered(context: LiveContext) -> None:
     C.MASK, on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.QUERY_KEY)), limit=3
 )
 def a_causal_mask_hides_the_future(context: CaseContext) -> None:
-    """Given the lower triangle as mask, a change of the last token leaves earlier outputs alone."""
+    """With the lower triangle as mask, changing the last token changes no earlier output."""
     triangle = torch.ones(context.case.tokens, context.case.tokens).tril()
     changed = context.x.clone()
     changed[:, -1] = 3 - 2 * changed[:, -1]

@@ -51,7 +51,7 @@ MANY_KEYS = 512
     hint="which block is the last one, and how many keys has it?",
 )
 def every_block_size_gives_the_same(context: CaseContext) -> None:
-    """Blocks of any size give the same: of one key, of all but one, of all, and of more."""
+    """Blocks of any size give the same output: one key, all but one, all, or more."""
     tokens = context.case.tokens
     for block in (1, 2, tokens - 1, tokens, tokens + 1, 3 * tokens):
         other = context.with_case(replace(context.case, block=block))
@@ -63,10 +63,10 @@ def every_block_size_gives_the_same(context: CaseContext) -> None:
     C.CROSS,
     on=SOME_TOKENS,
     limit=3,
-    hint="of a single key, the log-sum-exp is its scaled score",
+    hint="with a single key, the log-sum-exp is its scaled score",
 )
 def parts_are_merged_by_their_log_sum_exp(context: LiveContext) -> None:
-    """What two parts of the keys give is merged, by their log-sum-exp, to what all give."""
+    """The outputs of two parts of the keys, merged by log-sum-exp, equal the output of all keys."""
     others = make_other_tokens(context.case, context.contract, context.case.tokens)
     whole = _compute_expected(context, context.x, others)
     for first in (1, context.case.tokens // 2):
@@ -86,10 +86,10 @@ def parts_are_merged_by_their_log_sum_exp(context: LiveContext) -> None:
     after=(*CORRECT, keys_and_values_come_from_their_own_tokens),
     on=compose(at_least(tokens=5, head_dim=2), with_values(content=InputContent.NORMAL)),
     limit=3,
-    hint="relative to which maximum is what was summed up before?",
+    hint="relative to which maximum are the earlier sums?",
 )
 def blocks_may_be_far_above_or_below_others(context: LiveContext) -> None:
-    """Scores of one block, or of all, may be thousands above or below: numbers stay right."""
+    """The output is right even if the scores of one block, or of all, are in the thousands."""
     case = context.case
     half = case.tokens // 2
     for first, last in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (1, 1)):
@@ -109,7 +109,7 @@ def blocks_may_be_far_above_or_below_others(context: LiveContext) -> None:
     hint="is something cut from the graph on the way to the log-sum-exp?",
 )
 def the_gradient_of_the_log_sum_exp_is_right(context: CaseContext) -> None:
-    """What is computed from the log-sum-exp has the gradients of the equation, too."""
+    """A loss on the log-sum-exp has the gradients of the equation."""
     shape = context.expected.outputs[1].shape
     cotangent = round_to_dtype(draw_normal(context.case, "x2", *shape), context.case)
     own = context.compute_gradients(cotangent, output=1)
@@ -128,7 +128,7 @@ def the_gradient_of_the_log_sum_exp_is_right(context: CaseContext) -> None:
     hint="which tensors have an axis for all queries and one for all keys?",
 )
 def it_never_holds_all_scores(context: LiveContext) -> None:
-    """With many keys in small blocks, never as many numbers are held as there are scores."""
+    """With many keys in small blocks, it never holds as many numbers as there are scores."""
     others = make_other_tokens(context.case, context.contract, MANY_KEYS)
     held = context.adapter.forward_apart(context.x, others, CallOptions(counted=True)).held
     scores = context.case.tokens * MANY_KEYS

@@ -36,7 +36,7 @@ LONGEST = 3
     hint="the mask is of all keys so far: which of them are padding?",
 )
 def padded_prompts_are_continued_as_each_alone(context: LiveContext) -> None:
-    """With padding in front, and a cache, each sequence gets the outputs that it gets alone."""
+    """With padding in front and a cache, each sequence gives the same outputs as alone."""
     tokens = context.case.tokens
     padding = [number * LONGEST // (context.case.batch - 1) for number in range(context.case.batch)]
     x, mask = _shift(context, padding)

@@ -17,7 +17,7 @@ from headcheck.properties.property import PropertyFamily, PropertyGroup
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability
-HINT = "what is hidden is hidden as a key, from all queries and heads"
+HINT = "a hidden token is hidden as a key, from all queries and heads"
 GARBAGE = 3
 """how many tokens of padding stand before or behind sequences"""
 MASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.BATCH_ONE_ONE_KEY))
@@ -32,7 +32,7 @@ def _leave_room(case: Case) -> Case | None:
 
 @family_property(C.PADDING, C.TOKENS, on=MASKED, limit=4, hint=HINT, essential=True)
 def padding_is_invisible(context: CaseContext) -> None:
-    """Changing what is padding leaves the outputs of all other tokens unchanged."""
+    """Changing the padding changes no output of other tokens."""
     assert context.mask is not None
     is_token = (context.mask != 0)[:, 0, 0].expand(context.x.shape[:2])
     changed = context.x.where(is_token[..., None], 3 - 2 * context.x)
@@ -50,7 +50,7 @@ def padding_is_invisible(context: CaseContext) -> None:
     essential=True,
 )
 def padding_may_stand_on_either_side(context: CaseContext) -> None:
-    """Tokens with padding before or behind them give what they give alone."""
+    """Padding before or after the tokens does not change their outputs."""
     case, x = context.case, context.x
     filled = draw_normal(case, "x2", case.batch, GARBAGE, case.d_in)
     padding, tokens = round_to_dtype(filled, case), slice(GARBAGE, GARBAGE + case.tokens)
@@ -74,10 +74,10 @@ def padding_may_stand_on_either_side(context: CaseContext) -> None:
     C.BATCH,
     on=compose(at_least(batch=2), MASKED),
     limit=2,
-    hint="a sequence that sees nothing may give anything, for itself alone",
+    hint="a sequence that sees nothing may give anything, for itself only",
 )
 def a_sequence_of_padding_spoils_no_other(context: CaseContext) -> None:
-    """A sequence that is all padding leaves the outputs of the others as they are."""
+    """A sequence that is all padding does not change the outputs of other sequences."""
     assert context.mask is not None
     mask = (context.mask != 0).expand(context.case.batch, 1, 1, context.case.tokens).clone()
     mask[0] = False

@@ -1,14 +1,14 @@
 """Other dtypes: float32 is as exact as it can be, and bfloat16 and float16 as exact as plain torch.
 
-In 16 bits the bound of `properties/tolerance.py` holds, too, but is wide: it would let pass what is
-wrong by several percent. So the error is also compared with that of the equation computed by plain
-torch in the same dtype, each measured against float64, by its root mean square. Over the right
-answers of the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients, on
-sequences of some tokens, but 6 for log-sum-exp of scores that are not scaled; more than
-`LARGEST_RATIO`, or more in proportion where scores are large, is a violation. (FlashAttention's
-tests allow 2 and 3.) Only at the sizes of `HALF_SIZES` is the error compared so. On longer
-sequences sums that a loop adds to in 16 bits grow worse, and gradients of 300 tokens by two loops
-had a ratio of 5.4. Of two tokens the mean is over few roundings, and plain torch may make none.
+In 16 bits the bound of `properties/tolerance.py` holds, too, but is wide: it would accept errors of
+several percent. So the error is also compared with that of the equation computed by plain torch in
+the same dtype, each measured against float64, by its root mean square. Over the right answers of
+the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients, on sequences of
+some tokens, but 6 for log-sum-exp of scores that are not scaled; more than `LARGEST_RATIO`, or more
+in proportion where scores are large, is a violation. (FlashAttention's tests allow 2 and 3.) Only
+at the sizes of `HALF_SIZES` is the error compared so. On longer sequences sums that a loop adds to
+in 16 bits grow worse, and gradients of 300 tokens by two loops had a ratio of 5.4. Of two tokens
+the mean is over few roundings, and plain torch may make none.
 """
 
 import math
@@ -52,10 +52,10 @@ HALF_VALUE_FACTORS = (2.0**20, 2.0**-30)
     choose=select_plainest,
     about=DOUBLE_PRECISION,
     dtypes=("float64",),
-    hint="where a dtype is written down, x.dtype may be meant",
+    hint="if the code names a dtype, should it be x.dtype?",
 )
 def it_computes_in_float64(context: CaseContext) -> None:
-    """Given float64, it computes: nothing on the way insists on another dtype."""
+    """It computes with float64 input: no step insists on another dtype."""
     context.call()
 
 
@@ -64,7 +64,7 @@ def it_computes_in_float64(context: CaseContext) -> None:
     after=(float32_gives_the_equation_too,),
     limit=4,
     dtypes=("float32",),
-    hint="nothing on the way may have fewer digits than float32",
+    hint="no step may have fewer digits than float32",
 )
 def float32_is_exact_to_float32(context: CaseContext) -> None:
     """Given float32, the output is as exact as float32 arithmetic allows."""
@@ -83,7 +83,7 @@ def float32_is_exact_to_float32(context: CaseContext) -> None:
     hint="parameters and buffers are made in torch's default dtype",
 )
 def it_takes_float32_as_built(context: LiveContext) -> None:
-    """Before anyone converts it, it takes float32 tokens and answers in float32."""
+    """As built, without conversion, it takes float32 tokens and returns float32."""
     arguments = context.contract.build_arguments(context.case)
     # Without a dtype: `construct` would convert the module to that of the case.
     built = context.harness.subject.construct(
@@ -106,7 +106,7 @@ def it_takes_float32_as_built(context: LiveContext) -> None:
     on=compose(at_least(tokens=2), with_values(dtype="bfloat16", sharpness=1)),
     limit=1,
     dtypes=("bfloat16",),
-    hint="what is made for float32 may not fit: new tensors, large numbers",
+    hint="some numbers or new tensors may fit float32 only",
 )
 def bfloat16_runs(context: CaseContext) -> None:
     """Given bfloat16, it runs and gives finite numbers of the right shape."""
@@ -155,7 +155,7 @@ def bfloat16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
     hint="bfloat16 has 8 bits: are positions counted in it?",
 )
 def bfloat16_hides_the_future_of_long_sequences(context: CaseContext) -> None:
-    """Given bfloat16, later tokens are invisible beyond 256 tokens, too."""
+    """Given bfloat16, later tokens stay invisible in sequences of more than 256 tokens."""
     for start in (context.case.tokens - 5, context.case.tokens - 1):
         # One of the signs makes the score of whoever sees the change large.
         for factor in (-64, 64):
@@ -178,7 +178,7 @@ def bfloat16_hides_the_future_of_long_sequences(context: CaseContext) -> None:
     hint=HALF_HINT,
 )
 def float16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
-    """Given float16, if it takes that, values and gradients are as exact as plain torch's."""
+    """If it accepts float16, values and gradients are as exact as those of plain torch."""
     try:
         context.call()
     except SubmissionFailed as failure:

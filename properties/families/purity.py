@@ -44,7 +44,7 @@ LATER_CALLS = (1, 1, 1, 1, 70)
 
 @family_property(
     limit=8,
-    hint="is something random in evaluation, or kept from the last call?",
+    hint="is anything random in evaluation, or kept from the last call?",
 )
 def evaluation_is_repeatable(context: CaseContext) -> None:
     """In evaluation mode the same input gives exactly the same output."""
@@ -156,7 +156,7 @@ def parameters_and_buffers_are_left_unchanged(context: LiveContext) -> None:
     sizes=RESULT_SIZES, hint="return a new tensor, not one that the module keeps and reuses"
 )
 def earlier_results_are_left_unchanged(context: LiveContext) -> None:
-    """A result handed out earlier is not changed by a later call."""
+    """A later call does not change an earlier result."""
     adapter = build_fresh_module(context)
     context.run_module(adapter=adapter)
     other = make_tokens(context.case, context.contract, "x2")
@@ -173,7 +173,7 @@ def earlier_results_are_left_unchanged(context: LiveContext) -> None:
     hint="return a new tensor: not the input, nor one that the module keeps",
 )
 def results_may_be_written_over(context: LiveContext) -> None:
-    """Whoever gets a result may write into it: no input, other result or later answer changes."""
+    """Writing into a result changes no input, no other result and no later answer."""
     adapter = build_fresh_module(context)
     returned = adapter.overwrite_results(context.x, context.mask)
     context.check_form(returned, context.x)
@@ -191,7 +191,7 @@ def results_may_be_written_over(context: LiveContext) -> None:
     limit=1, on=USUAL_CASES, hint="undo with a `with` block, which also ends when something raises"
 )
 def settings_of_torch_are_left_alone(context: LiveContext) -> None:
-    """What torch does elsewhere stays as it was: default dtype, gradients on or off, and so on."""
+    """It leaves torch's settings alone: default dtype, gradients on or off, and so on."""
     adapter = build_fresh_module(context)
     wide = torch.cat([context.x, context.x], dim=-1)
     for grad, training in (("no_grad", False), ("grad", False), ("grad", True)):
@@ -212,10 +212,10 @@ def settings_of_torch_are_left_alone(context: LiveContext) -> None:
     after=(the_weights_are_registered_and_trainable,),
     limit=1,
     on=USUAL_CASES,
-    hint="what nn.Module has, such as train() and __call__, stays as it is",
+    hint="do not override what nn.Module has, such as train() and __call__",
 )
 def it_works_as_a_part_of_another_module(context: LiveContext) -> None:
-    """Inside a larger module, and as a base class, it is switched, moved and called like any."""
+    """It works like any module inside a larger module, and as a base class."""
     fresh = build_fresh_module(context)
     breaches = fresh.module.list_breaches(fresh.build_inputs(context.x, context.mask))
     if breaches:
@@ -258,10 +258,10 @@ def the_training_flag_is_left_alone(context: LiveContext) -> None:
     after=(the_weights_are_registered_and_trainable,),
     limit=1,
     on=USUAL_CASES,
-    hint="does state_dict() give all that forward reads, as it is now?",
+    hint="does state_dict() contain everything that forward reads?",
 )
 def its_state_dict_carries_everything(context: LiveContext) -> None:
-    """Another instance that loads its state_dict gives the same output, and is another one."""
+    """Another instance that loads its state_dict gives the same output, and stays independent."""
     for way in ("state_dict", "assigned state_dict"):
         _assert_copy_agrees(context, way)
 
@@ -270,10 +270,10 @@ def its_state_dict_carries_everything(context: LiveContext) -> None:
     C.MODULE,
     limit=1,
     on=USUAL_CASES,
-    hint="what belongs to its state; does a copy get all of it?",
+    hint="which tensors are its state, and does a copy get all of them?",
 )
 def a_deep_copy_gives_the_same_output(context: LiveContext) -> None:
-    """A deep copy of it gives the same output, and is trained without changing the original."""
+    """A deep copy gives the same output, and training the copy does not change the original."""
     _assert_copy_agrees(context, "deepcopy")
     for training in (True, False):
         adapter = build_fresh_module(context)
@@ -296,7 +296,7 @@ def a_deep_copy_gives_the_same_output(context: LiveContext) -> None:
     hint="is something of the call kept in self, and not detached?",
 )
 def it_can_be_copied_after_a_call_with_gradients(context: LiveContext) -> None:
-    """A deep copy can be made after a call that records gradients, in training or not."""
+    """A deep copy can be made after a call that records gradients, in training or evaluation."""
     adapter = build_fresh_module(context)
     for training in (True, False):
         adapter.forward(context.x, context.mask, CallOptions(training=training, grad="grad"))
@@ -312,7 +312,7 @@ def it_can_be_copied_after_a_call_with_gradients(context: LiveContext) -> None:
     hint="__getstate__ and __reduce__ of nn.Module keep everything",
 )
 def a_pickled_module_gives_the_same_output(context: LiveContext) -> None:
-    """If it can be pickled, as torch.save does, what is loaded gives the same output."""
+    """If it can be pickled, as by torch.save, the loaded module gives the same output."""
     try:
         build_fresh_module(context).copy("pickle")
     except SubmissionFailed as failure:

@@ -46,7 +46,7 @@ BENT = 0.02
     essential=True,
 )
 def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) -> None:
-    """The weights come from the right scores, scaled by the number that the statement asks for."""
+    """The weights come from the right scores, scaled as the statement asks."""
     recovered = context.compute_once(_recover_unlimited)
     usable = (recovered.expected > 1e-6) & (recovered.weights > 1e-12)
     got = _compute_centred_logs(recovered.weights, usable)
@@ -109,10 +109,10 @@ def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
     after=(it_equals_the_equation,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
-    hint="does any step depend on how large numbers are, as a clamp does?",
+    hint="does any step, such as a clamp, depend on the size of numbers?",
 )
 def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
-    """Tokens a hundred thousand times as large give the same with weights as much smaller."""
+    """Tokens 100,000 times as large give the same output with weights 100,000 times as small."""
     for factor in TOKEN_FACTORS:
         smaller = {
             name: tensor / factor
@@ -129,7 +129,7 @@ def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
     hint="the scores are plain dot products of queries and keys",
 )
 def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> None:
-    """Only the angles between queries and keys count: rotating both changes nothing."""
+    """Rotating all queries and keys together does not change the output."""
     turned = {
         name: rotate_within_heads(tensor, get_width(context.contract, context.case))
         for name, tensor in context.parameters.items()
@@ -146,10 +146,10 @@ def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> 
     limit=3,
     on=lambda case: replace(case, dtype="float64"),
     dtypes=("float64",),
-    hint="exponentials overflow; what hides must be below any score",
+    hint="exponentials overflow; the fill of a mask must be below any score",
 )
 def scores_in_the_millions_are_survived(context: CaseContext) -> None:
-    """Scores of a few million overflow nothing and still give the right answer."""
+    """Scores of a few million cause no overflow and still give the right output."""
     factor = 3e6 / (float(context.expected.exact.scores.abs().max()) or 1.0)
     queries = {n: t * factor for n, t in context.parameters.items() if n in ("W_q", "b_q", "W_qr")}
     assert_right_with(context, replace_parameters(context, **queries))
@@ -166,10 +166,10 @@ def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     limit=3,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),
     dtypes=("float64",),
-    hint="all scores are far below zero here: only how they differ may count",
+    hint="all scores are far below zero here: only differences may matter",
 )
 def a_constant_added_to_the_scores_cancels(context: CaseContext) -> None:
-    """Only differences between scores count, however far all of them are from zero."""
+    """Only differences between scores matter, even if all scores are far from zero."""
     x = context.x.clone()
     x[..., 0] = 1
     queries, keys = torch.zeros_like(context.parameters.W_q), context.parameters.W_k.clone()

@@ -49,14 +49,14 @@ def _get_sinks(context: CaseContext) -> Tensor:
 
 @weights(*NEEDS, on=tomography.fit_for_recovery, limit=3, hint=SHARE_HINT, essential=True)
 def the_weights_are_what_the_sinks_leave(context: CaseContext) -> None:
-    """The weights are the softmax of a query's scaled scores and the sink, without the sink's."""
+    """The weights are those of the keys in a softmax over a query's scaled scores and the sink."""
     recovered = context.compute_once(tomography.recover_weights)
     context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
 
 
 @weights(*NEEDS, limit=3, hint=SHARE_HINT)
 def the_weights_sum_to_what_the_sink_leaves(context: CaseContext) -> None:
-    """When all values are equal, the output is that value times what the sink leaves."""
+    """When all values are equal, the output is this value times the weight that the sink leaves."""
     x = context.x.clone()
     x[..., 0] = 1
     column = torch.zeros_like(context.parameters.W_v)
@@ -96,7 +96,7 @@ def the_first_token_shares_with_the_sink(context: CaseContext) -> None:
     hint="what does a very low sink add to the sum of the exponentials?",
 )
 def sinks_far_below_the_scores_take_nothing(context: CaseContext) -> None:
-    """With sinks far below all scores the output is that of attention without sinks."""
+    """Sinks far below all scores have no effect on the output."""
     lowest = replace_parameters(context, sinks=torch.full_like(_get_sinks(context), -FAR))
     plain = Parameters(**{n: t for n, t in context.parameters.items() if n != "sinks"})
     context.assert_matches_oracle(
@@ -108,10 +108,10 @@ def sinks_far_below_the_scores_take_nothing(context: CaseContext) -> None:
     *NEEDS,
     on=with_values(content=InputContent.NORMAL),
     limit=2,
-    hint="what do the keys get if the sink is far above all scores?",
+    hint="which weights do the keys get if the sink is far above all scores?",
 )
 def sinks_far_above_the_scores_take_all(context: CaseContext) -> None:
-    """With sinks far above all scores nothing is left but the output layer's bias."""
+    """With sinks far above all scores, the output is only the output layer's bias."""
     highest = replace_parameters(context, sinks=torch.full_like(_get_sinks(context), FAR))
     bias = context.parameters.b_o
     nothing = torch.zeros(context.case.d_out) if bias is None else bias
@@ -126,10 +126,10 @@ def sinks_far_above_the_scores_take_all(context: CaseContext) -> None:
     on=with_values(dtype="float64"),
     dtypes=("float64",),
     limit=2,
-    hint="the sink is a score like those of the keys, but for the scale",
+    hint="the sink is a score like those of the keys, but it is not scaled",
 )
 def a_constant_added_to_scores_and_sinks_cancels(context: CaseContext) -> None:
-    """The same number added to all scores and to the sink changes nothing."""
+    """Adding the same number to all scores and to the sink changes nothing."""
     x, case, p = context.x.clone(), context.case, context.parameters
     x[..., 0] = 1
     queries, keys = torch.zeros_like(p.W_q), p.W_k.clone()
@@ -153,7 +153,7 @@ def a_constant_added_to_scores_and_sinks_cancels(context: CaseContext) -> None:
     hint="head 0 has the first sink, head 1 the second, …",
 )
 def each_head_has_a_sink_of_its_own(context: CaseContext) -> None:
-    """Another sink for one head changes what that head gives, and no other's."""
+    """Changing the sink of one head changes the output of this head, and of no other."""
     d, identity = context.case.head_dim, make_identity_projection(context)
     base = replace_parameters(context, **identity)
     before = context.run(parameters=base)[0]
@@ -174,7 +174,7 @@ def each_head_has_a_sink_of_its_own(context: CaseContext) -> None:
     hint="the largest of scores and sink is subtracted from all of them",
 )
 def far_sinks_have_finite_gradients(context: CaseContext) -> None:
-    """Sinks far above or below all scores spoil no gradient."""
+    """Sinks far above or below all scores leave all gradients finite."""
     for far in (FAR, -FAR):
         sinks = round_to_dtype(_get_sinks(context) + far, context.case)
         assert_gradients_right_with(context, replace_parameters(context, sinks=sinks))
@@ -188,10 +188,10 @@ def far_sinks_have_finite_gradients(context: CaseContext) -> None:
     on=with_values(dtype="float64"),
     dtypes=("float64",),
     limit=2,
-    hint="exponentials overflow: what is subtracted from scores and sinks?",
+    hint="exponentials overflow: what do you subtract from scores and sinks?",
 )
 def scores_and_sinks_in_the_millions_are_survived(context: CaseContext) -> None:
-    """Scores and sinks of a few million overflow nothing and still give the right answer."""
+    """Scores and sinks of a few million cause no overflow and still give the right output."""
     factor = 3e6 / (float(context.expected.exact.scores.abs().max()) or 1.0)
     larger = {n: t * factor for n, t in context.parameters.items() if n in ("W_q", "b_q", "sinks")}
     assert_right_with(context, replace_parameters(context, **larger))

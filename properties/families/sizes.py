@@ -134,7 +134,7 @@ WIDE: tuple[Sizes, ...] = (
 """Sizes that are tried first. Long sequences and many heads are wide, too, so if these pass, width
 is not to blame."""
 LARGEST_LENGTH = 6
-SIZE_HINT = "does something in the code fit small sizes only?"
+SIZE_HINT = "does something in the code work for small sizes only?"
 
 
 @family_property(C.WIDTHS, sizes=list_small_sizes, after=(it_equals_the_equation,), hint=SIZE_HINT)
@@ -145,25 +145,25 @@ def every_size_is_right(context: CaseContext) -> None:
 
 @family_property(C.WIDTHS, sizes=WIDE, after=(it_equals_the_equation,), hint=SIZE_HINT)
 def wide_heads_are_right_too(context: CaseContext) -> None:
-    """Heads and inputs of tens and hundreds of dimensions are as right as those of three."""
+    """The output is right for heads and inputs of tens and hundreds of dimensions, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
 @family_property(C.WIDTHS, C.BATCH, sizes=MANY, after=(wide_heads_are_right_too,), hint=SIZE_HINT)
 def many_heads_are_right_too(context: CaseContext) -> None:
-    """Many heads, and many sequences at once, are as right as two."""
+    """The output is right for many heads, and for many sequences in a batch, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
 @family_property(C.WIDTHS, sizes=LONG, after=(wide_heads_are_right_too,), hint=SIZE_HINT)
 def a_long_sequence_is_right_too(context: CaseContext) -> None:
-    """Hundreds of tokens are attended as rightly as seven."""
+    """The output is right for hundreds of tokens, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
 @family_property(C.WIDTHS, sizes=VERY_LONG, after=(a_long_sequence_is_right_too,), hint=SIZE_HINT)
 def a_thousand_tokens_are_right_too(context: CaseContext) -> None:
-    """A thousand and more tokens, if it attends to so many in time, are attended as rightly."""
+    """The output is right for a thousand tokens and more, if it computes them in time."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
@@ -178,7 +178,7 @@ def a_thousand_tokens_are_right_too(context: CaseContext) -> None:
     hint="is something kept that is as long as the last input?",
 )
 def every_length_may_follow_every_other(context: LiveContext) -> None:
-    """A sequence of any length is attended the same after one of any other length."""
+    """The output for a sequence does not depend on the length of the sequence before it."""
     adapter, lengths = build_fresh_module(context), range(1, LARGEST_LENGTH + 1)
     others = [replace(context.case, tokens=t, seed=context.case.seed + t) for t in lengths]
     contract = context.contract

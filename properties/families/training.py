@@ -48,7 +48,7 @@ from headcheck.properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability
-TRAINING_HINT = "in training, too, calls and gradients are those of the equation"
+TRAINING_HINT = "calls and gradients also follow the equation in training"
 TRAINED = (C.TOKENS, C.PROJECTED, C.MODULE, C.INITIALISED, C.WIDTHS)
 
 
@@ -91,7 +91,7 @@ def _describe_call(run: TrainingRun, number: int) -> str:
 def assert_gradients_right(
     context: LiveContext, run: TrainingRun, numbers: Collection[int]
 ) -> None:
-    """Raise Violation unless the gradients after these calls are what has added up until then."""
+    """Raise Violation unless the gradients after these calls are the sums over the calls so far."""
     total: dict[str, tuple[Tensor, Tolerance]] = {}
     known = True
     for number, call in enumerate(run):
@@ -160,7 +160,7 @@ def _assert_weight_gradients(
     hint=TRAINING_HINT,
 )
 def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
-    """In training, call after call, the output is that of the equation with the kept weights."""
+    """In training, every call gives the output of the equation with the kept weights."""
     assert_outputs_right(context, context.compute_once(run_training), training=True)
 
 
@@ -180,7 +180,7 @@ def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
     hint=CUT_HINT,
 )
 def the_gradients_in_training_are_right(context: LiveContext) -> None:
-    """In training, the gradients are those of the equation with what dropout kept."""
+    """In training, the gradients are those of the equation with the weights that dropout kept."""
     assert_gradients_right(context, context.compute_once(run_training), {1})
 
 
@@ -194,7 +194,7 @@ def the_gradients_in_training_are_right(context: LiveContext) -> None:
     hint="does a call clear gradients, or write over what another keeps?",
 )
 def gradients_add_up_over_calls(context: LiveContext) -> None:
-    """Until they are cleared, the gradients of several calls add up, whichever is called first."""
+    """The gradients of several calls add up until they are cleared, in any order of the calls."""
     assert_gradients_right(context, context.compute_once(run_training), {2, 3, 6, 14})
 
 
@@ -208,7 +208,7 @@ def gradients_add_up_over_calls(context: LiveContext) -> None:
     hint="does it matter in the code which tensors require a gradient?",
 )
 def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
-    """Frozen weights and plain inputs get no gradient, and the others get theirs."""
+    """Frozen weights and plain inputs get no gradient, and all others do."""
     assert_gradients_right(context, context.compute_once(run_training), {7, 8, 11, 13})
 
 
@@ -251,7 +251,7 @@ def a_training_step_moves_every_weight(context: LiveContext) -> None:
     hint="is something that was computed from the weights kept?",
 )
 def what_was_trained_is_used(context: LiveContext) -> None:
-    """After steps of training, outputs and gradients are those of the weights reached."""
+    """After training steps, outputs and gradients follow from the trained weights."""
     run = context.compute_once(run_training)
     assert_outputs_right(context, run, training=False)
     assert_gradients_right(context, run, {10, 12})
@@ -267,7 +267,7 @@ def what_was_trained_is_used(context: LiveContext) -> None:
     hint="does something in the copy still belong to the original?",
 )
 def a_copy_is_trained_by_itself(context: LiveContext) -> None:
-    """A copy is trained like the original, which stays as it was."""
+    """A copy can be trained like the original, and the original does not change."""
     for way in ("deepcopy", "state_dict"):
         original = build_fresh_module(context)
         run = train(context, original.copy(way), COPY_STEPS)
@@ -289,7 +289,7 @@ def a_copy_is_trained_by_itself(context: LiveContext) -> None:
     hint=CUT_HINT,
 )
 def the_returned_weights_are_trained_through(context: LiveContext) -> None:
-    """In training, too, what is computed from the returned weights has gradients."""
+    """In training, a loss on the returned weights has gradients, too."""
     given = make_input(context, context.case)
     weights = context.expected.outputs[1]
     given = replace(given, cotangent=draw_normal(context.case, "x2", *weights.shape))
@@ -324,7 +324,7 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
     hint="is something that was computed from several weights kept?",
 )
 def a_weight_written_alone_is_used_at_once(context: LiveContext) -> None:
-    """A single weight that is written in place counts from the next call on."""
+    """After a single weight is written in place, the next call uses it."""
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
     adapter, mixed = build_fresh_module(context), context.parameters
     prefix = context.x[:, :-1], narrow_mask(context.mask)

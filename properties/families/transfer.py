@@ -28,7 +28,7 @@ C = Capability
     hint="read v1's weights before and after, and compare them with v2's",
 )
 def every_weight_arrives(context: LiveContext) -> None:
-    """Each weight of v1 has the numbers of the weight of v2 that does the same."""
+    """Each weight of v1 gets the numbers of the corresponding weight of v2."""
     assert context.contract.transfer is not None
     source, target = context.contract.transfer
     case, parameters = context.case, context.parameters
@@ -79,7 +79,7 @@ def _are_same(one: Tensor | None, other: Tensor) -> bool:
     essential=True,
 )
 def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
-    """The target keeps trainable parameters of its own; the source is as it was."""
+    """The target keeps its own trainable parameters, and the source does not change."""
     adapter = construct(context.harness.subject, context.contract, context.case)
     before = adapter.holder.describe_tensors()
     own = adapter.module.read(list(adapter.module.describe_tensors()))
@@ -112,7 +112,7 @@ def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
     hint="copy numbers only: neither flags nor gradients nor modes",
 )
 def only_numbers_are_transferred(context: LiveContext) -> None:
-    """A frozen source, one with gradients, or one in evaluation, gives its numbers and no more."""
+    """From a source that is frozen, has gradients or is in evaluation, only numbers are copied."""
     assert context.contract.transfer is not None
     source_contract, target_contract = context.contract.transfer
     subject, case = context.harness.subject, context.case

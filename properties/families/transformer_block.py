@@ -1,8 +1,8 @@
 """A transformer block: attention and a feed-forward, each behind a norm and beside a residual.
 
-Its output is no average of values, so properties of attention alone do not apply. The properties
-here are about layers that return zero, a constant, which a layer norm removes and a residual keeps,
-and tokens, which only attention connects.
+Its output is not an average of values, so properties of plain attention do not apply. The
+properties here are about layers that return zero, a constant, which a layer norm removes and a
+residual keeps, and tokens, which only attention connects.
 """
 
 import math
@@ -32,9 +32,9 @@ SOME_TOKENS = compose(
 )
 
 
-@values(C.BLOCK, limit=3, hint="to what is added what attention gives, and then the feed-forward?")
+@values(C.BLOCK, limit=3, hint="which tensor does each residual add to its output?")
 def layers_that_give_nothing_leave_the_tokens(context: CaseContext) -> None:
-    """With zeros in the last layers of attention and feed-forward the tokens come out unchanged."""
+    """With zeros in the last layers of attention and feed-forward, the output is the tokens."""
     nothing = zero_parameters(context, *LAST_OF_ATTENTION, *LAST_OF_FEED_FORWARD)
     parameters = replace_parameters(context, **nothing)
     tolerance = context.compute_expected(parameters=parameters).tolerances[0]
@@ -48,7 +48,7 @@ def layers_that_give_nothing_leave_the_tokens(context: CaseContext) -> None:
     hint="over which axis does a norm take its mean and variance?",
 )
 def without_attention_tokens_stay_apart(context: CaseContext) -> None:
-    """With zeros in the output layer of attention a token changes its own output alone."""
+    """With zeros in the output layer of attention, a token changes only its own output."""
     parameters = replace_parameters(context, **zero_parameters(context, *LAST_OF_ATTENTION))
     token = context.case.tokens // 2
     changed = context.x.clone()
@@ -68,7 +68,7 @@ def without_attention_tokens_stay_apart(context: CaseContext) -> None:
     hint="a layer norm takes a constant away; where do the residuals begin?",
 )
 def a_constant_added_to_a_token_comes_through(context: CaseContext) -> None:
-    """A constant added to all numbers of a token is added to its output, and changes no other."""
+    """A constant added to all numbers of a token is added to its output, and to no other."""
     token = context.case.tokens // 2
     shift = torch.zeros(context.case.tokens, 1, dtype=torch.float64)
     shift[token] = SHIFT
@@ -87,10 +87,10 @@ def a_constant_added_to_a_token_comes_through(context: CaseContext) -> None:
     on=with_values(dtype="float64", mask_form=MaskForm.NONE, content=InputContent.NORMAL),
     limit=3,
     dtypes=("float64",),
-    hint="all scores are far below zero here: only how they differ may count",
+    hint="all scores are far below zero here: only differences may matter",
 )
 def scores_far_below_zero_attend_alike(context: CaseContext) -> None:
-    """Only differences between scores count, however far below zero all of them are."""
+    """Only differences between scores matter, even if all scores are far below zero."""
     gain, shift = context.parameters.gain_in, context.parameters.shift_in
     assert gain is not None and shift is not None, "a layer norm has both"
     gain, shift, keys = gain.clone(), shift.clone(), context.parameters.W_k.clone()

@@ -53,7 +53,7 @@ ATTENDING = compose(
     hint="a token's scores say how much of every other token it receives",
 )
 def it_attends(context: CaseContext) -> None:
-    """What a token receives depends on other tokens, by weights that depend on the tokens."""
+    """A token's output depends on other tokens, with weights that depend on the tokens."""
     _assert_other_tokens_matter(context)
     if not context.contract.has(C.PROJECTED):
         _assert_tokens_differ(context)
@@ -111,7 +111,7 @@ def _assert_tokens_differ(context: CaseContext) -> None:
 
 @family_property(
     after=(keys_and_values_come_from_their_own_tokens,),
-    hint="work through a small case by hand, step by step, beside your code",
+    hint="compute a small case by hand and compare each step with your code",
     essential=True,
 )
 def it_equals_the_equation(context: CaseContext) -> None:
@@ -124,11 +124,11 @@ def it_equals_the_equation(context: CaseContext) -> None:
     after=(it_equals_the_equation,),
     limit=4,
     dtypes=("float32",),
-    hint="is a number so large on the way that float32 drowns others in it?",
+    hint="is some number so large that float32 loses others beside it?",
     essential=True,
 )
 def float32_gives_the_equation_too(context: CaseContext) -> None:
-    """In float32, torch's default dtype, the output is right to three digits at least."""
+    """In float32, torch's default dtype, the output is right to at least three digits."""
     # That it has all digits of float32, of outliers, too, is another claim: here those of float16
     # are enough.
     context.assert_matches_oracle(context.answer, context.compute_expected_in_half())
@@ -144,10 +144,10 @@ GUARDS_THE_ORACLE = "compares with an answer computed otherwise, and so guards t
     on=with_values(dropout=0.0),
     after=(evaluation_is_repeatable,),
     limit=1,
-    hint="does anything drop, or change, that nobody asked for?",
+    hint="does the code drop or change anything that nobody asked for?",
 )
 def no_dropout_means_no_difference(context: LiveContext) -> None:
-    """Where nothing is to be dropped, training gives what evaluation gives, and draws nothing."""
+    """Without dropout, training gives the output of evaluation and draws no random numbers."""
     context.assert_answer_unchanged(context.run_module(options=CallOptions(training=True, seed=1)))
     if context.contract.has(C.DROPOUT):
         return  # a rate of zero may be drawn, too
@@ -190,7 +190,7 @@ def _fold_scale_into_queries(context: CaseContext) -> Parameters:
     redundant_because=GUARDS_THE_ORACLE,
 )
 def it_equals_torch_s_attention(context: CaseContext) -> None:
-    """The output equals that of torch.nn.functional.scaled_dot_product_attention."""
+    """The output equals the output of torch.nn.functional.scaled_dot_product_attention."""
     exact = context.expected.exact
     visible = context.may_attend(context.case.tokens, context.mask)
     scale = get_scale(context.contract, context.case)
@@ -214,7 +214,7 @@ def it_equals_torch_s_attention(context: CaseContext) -> None:
     redundant_because=GUARDS_THE_ORACLE,
 )
 def it_equals_torch_s_multi_head_attention(context: CaseContext) -> None:
-    """With the same weights the output equals that of torch.nn.MultiheadAttention."""
+    """With the same weights the output equals the output of torch.nn.MultiheadAttention."""
     parameters, case = _fold_scale_into_queries(context), context.case
     theirs = _build_torch_module(parameters, case.d_out, case.heads)
     visible = context.may_attend(case.tokens, context.mask)
@@ -255,10 +255,10 @@ def _raise_rates(value: Value) -> Value:
     limit=1,
     on=at_least(tokens=3),
     dtypes=("float64",),
-    hint="functions, unlike nn.Dropout, do not know the mode by themselves",
+    hint="functions, unlike nn.Dropout, do not know training and evaluation",
 )
 def evaluation_ignores_a_rate_in_the_config(context: LiveContext) -> None:
-    """In evaluation, a rate of dropout that the config may hold as well changes nothing."""
+    """In evaluation, a rate of dropout in the config changes nothing."""
     contract, case, subject = context.contract, context.case, context.harness.subject
     arguments = {a.name: _raise_rates(a.get_value(case)) for a in contract.arguments}
     built = build_module(subject, contract, case, arguments, case.seed)

@@ -40,7 +40,7 @@ precision = PropertyFamily(PropertyGroup.PRECISION, FORM)
 caching = PropertyFamily(PropertyGroup.CACHE, FORM)
 form = PropertyFamily(PropertyGroup.CONTRACT)
 C = Capability
-WINDOW_HINT = "a window counts the token itself: which distances are within?"
+WINDOW_HINT = "a window includes the token itself: which distances are inside?"
 UNEVEN = ((6, 4), (4, 3), (2, 4), (9, 6))
 """numbers of heads, and numbers of key heads that they cannot share evenly"""
 LARGE_SCORES = 1e4
@@ -65,7 +65,7 @@ def _shorten_window(case: Case) -> Case | None:
     C.WINDOW, C.CAUSAL, C.TOKENS, on=_shorten_window, limit=6, hint=WINDOW_HINT, essential=True
 )
 def what_lies_before_the_window_is_invisible(context: CaseContext) -> None:
-    """Changing a token leaves every output unchanged whose window begins after it."""
+    """Changing a token changes no output whose window begins after it."""
     tokens, window = context.case.tokens, context.case.window
     for first in range(1, tokens - window + 1):
         changed = context.x.clone()
@@ -105,11 +105,11 @@ def a_window_longer_than_the_sequence_hides_nothing(context: CaseContext) -> Non
         at_least(tokens=4), with_values(sharpness=2, content=InputContent.NORMAL, window=MOST)
     ),
     limit=3,
-    hint="where a token stands has to show in its scores, each time anew",
+    hint="the position of a token must affect its scores in every call",
     essential=True,
 )
 def where_earlier_tokens_stand_counts(context: CaseContext) -> None:
-    """Reordering the earlier tokens changes the last output: positions count."""
+    """Reordering the earlier tokens changes the last output, because positions matter."""
     last = context.case.tokens - 1
     order = torch.cat([torch.arange(last).roll(1), torch.tensor([last])])
     moved = context.x[:, order]
@@ -130,7 +130,7 @@ def where_earlier_tokens_stand_counts(context: CaseContext) -> None:
     hint="bfloat16 counts to 256: the next whole number after it is 258",
 )
 def bfloat16_tells_positions_apart(context: CaseContext) -> None:
-    """Given bfloat16, positions beyond 256 are told apart, too."""
+    """Given bfloat16, positions beyond 256 are still distinguished."""
     x = _mark_one_token(context)
     for score in SCORES_IN_HALF:
         parameters = _make_single_key(context, score)
@@ -172,7 +172,7 @@ def _make_single_key(context: CaseContext, score: float) -> Parameters:
     hint="bfloat16 counts to 256: are earlier tokens counted in it?",
 )
 def bfloat16_goes_on_where_the_last_call_ended(context: LiveContext) -> None:
-    """Given bfloat16 and a cache, positions beyond 256 are told apart, too."""
+    """Given bfloat16 and a cache, positions beyond 256 are still distinguished."""
     x = _mark_one_token(context)
     parameters = _make_single_key(context, max(SCORES_IN_HALF))
     adapter = build_fresh_module(context)
@@ -202,7 +202,7 @@ def bfloat16_goes_on_where_the_last_call_ended(context: LiveContext) -> None:
     hint="bfloat16 counts to 256: are distances compared in it?",
 )
 def bfloat16_ends_a_window_where_it_ends(context: CaseContext) -> None:
-    """Given bfloat16, a window beyond 256 tokens ends where it ends, too."""
+    """Given bfloat16, a window beyond 256 tokens still ends at the right token."""
     zeros = zero_parameters(context, *ASKING)
     parameters = replace_parameters(context, **zeros)  # all that is seen counts the same
     pair = []
@@ -231,7 +231,7 @@ def bfloat16_ends_a_window_where_it_ends(context: CaseContext) -> None:
     hint="every score is limited, however large queries and keys are",
 )
 def no_score_exceeds_its_limit(context: CaseContext) -> None:
-    """However large queries are, no score is larger than the limit."""
+    """No score exceeds the limit, however large the queries are."""
     queries = {
         name: tensor * LARGE_SCORES
         for name, tensor in context.parameters.items()
@@ -254,7 +254,7 @@ def _share_among_two(case: Case) -> Case:
     hint="neighbouring heads share: in groups of two, 0 and 1 the first",
 )
 def neighbouring_heads_share_keys_and_values(context: CaseContext) -> None:
-    """Other keys and values of one group change the outputs of its heads, and of no others."""
+    """Changing the keys and values of one group changes the outputs of its heads, and no others."""
     d, group = context.case.head_dim, context.case.group
     identity = make_identity_projection(context)
     base = replace_parameters(context, **identity)
@@ -281,7 +281,7 @@ def neighbouring_heads_share_keys_and_values(context: CaseContext) -> None:
     hint="the constructor refuses what cannot be shared evenly",
 )
 def heads_that_cannot_share_evenly_are_refused(context: LiveContext) -> None:
-    """A number of key heads that does not divide the number of heads is refused."""
+    """The constructor refuses a number of key heads that does not divide the number of heads."""
     names = {argument.quantity: argument.name for argument in context.contract.arguments}
     for count, shared in UNEVEN:
         # The width can be shared evenly: what has to be is the number of heads.

@@ -50,10 +50,10 @@ SUM_HINT = "the weights of a query are a softmax over its keys: their sum is 1"
     C.PLACELESS,
     on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.NONE)),
     limit=3,
-    hint="without a mask and positions no token is special",
+    hint="without a mask and without positions, no token is special",
 )
 def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
-    """Tokens in another order give their outputs in that order."""
+    """Reordering the tokens reorders the outputs in the same way."""
     order = torch.arange(context.case.tokens).roll(1)
     moved = context.run(context.x[:, order])[0]
     context.assert_unchanged(moved, context.output[:, order], context.tolerance[:, order])
@@ -88,7 +88,7 @@ def what_may_be_seen_is_seen(context: CaseContext) -> None:
 
 @family_property(C.ATTENTION, C.TOKENS, C.CONSTANT_SUM, on=UNMASKED, limit=3, hint=SUM_HINT)
 def equal_tokens_get_equal_outputs(context: CaseContext) -> None:
-    """A sequence of equal tokens gives everywhere what the equation gives for one of them."""
+    """If all tokens are equal, every output is what the equation gives for one token."""
     x = context.x[:, :1].expand_as(context.x).contiguous()
     alone = context.compute_expected(context.x[:, :1])
     everywhere = alone.outputs[0].expand_as(context.output)
@@ -111,7 +111,7 @@ def _double_context_length(case: Case) -> Case | None:
     hint=SUM_HINT,
 )
 def repeating_every_token_changes_nothing(context: CaseContext) -> None:
-    """With every token written twice, the last output stays as it was."""
+    """Writing every token twice does not change the last output."""
     doubled = context.x.repeat_interleave(2, dim=1)
     last = context.run(doubled)[0][:, -1]
     tolerance = context.compute_expected(doubled).tolerances[0]
@@ -175,7 +175,7 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
     hint="with zero queries all scores are equal, and so are the weights",
 )
 def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None:
-    """When all queries are zero, the output is that of the equation: visible tokens count alike."""
+    """When all queries are zero, all visible tokens count the same, as in the equation."""
     parameters = replace_parameters(context, **zero_parameters(context, *ASKING))
     assert_right_with(context, parameters)
 
@@ -189,7 +189,7 @@ def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None
     hint="after the softmax there is nothing but weighted sums",
 )
 def the_output_is_linear_in_the_values(context: CaseContext) -> None:
-    """Twice the values, twice the output: the values only go through sums."""
+    """Doubling the values doubles the output, because the values only go through sums."""
     plain = zero_parameters(context, "b_v", "b_o")
     once = replace_parameters(context, **plain)
     twice = replace_parameters(context, **plain, W_v=-2 * context.parameters.W_v)
@@ -205,10 +205,10 @@ def the_output_is_linear_in_the_values(context: CaseContext) -> None:
     after=(it_equals_the_equation,),
     on=with_values(content=InputContent.NORMAL),
     limit=2,
-    hint="does any step depend on how large values are, as a clamp does?",
+    hint="does any step, such as a clamp, depend on the size of values?",
 )
 def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
-    """Values of millions, and of millionths, are averaged like those near one."""
+    """Values of millions or millionths are averaged like values near one."""
     plain = zero_parameters(context, "b_v", "b_o")
     for factor in VALUE_FACTORS:
         changed = replace_parameters(context, **plain, W_v=factor * context.parameters.W_v)
@@ -240,7 +240,7 @@ def without_values_nothing_is_left(context: CaseContext) -> None:
     hint="the output layer comes last, once, and with its bias",
 )
 def the_output_bias_shifts_the_output(context: CaseContext) -> None:
-    """Adding to the output layer's bias adds just that to every output."""
+    """A vector added to the output layer's bias is added to every output."""
     assert context.parameters.b_o is not None
     shifted = replace_parameters(context, b_o=context.parameters.b_o + 1)
     tolerance = context.tolerance + context.compute_expected(parameters=shifted).tolerances[0]
@@ -275,7 +275,7 @@ def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
     hint=SUM_HINT,
 )
 def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None:
-    """The weights that outputs show are the softmax of the scaled scores of all visible keys."""
+    """The weights, as outputs show them, are the softmax of the scaled scores of visible keys."""
     recovered = context.compute_once(tomography.recover_weights)
     context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
 
@@ -288,7 +288,7 @@ def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None
     hint=SUM_HINT,
 )
 def the_weights_are_never_negative(context: CaseContext) -> None:
-    """The weights that outputs show are not negative, and those of every query sum to one."""
+    """The weights, as outputs show them, are not negative, and sum to one for every query."""
     recovered = context.compute_once(tomography.recover_weights)
     weights, tolerance = recovered.weights, recovered.tolerance
     context.assert_close(weights, weights.clamp_min(0), tolerance, "weights")
@@ -311,7 +311,7 @@ def _assert_sum_to_one(
     hint="the weights above the diagonal have to be exactly 0",
 )
 def hidden_tokens_get_no_weight(context: CaseContext) -> None:
-    """Outputs show no weight of any later token."""
+    """The outputs show that no later token has any weight."""
     recovered = context.compute_once(tomography.recover_weights)
     future = recovered.weights.triu(1)
     context.assert_close(future, torch.zeros_like(future), recovered.tolerance, "weights")
@@ -321,7 +321,7 @@ def hidden_tokens_get_no_weight(context: CaseContext) -> None:
     C.WEIGHTS,
     C.MODULE,
     limit=3,
-    hint="what is returned are the weights by which the values are averaged",
+    hint="return the weights by which the values are averaged",
 )
 def the_returned_weights_are_those_used(context: CaseContext) -> None:
     """The returned weights, applied to the values, give the returned output."""
@@ -348,7 +348,7 @@ def the_rows_of_the_returned_weights_sum_to_one(context: CaseContext) -> None:
     hint="both paths, with weights and without, come to one output",
 )
 def the_output_is_the_same_without_weights(context: LiveContext) -> None:
-    """Where the weights are not asked for, the output is the same, in every mode."""
+    """If no weights are requested, the output is the same, in every mode."""
     _assert_same_without_weights(context, context.mask)
     if context.mask is not None and context.contract.has(C.EMPTY_ROWS):
         _assert_same_without_weights(context, hide_everything_from_some(context))

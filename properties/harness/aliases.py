@@ -1,7 +1,7 @@
 """Find weights under other names, by the words in the name and by the shape.
 
 A layer called `q_proj` where the exercise says `W_query` computes the same. A submission with other
-names gets a note, and is checked on what it computes. Only a complete and unambiguous match counts;
+names gets a note, and is checked by what it computes. Only a complete and unambiguous match counts;
 everything else is a module without the weights that the exercise names.
 """
 

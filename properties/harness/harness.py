@@ -95,7 +95,7 @@ class LiveContext(CaseContext):
         options: CallOptions | None = None,
         adapter: ModuleAdapter | None = None,
     ) -> CallResult:
-        """Call the module, or another one, and check the form of what comes back."""
+        """Call the module, or another one, and check the form of the results."""
         x = self.x if x is None else x
         adapter = adapter or self.adapter
         adapter.set(parameters or self.parameters)
@@ -324,7 +324,7 @@ class Harness:
     def go_back_to(self, searched: tuple[tuple[Case, ...], int]) -> None:
         """Forget later searches: if a process was killed, they did not find a smallest case.
 
-        The next one then finds what it would have found.
+        The next check then has the same result as without it.
         """
         cases, self.search_count = searched
         self.counterexamples[:] = cases

@@ -48,7 +48,7 @@ from headcheck.reference import (
 
 LARGEST_WEIGHT, NEGLIGIBLE_WEIGHT = 1e6, 1e-9
 RATE = 2.0**-6
-"""the rate of gradient descent; a power of two adds no rounding of its own"""
+"""the rate of gradient descent; a power of two adds no rounding"""
 EVALUATION = Pass(inputs=0, training=False, grad="no_grad", input_learns=False)
 STEPS = (
     EVALUATION,  # so that whatever is kept of the first weights is out of date later

@@ -1,4 +1,4 @@
-"""Name the mistake: find the known mistake that computes what a submission computes.
+"""Name the mistake: find the known mistake with the same answers as the submission.
 
 The submission answers a few cases on which mistakes differ: all sizes differ from each other, so
 that no divisor can be confused with another; scores are sharp enough to reveal a wrong scale; one

@@ -46,7 +46,7 @@ QUANTITIES = (
 OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """capabilities about the form of a submission, which the module does not share"""
 RATE = 0.5
-"""the rate of dropout that nobody asked for"""
+"""the rate of additional dropout"""
 DRAWS = 3
 """how many draws of wrong dropout are tried"""
 
@@ -150,7 +150,7 @@ def _list_parameters(contract: Contract) -> list[str]:
 
 
 def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:
-    """Return definitions that satisfy a restated contract except in what they compute."""
+    """Return definitions that satisfy a restated contract, except that they compute a mistake."""
     if contract.transfer is None:
         return {contract.name: _make_class(contract, computation)}
     source, target = contract.transfer

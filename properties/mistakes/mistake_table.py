@@ -163,7 +163,7 @@ def _iter_outputs(
 
 
 def apply_nan_workarounds(base: Pipeline, overrides: StepOverrides) -> Iterator[Pipeline]:
-    """Yield the pipeline with these overrides and a NaN workaround in a step they leave alone."""
+    """Yield the pipeline with these overrides and a NaN workaround in another step."""
     for workaround in NAN_WORKAROUNDS:
         if not workaround.keys() & overrides.keys():
             yield base.override({**overrides, **workaround})

@@ -91,7 +91,8 @@ CASES = (
 )
 """Cases on which mistakes differ. Some mistakes only run where d_in = d_out.
 
-The masks have all types, so that a mistake with one type alone is not taken for one with all.
+The masks have all types, so that a mistake with only one type is distinguished from a mistake with
+all.
 """
 
 EXTREME_CASES = tuple(
@@ -112,8 +113,8 @@ EXTREME_KEYS = 2
 """a number of keys so small that all scores of a query may be far below zero, in cross-attention"""
 
 PADDED_CASE = replace(CASES[1], tokens=7, context_length=7, seed=2017)
-"""A case whose padding stands between tokens in all sequences, which tells mistakes about padding
-apart."""
+"""A case whose padding stands between tokens in all sequences, which distinguishes mistakes about
+padding."""
 
 OTHER_LENGTHS = (0, 3, -2)
 """how many more tokens the other sequence has in cross-attention"""

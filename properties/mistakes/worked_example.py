@@ -56,7 +56,7 @@ VISIBLE = 0.03
 RATES = (0.5, 0.25)
 """the rates of dropout to try; the first gives rounder numbers"""
 DRAWS = 16
-"""how many draws of dropout are looked at for one that shows the mistake"""
+"""how many draws of dropout are tried to find one that shows the mistake"""
 HEADS_APART = "|"
 """the sign between the numbers of two heads"""
 

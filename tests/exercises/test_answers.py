@@ -117,7 +117,7 @@ def test_malformed_edit_is_reported(exercise: Exercise, edit: str) -> None:
 
 
 def test_malformed_toml_is_reported(exercise: Exercise) -> None:
-    assert ": is no TOML: " in read_complaint(exercise, "[unbiased")
+    assert ": is not TOML: " in read_complaint(exercise, "[unbiased")
     assert "Cannot declare" in read_complaint(exercise, make_fault(), make_fault())
 
 

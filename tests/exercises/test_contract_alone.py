@@ -52,7 +52,7 @@ def test_it_may_waive_claims_that_there_are(tmp_path: Path) -> None:
 
     kept = load_contract(write(tmp_path, waive("the_dtype_is_kept")))
     assert kept.waived == ("the_dtype_is_kept",)
-    with pytest.raises(BadContract, match="line 5: 'it_is_nice' is no check of this exercise"):
+    with pytest.raises(BadContract, match="line 5: 'it_is_nice' is not a check of this exercise"):
         load_contract(write(tmp_path, waive("it_is_nice")))
 
 
@@ -124,8 +124,8 @@ def test_the_contract_of_an_exercise_may_be_named_by_its_folder() -> None:
         ('rate = "dropout"', 'rate = "drop"', "line 12: there is no quantity 'drop'; did you"),
         ("places = [0]", 'inputs = ["x"]', "line 19: there is no key `inputs`"),
         ('"block"', '"blocks"', "knows no 'blocks'; did you mean 'block'?"),
-        ('"full", ', '"full", "bias_mask", ', "`bias_mask` is said of a mask that is added"),
-        ('"full", ', '"full", "forgetful", ', "`forgetful` is said of a cache that is handed over"),
+        ('"full", ', '"full", "bias_mask", ', "`bias_mask` needs a mask that is added"),
+        ('"full", ', '"full", "forgetful", ', "`forgetful` needs a cache that is passed on"),
         ('"full", ', '"full", "weights_option", ', "write [call_form.without_weights]"),
         ('"full", ', '"full", "empty_rows", ', 'write empty_row = "finite" or "zeros"'),
         ("keys_only = true", 'empty_row = "zero"', "knows no 'zero'; did you mean 'zeros'?"),

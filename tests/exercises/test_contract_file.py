@@ -285,7 +285,7 @@ def test_a_folder_is_told_from_a_slug(
         ('"batch"', '"batch", "full"', "line 7: `causal` hides later tokens, which `full` shows"),
         ('"batch"', '"mask"', 'line 7: `mask` says that there is such a thing: write call = ["x",'),
         ('"batch"', '"dropout"', "line 7: `dropout` says that there is such a thing: an argument"),
-        ('"FusedAttention"', '"Fused Attention"', "line 3: 'Fused Attention' can be no name of a"),
+        ('"FusedAttention"', '"Fused Attention"', "line 3: 'Fused Attention' is not a valid name"),
         ('"FusedAttention"', "3", "line 3: `name` must be a text in quotes, not 3"),
         ('d_in = "d_in"', 'd_in = "d_inn"', "line 12: there is no quantity 'd_inn'"),
         ('d_in = "d_in"', "d_in = 3", "line 12: `arguments.d_in.quantity` must be a text"),
@@ -303,8 +303,8 @@ def test_a_folder_is_told_from_a_slug(
         ('"batch"', '"sinks"', "line 7: `sinks` says that there is such a thing: a parameter"),
         ('"W_o", tr', '"W_v", tr', "line 20: W_v is stored in 'qkv.weight' already"),
         ('"qkv.bias"', "qkv.bias", 'line 19: a path with dots is written in quotes: "qkv.bias"'),
-        ('"qkv.bias"', '"qkv bias"', "line 19: 'qkv bias' is no path of attributes such as"),
-        ('"qkv.bias"', '"{heads}.bias"', "line 19: '{heads}.bias' is no path of attributes"),
+        ('"qkv.bias"', '"qkv bias"', "line 19: 'qkv bias' is not a path of attributes such as"),
+        ('"qkv.bias"', '"{heads}.bias"', "line 19: '{heads}.bias' is not a path of attributes"),
         ("[parameters]", "[parametres]", "line 17: there is no key `parametres`; did you mean"),
         ("values = 40", "valeus = 40", "line 23: there is no key `valeus`; did you mean 'values'?"),
         ("values = 40", 'values = "40"', "line 23: `points.values` must be a number, not '40'"),
@@ -326,12 +326,12 @@ def test_a_folder_is_told_from_a_slug(
         (
             'entry = "class"',
             'positions = "rotary"',
-            "line 4: pairs turn: let `size_rules` make head_dim a multiple of 2",
+            "line 4: rotations need pairs: let `size_rules` make head_dim a multiple of 2",
         ),
         (
             'entry = "class"',
             'positions = "rotary"\nrotary_share = 0.25\nsize_rules = "head_dim=even"',
-            "line 4: pairs turn: let `size_rules` make head_dim a multiple of 8",
+            "line 4: rotations need pairs: let `size_rules` make head_dim a multiple of 8",
         ),
         ('entry = "class"', 'positions = "rotray"', "line 4: `positions` knows no 'rotray'; did"),
         ('entry = "class"', "rotary_share = 0.0", "line 4: must be from 0 to 1, not 0"),
@@ -346,8 +346,8 @@ def test_a_folder_is_told_from_a_slug(
         ('entry = "class"', "cases = true", "line 4: `cases` must be a whole number, not True"),
         ('entry = "class"', "size_rules = 1", "line 4: `size_rules` must be a text in quotes"),
         ('entry = "class"', 'entry = "function"', "line 11: these are of a constructor; what a"),
-        ('entry = "class"', "entry = class", "line 4: is no TOML: Invalid value"),
-        ("idle_s = 2.5", "idle_s = [", "line 26: is no TOML: "),
+        ('entry = "class"', "entry = class", "line 4: is not TOML: Invalid value"),
+        ("idle_s = 2.5", "idle_s = [", "line 26: is not TOML: "),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line(old: str, new: str, said: str, tmp_path: Path) -> None:
@@ -379,9 +379,9 @@ def test_a_function_is_given_its_parameters(tmp_path: Path) -> None:
         (
             ', "value"]',
             "]",
-            "line 7: a function of a query takes query, key and value, and nothing",
+            "line 7: a function of a query must take query, key and value, and nothing",
         ),
-        ("square = true", "", "line 1: queries, keys and values are used as they are: write true"),
+        ("square = true", "", "line 1: queries, keys and values have no layers: write true"),
     ],
 )
 def test_a_function_of_a_query_takes_all_as_they_are(
@@ -398,15 +398,23 @@ def test_a_function_of_a_query_takes_all_as_they_are(
         ('"W_key_rope.weight" = "W_kr"\n', "", "no parameter holds W_kr: say where it is"),
         ('d_latent = "d_latent"\n', "", "latents need W_down in [parameters], and arguments that"),
         ('rope_dim = "rope_dim"\n', "", "latents need W_down in [parameters], and arguments that"),
-        ('positions = "rotary"\n', "", "beside latents all of W_qr and W_kr is turned: write"),
-        ('"rotary"\n', '"rotary"\nrotary_share = 0.5\n', "beside latents all of W_qr and W_kr"),
-        ('"rotary"\n', '"rotary"\nnorm = "rms"\n', "latents go with no norm, sinks, lambdas, gate"),
+        ('positions = "rotary"\n', "", "with latents all of W_qr and W_kr is rotated: write"),
+        ('"rotary"\n', '"rotary"\nrotary_share = 0.5\n', "with latents all of W_qr and W_kr"),
+        (
+            '"rotary"\n',
+            '"rotary"\nnorm = "rms"\n',
+            "latents do not work with norms, sinks, lambdas, a gate",
+        ),
         (
             "[parameters]\n",
             '[parameters]\ns = "sinks"\n',
-            "latents go with no norm, sinks, lambdas",
+            "latents do not work with norms, sinks, lambdas",
         ),
-        ('"heads"\n', '"heads"\nn = "kv_heads"\n', "latents go with no norm, sinks, lambdas, gate"),
+        (
+            '"heads"\n',
+            '"heads"\nn = "kv_heads"\n',
+            "latents do not work with norms, sinks, lambdas, a gate",
+        ),
         ('= "W_kr"', '= { holds = "W_kr", packing = "stacked" }', "W_down, W_qr and W_kr are each"),
         ('"W_down.weight"', '"{head}.weight"', "W_down, W_qr and W_kr are each one matrix for"),
     ],
@@ -430,16 +438,28 @@ def test_latents_come_with_what_belongs_to_them(
         ('"gelu"\n', '"gelu"\nhidden_factor = 0\n', "must be more than 0, not 0"),
         ("epsilon = 1e-5", "epsilon = 0.0", "must be more than 0, not 0"),
         ("square = true\n", "", "attention is added to its tokens: write square = true"),
-        ('size_rules = "d_out>=3"\n', "", "of fewer than three numbers a norm leaves no more"),
-        ('"d_out>=3"', '"d_out>=2"', "of fewer than three numbers a norm leaves no more"),
+        ('size_rules = "d_out>=3"\n', "", "a norm of fewer than three numbers leaves only signs"),
+        ('"d_out>=3"', '"d_out>=2"', "a norm of fewer than three numbers leaves only signs"),
         (
             '= "heads"',
             '= "heads"\np = "dropout"',
-            "plain attention alone so far: leave out dropout",
+            "only plain attention so far: leave out dropout",
         ),
-        ('= "heads"', '= "heads"\nn = "kv_heads"', "alone so far: leave out kv_heads"),
-        ("square = true\n", 'square = true\nnorm = "rms"\n', "alone so far: leave out norm"),
-        ("[parameters]\n", '[parameters]\ng = "W_gate"\n', "alone so far: leave out W_gate"),
+        (
+            '= "heads"',
+            '= "heads"\nn = "kv_heads"',
+            "only plain attention so far: leave out kv_heads",
+        ),
+        (
+            "square = true\n",
+            'square = true\nnorm = "rms"\n',
+            "only plain attention so far: leave out norm",
+        ),
+        (
+            "[parameters]\n",
+            '[parameters]\ng = "W_gate"\n',
+            "only plain attention so far: leave out W_gate",
+        ),
         ("[parameters]\n", "[call_form.cache]\n[parameters]\n", "so far: leave out cache"),
         ("square = true\n", 'square = true\ncall = ["x", "mask"]\n', "so far: leave out mask"),
     ],
@@ -479,7 +499,7 @@ def test_no_argument_is_of_latents_where_there_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"full"', '"causal"', "line 8: a log-sum-exp is that of all keys: list `full`"),
+        ('"full"', '"causal"', "line 8: a log-sum-exp covers all keys: list `full`"),
         ('= "block"', '= "heads"', "line 15: these are of a constructor; what a function takes"),
         ('_and_logsumexp"', '"', None),
     ],
@@ -515,8 +535,8 @@ def test_no_class_goes_over_blocks(old: str, new: str, said: str, tmp_path: Path
     ("old", "new", "said"),
     [
         ('"full"', '"causal"', "line 16: only a `full` function of query, key and value takes wh"),
-        ('block_size = "block"', "", "line 8: `recomputed` is said of a `cross` function of query"),
-        ('"cross", ', "", "line 8: `recomputed` is said of a `cross` function of query"),
+        ('block_size = "block"', "", "line 8: `recomputed` needs a `cross` function of query"),
+        ('"cross", ', "", "line 8: `recomputed` needs a `cross` function of query"),
     ],
 )
 def test_a_backward_in_tiles_is_that_of_a_function_of_a_query(

@@ -190,7 +190,7 @@ def test_a_waived_claim_is_not_asked() -> None:
     ("name", "message"),
     [
         ("it_equals_the_equation", "without 'it_equals_the_equation' nothing is judged"),
-        ("it_is_nice", "'it_is_nice' is no check of this exercise"),
+        ("it_is_nice", "'it_is_nice' is not a check of this exercise"),
     ],
 )
 def test_what_cannot_be_waived_is_told(name: str, message: str) -> None:

@@ -63,7 +63,7 @@ def test_without_a_list_no_mutant_is_equivalent(tmp_path: Path) -> None:
     [
         (ENTRY.replace("3", "4"), "no mutant is called 'f: 2 -> 4'. Was the solution changed?"),
         (ENTRY + ENTRY, "'f: 2 -> 3' is listed twice. Keep one of its reasons."),
-        ("mutants = [", "is no TOML: "),
+        ("mutants = [", "is not TOML: "),
         ("", "it must hold [[equivalent]] entries and nothing else."),
         ("[equivalent]", "it must hold [[equivalent]] entries and nothing else."),
         (ENTRY + "[other]", "it must hold [[equivalent]] entries and nothing else."),

@@ -215,7 +215,7 @@ def test_code_before_the_first_marker_is_a_cell_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1\n", r"solution\.py: nothing is left for the student to write; put `# BEGIN SOL"),
+        ("x = 1\n", r"solution\.py: no part is marked for the student; put `# BEGIN SOL"),
         (f"{BEGIN}\nx = 1\n", r"solution\.py, line 1: `# BEGIN SOLUTION` is never followed by"),
         (f"x = 1\n{END}\n", r"solution\.py, line 2: `# END SOLUTION` without a `# BEGIN"),
         (

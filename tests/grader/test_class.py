@@ -27,7 +27,7 @@ WRONG = {
     "j_exit.py": (f"import os\nn = os._exit(0)\ndef {SLUG}(x):\n    return n\n", "ended itself"),
     "k_loop.py": (f"def {SLUG}(x):\n    while True: pass\n", "endless loop"),
     "l_none.py": (f"def {SLUG}(x): pass\n", "None (is there a return?)"),
-    "n_forged.py": (FORGED, "answered what was not asked"),
+    "n_forged.py": (FORGED, "answered something that was not asked"),
     "o_name.py": (RIGHT.replace("def simplified", "def simplifed"), "did you mean"),
     "p_import.py": (NOT_INSTALLED, "imports `einsteinium`, which is not"),
     "c_link.py": (None, "symbolic link"),

@@ -40,7 +40,8 @@ def test_internal_error_does_not_stop_other_submissions(
     error = records[1].error
     assert error is not None and error.kind == "fault"
     assert error.message.startswith(
-        "a fault of headcheck itself, please report it: ZeroDivisionError: a fault (test_fault.py:"
+        "an internal error of headcheck, please report it: ZeroDivisionError: a fault "
+        "(test_fault.py:"
     )
     assert records[1].score == 0 and not records[1].properties
     assert compute_exit_code(build_report(records)) == 2

@@ -118,7 +118,7 @@ def judge(run: GradingRun, kind: str, course: Course) -> str:
 def is_one_line(end: RunResult) -> None:
     assert end.out == b""
     assert end.err.startswith("headcheck: ") and end.err.count("\n") == 1, end.err
-    assert "a fault of headcheck" not in end.err
+    assert "an internal error of headcheck" not in end.err
     assert "give the command again" in end.err
 
 

@@ -180,7 +180,7 @@ def test_full_store_keeps_what_was_finished(
         patched.setattr(database, "_configure_connection", nearly_full)
         said = one_line(headcheck("grade", "ada.py", "alan.py", *told))
         assert said == (
-            "course.db: database or disk is full; what was finished is kept: mend that, and give "
+            "course.db: database or disk is full; finished work is kept: repair this, and give "
             "the same command again"
         )
     assert headcheck("grade", "ada.py", "alan.py", *told).code == 1

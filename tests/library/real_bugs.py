@@ -31,11 +31,11 @@ HEAD = """\
 
 Made by `python -m tests.library.real_bugs > docs/real-bugs.md`; do not edit.
 
-What libraries shipped, and the property that accuses an answer with the same fault. What each bug
-was is read from its issue; the answers are ours, edits of a right one, and a test judges each: the
-property is among those that fail, and what it is an edit of keeps them all
-(`tests/library/test_real_bugs.py`). An answer is one of a bank (`headcheck bank show SLUG/NAME`
-prints it), or stands in `tests/library/real_bugs.toml`.
+The table lists bugs that libraries shipped, and the property that fails for an answer with the same
+fault. We read each bug from its issue. The answers are ours: each is an edit of a right answer. A
+test judges each of them: the property is among those that fail, and the right answer passes them
+all (`tests/library/test_real_bugs.py`). An answer is in an answer bank
+(`headcheck bank show SLUG/NAME` prints it), or in `tests/library/real_bugs.toml`.
 
 """
 

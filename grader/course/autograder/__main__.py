@@ -34,7 +34,7 @@ NOTHING_MESSAGE = (
     "There is nothing to grade in what you handed in: no notebook (.ipynb), no module (.py)."
 )
 FAULT_MESSAGE = (
-    "This could not be graded, for no fault of yours: it is no verdict on your work. "
+    "This could not be graded. It is not your fault, and not a verdict on your work. "
     "Please tell your instructor."
 )
 
@@ -62,7 +62,7 @@ def main(root: Path) -> int:
     ) as error:
         return _report_failure(root, str(error))
     except Exception as error:  # whatever happens, there must be results
-        text = f"a fault of headcheck itself: {type(error).__name__}: {error}"
+        text = f"an internal error of headcheck: {type(error).__name__}: {error}"
         return _report_failure(root, text)
 
 

@@ -24,7 +24,7 @@ from headcheck.grader.location import HEADCHECK
 LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 """files that an installer adds to those of a wheel"""
 STUDENT = re.compile(r"extra == ['\"]student['\"]")
-"""what submissions need besides"""
+"""the additional packages that submissions need"""
 
 
 class WheelError(CourseError):
@@ -53,7 +53,7 @@ class Wheel:
 def read_wheel(path: Path) -> Wheel:
     """Read an existing wheel of headcheck. Raises WheelError."""
     if not re.fullmatch(r"headcheck-[^-]+-.*\.whl", path.name):
-        raise WheelError(f"{path}: is no wheel of headcheck: make one by `python -m build`")
+        raise WheelError(f"{path}: is not a wheel of headcheck; make one with `python -m build`")
     return Wheel(path.name, path.read_bytes())
 
 
@@ -65,7 +65,7 @@ def build_own_wheel() -> Wheel:
     try:
         return repack_wheel(distribution("headcheck"))
     except PackageNotFoundError:
-        text = "headcheck is not installed here; give a wheel by --wheel"
+        text = "headcheck is not installed here; give a wheel with --wheel"
         raise WheelError(f"{root}: {text}") from None
 
 
@@ -79,7 +79,10 @@ def _build_from_checkout(root: Path) -> Wheel:
         made = list(Path(folder).glob("*.whl"))
         if done.returncode or len(made) != 1:
             last = (done.stderr.strip().splitlines() or ["no wheel came out"])[-1]
-            text = f"pip wheel {root} failed: {last}. Give a wheel by --wheel, made elsewhere."
+            text = (
+                f"pip wheel {root} failed: {last}. Make a wheel elsewhere, and give it with "
+                "--wheel."
+            )
             raise WheelError(text)
         return read_wheel(made[0])
 
@@ -96,7 +99,7 @@ def repack_wheel(installed: Distribution) -> Wheel:
             files[str(path)] = path.read_binary()
     tags = re.findall(r"^Tag: (\S+)", installed.read_text("WHEEL") or "", re.M)
     if not (files and tags):
-        text = "the record of its installation is gone; install it anew"
+        text = "the record of its installation is missing; install it again"
         raise WheelError(f"{installed.name}: {text}")
     name = f"{folder.removesuffix('.dist-info')}-{tags[0]}.whl"
     record = f"{folder}/RECORD"

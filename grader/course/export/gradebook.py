@@ -104,8 +104,8 @@ def refuse_above(score: float, maximum: str, student: str) -> None:
     """Raise ExportError where a sheet's cell for the maximum holds a number below the points."""
     if NUMBER.fullmatch(maximum) and score > (most := float(maximum.replace(",", "."))):
         raise ExportError(
-            f"{student} has {format_number(score)} points, and the sheet takes "
-            f"{format_number(most)}: change the maximum there, or the points by "
+            f"{student} has {format_number(score)} points, and the sheet allows "
+            f"{format_number(most)}: change the maximum there, or the points with "
             "`headcheck regrade --course`"
         )
 
@@ -144,7 +144,7 @@ def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",", *, bom: bool
 
 
 def format_feedback(results: Sequence[ExerciseResult]) -> str:
-    """Return what a student reads next to the grade: people's comments, then what happened."""
+    """Return the text next to a student's grade: people's comments, then the result."""
     lines = list(dict.fromkeys(text for each in results for text in each.comments))
     for each in results:
         lines += describe_outcome(each.record)

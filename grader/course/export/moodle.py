@@ -28,7 +28,7 @@ from headcheck.grader.report.collation import collate
 
 COMMENT_HEADER = re.compile(r"feedback|comment|coment|komment|commenti|retro|opmerk", re.I)
 NO_COMMENT_COLUMN = (
-    "no feedback in it: the worksheet has no column for comments after that of the grade"
+    "no feedback in it: the worksheet has no column for comments after the column for the grade"
 )
 IDENTITY_COLUMNS = 3
 """the first columns: a participant's number, name and address"""
@@ -40,7 +40,7 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
     Rows of students without a result stay as they are.
     """
     if book.sheet is None:
-        raise ExportError("Moodle's worksheet is filled in: download it and give it by --into")
+        raise ExportError("this fills in Moodle's worksheet: download it and give it with --into")
     sheet = book.sheet
     grade = _find_grade_column(sheet, book.column)
     comments = _find_comment_column(sheet, grade)
@@ -80,8 +80,8 @@ def _find_grade_column(sheet: Sheet, named: str) -> int:
     ]
     if len(candidates) != 1:
         raise ExportError(
-            "it is not clear which column of the worksheet takes the grade: name it by --column. "
-            f"There are: {', '.join(sheet.header)}"
+            "it is not clear which column of the worksheet is for the grade: name it "
+            "with --column. There are: {', '.join(sheet.header)}"
         )
     return candidates[0]
 

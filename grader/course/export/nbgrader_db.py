@@ -34,7 +34,9 @@ def render(book: Gradebook) -> ExportedFiles:
     Raises ExportError.
     """
     if not book.database:
-        text = "nbgrader's gradebook.db is filled in: give it by --into, and a new one by --out"
+        text = (
+            "this fills in nbgrader's gradebook.db: give it with --into, and a new file with --out"
+        )
         raise ExportError(text)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "gradebook.db")
@@ -46,7 +48,7 @@ def render(book: Gradebook) -> ExportedFiles:
                 gradebook.db.commit()
         except SQLAlchemyError as error:
             first = str(error).partition("\n")[0]
-            text = f"the nbgrader that is installed cannot fill in this gradebook.db: {first}"
+            text = f"the installed nbgrader cannot fill in this gradebook.db: {first}"
             raise ExportError(f"{text}. Is it one? `nbgrader db upgrade` may help") from None
         return ExportedFiles({"gradebook.db": path.read_bytes()}, left_out, remarks)
 
@@ -60,7 +62,9 @@ def _add_assignment(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
     courses = [course.id for course in gradebook.db.query(api.Course)]
     gradebook.add_assignment(assignment, course_id=courses[0] if courses else None)
     known = f"; it has {', '.join(there)}" if there else ""
-    text = f"an assignment {assignment} was added, since the gradebook had none of that name{known}"
+    text = (
+        f"an assignment {assignment} was added, since the gradebook had none with this name{known}"
+    )
     return (f"{text}. --column names another",)
 
 

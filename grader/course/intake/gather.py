@@ -122,7 +122,7 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOp
     if not path.exists():
         raise SubmissionNotFound(f"{path}: no such file or folder")
     if not path.is_dir() and path.suffix.lower() not in (*KIND_BY_SUFFIX, ARCHIVE):
-        text = "what is handed in is a folder, a .zip, a .ipynb or a .py file"
+        text = "a submission is a folder, a .zip, a .ipynb or a .py file"
         raise SubmissionNotFound(f"{path}: {text}")
     auto = options.layout == "auto"
     layout = detect_layout(path, options.assignment) if auto else options.layout
@@ -159,7 +159,7 @@ def _explain_empty(downloads: Sequence[Intake]) -> str:
     for each in downloads:
         for name in each.unattributed[:1]:
             layout = each.layouts[0]
-            return f"{sanitise_line(name)} is not as --layout {layout} has it; say another one"
+            return f"{sanitise_line(name)} does not fit --layout {layout}; choose another one"
     return "they are .ipynb and .py files"
 
 

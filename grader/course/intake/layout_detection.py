@@ -23,7 +23,7 @@ from headcheck.grader.report.render.sanitise import sanitise_line
 GRADESCOPE_EXPORT = re.compile(r"assignment_[0-9]+_export")
 """the single folder in an archive of Gradescope"""
 ACCEPTED_SUFFIXES = (*KIND_BY_SUFFIX, ARCHIVE)
-LAYOUT_HINT = "say whose download it is by --layout"
+LAYOUT_HINT = "name the system of this download with --layout"
 
 
 class AmbiguousLayout(CourseError):
@@ -44,8 +44,9 @@ def detect_layout(path: Path, assignment: str = "") -> str:
         _reject_single_entry(path, names)
         if assignment and any(names.values()):
             raise AmbiguousLayout(
-                f"{path}: --assignment {assignment} is nbgrader's or GitHub Classroom's, and no "
-                "name at its top is: add --layout nbgrader or --layout github"
+                f"{path}: --assignment {assignment} is nbgrader's or GitHub Classroom's, "
+                "but no name at its top fits these: add --layout nbgrader or --layout "
+                "github"
             )
         return "plain"
     layout, *more = signs
@@ -83,7 +84,7 @@ def _reject_single_entry(path: Path, names: Mapping[str, bool]) -> None:
     [(name, is_folder)] = names.items()
     if is_folder or PurePosixPath(name).suffix.lower() == ARCHIVE:
         raise AmbiguousLayout(
-            f"{path}: holds nothing but {sanitise_line(name)}. If that is the whole class, unpack "
-            f"{path} if it is an archive, and give what is in it, or {LAYOUT_HINT}; if it is one "
-            "student's, say --layout plain"
+            f"{path}: holds nothing but {sanitise_line(name)}. If that is the whole "
+            f"class, unpack {path} if it is an archive, and give its contents, or "
+            f"{LAYOUT_HINT}; if it belongs to one student, add --layout plain"
         )

@@ -124,7 +124,7 @@ def parse_gradescope(items: Sequence[Item], assignment: str) -> Iterator[Attribu
             owner = SubmitterIdentity(who.sid or who.email or folder, who.name, who.email)
             yield AttributedFile(item, owner, student_path, submitted=submission.created)
         if not submission.submitters and is_submission(item):
-            text = f"no folder of {GRADESCOPE_METADATA}: whose it is is not known"
+            text = f"no folder of {GRADESCOPE_METADATA}, so its student is not known"
             problem = Item(item.path, None, item.problem or text)
             yield AttributedFile(problem, SubmitterIdentity(folder), student_path)
 

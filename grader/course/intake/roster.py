@@ -162,7 +162,7 @@ def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
         raise RosterError(f"{path}: is empty")
     header = [cell.strip() for cell in lines[0]]
     if len(header) < 2 and len(lines) > 1 and any(len(line) > 1 for line in lines):
-        raise RosterError(f"{path}: its first line is no header: {', '.join(header)}")
+        raise RosterError(f"{path}: its first line is not a header: {', '.join(header)}")
     rows = [line[: len(header)] + [""] * (len(header) - len(line)) for line in lines[1:]]
     return header, rows
 

@@ -96,9 +96,9 @@ class Unpacker:
         """Return the budget of the next archive, which may unpack to that many bytes."""
         total = self.limits.total
         if self.written + archive < total:
-            text = f"all in its archive unpacks to over {archive >> 20} MiB"
+            text = f"its archive unpacks to over {archive >> 20} MiB"
             return _ByteBudget(self.written + archive, text)
-        return _ByteBudget(total, f"all that was unpacked is over {total >> 20} MiB")
+        return _ByteBudget(total, f"all unpacked files together are over {total >> 20} MiB")
 
     def _walk_folder(self, folder: Path) -> Iterator[Item]:
         """List a folder without recursion: a student may nest folders as deep as paths allow."""
@@ -142,7 +142,7 @@ class Unpacker:
                     return
                 yield from self._extract_members(archive, listed, at, budget)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            yield Item(item.path, None, f"is no zip archive that can be read: {error}")
+            yield Item(item.path, None, f"is not a readable zip archive: {error}")
 
     def _extract_members(
         self,
@@ -159,7 +159,7 @@ class Unpacker:
             name = at / _strip_escapes(path)
             problem = "is in the archive twice" if path in seen else _find_refusal(member, path)
             if at.parts and path.suffix.lower() == ARCHIVE:
-                problem = "is an archive in an archive that was handed in; unpack it"
+                problem = "is an archive inside an archive; unpack it"
             seen.add(path)
             if problem or _is_of_other_kind(path):
                 yield Item(name, None, problem or explain_other_kind(path.name))
@@ -284,10 +284,10 @@ def _find_refusal(member: zipfile.ZipInfo, path: PurePosixPath) -> str:
     """Return why a member is rejected; empty if it is not."""
     drive = path.parts[0].endswith(":") if path.parts else False
     if path.is_absolute() or ".." in path.parts or drive:
-        return "has a name that leads out of the archive"
+        return "has a name that points outside the archive"
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG):
-        return "is no regular file in the archive"
+        return "is not a regular file in the archive"
     if member.flag_bits & 1:
         return "is encrypted"
     if member.compress_type not in METHODS:

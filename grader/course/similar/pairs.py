@@ -1,8 +1,8 @@
 """Find pairs of similar submissions and the passages that they share. Pure functions.
 
-Handouts are not compared, and neither is what many students write: both say nothing about two of
-them. The rest of a submission is its own. A pair is found by shared fingerprints and rated by the
-share of the smaller document's own words that lies in passages of the other.
+Handouts and code that many students write are not compared, because they say nothing about two
+students. The rest of a submission is its own. A pair is found by shared fingerprints and rated by
+the share of the smaller document's own words that lies in passages of the other.
 """
 
 import hashlib
@@ -115,7 +115,7 @@ class SimilarSubmissions:
 def find_similar(
     documents: Sequence[Document], handouts: Iterable[Document] = ()
 ) -> SimilarSubmissions:
-    """Compare all documents with each other, without what is in the handouts."""
+    """Compare all documents with each other, without the parts that are in the handouts."""
     base = frozenset(h for each in handouts for h in each.all_hashes)
     forms: dict[str, list[Document]] = defaultdict(list)
     for each in documents:

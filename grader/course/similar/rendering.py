@@ -11,8 +11,9 @@ from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.text import align_columns
 
 WARNING = (
-    "Likeness is no proof. People who learn from the same page, or together, write alike, and an "
-    "exercise leaves little freedom. Read both, and ask both, before you conclude anything."
+    "Similarity is not a proof. People who learn from the same page, or together, write "
+    "similar code, and an exercise leaves little freedom. Read both, and ask both, before "
+    "you conclude anything."
 )
 
 
@@ -59,7 +60,10 @@ def format_text(report: SimilarityReport) -> str:
     """Return the groups and the pairs as text, without their passages."""
     lines = [f"{sanitise_line(report.run)}: {format_tally(report)}", ""]
     for group in report.similar.groups:
-        lines += [f"the same but for names, comments, layout and order: {_format_names(group)}", ""]
+        lines += [
+            f"the same except for names, comments, layout and order: {_format_names(group)}",
+            "",
+        ]
     rows = []
     for row in _make_rows(report):
         sides = (row.one.student, row.one.file, row.other.student, row.other.file)

@@ -54,7 +54,9 @@ def parse_url(location: str) -> URL:
     try:
         url = make_url(location)
     except ArgumentError:
-        raise StoreError("the store's URL is none; write postgresql://user@host/database") from None
+        raise StoreError(
+            "the store's URL is not valid; write postgresql://user@host/database"
+        ) from None
     if url.drivername in ("postgres", "postgresql"):
         return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
@@ -171,7 +173,7 @@ def _translate_error(context: ExceptionContext, shown: str) -> StoreError | None
     error = context.sqlalchemy_exception
     if error is None or type(error) not in (OperationalError, DatabaseError):
         return None
-    text = "what was finished is kept: mend that, and give the same command again"
+    text = "finished work is kept: repair this, and give the same command again"
     return StoreError(f"{shown}: {_format_reason(error)}; {text}")
 
 

@@ -87,8 +87,8 @@ class Store:
             yield connection, _select_newest_run(connection, name)
 
     def update_manifest(self, run: Run, manifest: Manifest) -> Run:
-        """Replace what a run's manifest says besides its settings, such as its sandbox."""
-        assert manifest.key == run.manifest.key, "other settings are another run"
+        """Replace entries of a run's manifest, such as its sandbox, but not settings."""
+        assert manifest.key == run.manifest.key, "use another run for other settings"
         with begin_write(self.engine) as connection:
             changed = update(runs).where(runs.c.id == run.id)
             connection.execute(changed.values(manifest=encode(manifest)))
@@ -214,7 +214,7 @@ class Store:
         if not own:
             close = difflib.get_close_matches(student, {each.student for each in current}, n=3)
             hint = f"; did you mean {', '.join(sorted(close))}?" if close else ""
-            raise StoreError(f"{name}/{student}: nobody of that id has handed in anything{hint}")
+            raise StoreError(f"{name}/{student}: nobody with this id has handed in anything{hint}")
         return own
 
     def load_verdicts(self, key: str) -> dict[tuple[str, str], tuple[SubmissionRecord, ...]]:

@@ -62,7 +62,7 @@ def _describe_nan(evidence: WeightsEvidence) -> str:
     rows = [q for q, row in zip(evidence.queries, evidence.got, strict=True) if None in row]
     if not rows:
         return ""
-    return f"the weights of {_format_tokens(rows)} are no numbers (NaN or infinite)."
+    return f"the weights of {_format_tokens(rows)} are NaN or infinite."
 
 
 def _describe_row_sum(evidence: WeightsEvidence) -> str:
@@ -144,7 +144,7 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
 
 
 def describe_layout(evidence: LayoutEvidence) -> str:
-    """Describe how many numbers are in the wrong position, and what one wrong row holds."""
+    """Describe how many numbers are in the wrong position, and the contents of one wrong row."""
     right, got = _flatten_rows(evidence.expected), _flatten_rows(evidence.got)
     if _get_shape(evidence.expected) != _get_shape(evidence.got):
         return (

@@ -21,8 +21,8 @@ from headcheck.properties.counting import count
 
 WEIGHTS_PROVENANCE = {
     "returned": "as they were returned",
-    "recovered": "as they can be read from the outputs",
-    "followed": "as the mistake that was found makes them",
+    "recovered": "as recovered from the outputs",
+    "followed": "as computed by the mistake that was found",
 }
 """how the actual weights were obtained"""
 
@@ -61,8 +61,9 @@ def _draw_weights(evidence: WeightsEvidence) -> Picture:
 
 def _draw_influence(evidence: InfluenceEvidence) -> Picture:
     legend = (
-        f"One token of sequence {evidence.sequence} was changed at a time. A dot: the output "
-        "moved. Hatched: it may not, as the token is hidden from it. A frame with ✗: it is wrong. "
+        f"One token of sequence {evidence.sequence} was changed at a time. A dot: the "
+        "output changed. Hatched: it must not change, because the token is hidden from "
+        "it. A frame with ✗: it is wrong. "
         f"On {sanitise_line(evidence.case)}"
     )
     return Picture(describe_influence(evidence), heatmaps.draw_influence(evidence), legend)

@@ -1,4 +1,4 @@
-"""Colours for Python code: Pygments reads it, and a span for a run of tokens says their kind.
+"""Colours for Python code: Pygments parses it, and a span around tokens gives their kind.
 
 The colours themselves stand in the style of a page, once for light and once for dark.
 """
@@ -24,7 +24,8 @@ KINDS = MappingProxyType(
         String: "s",
     }
 )
-"""the class of the tokens that have a colour, by their type; what is below a type has its class"""
+"""the class of the tokens that have a colour, by their type; subtypes have the class of their
+type"""
 COLOURED = MappingProxyType({"c": Comment, "k": Keyword, "d": Name.Class, "s": String})
 """the type whose colour a class has"""
 LIGHT, DARK = "xcode", "github-dark"

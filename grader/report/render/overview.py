@@ -125,7 +125,8 @@ class Overview:
 
     histogram: Histogram
     shared: tuple[MistakeGroup, ...]
-    """the mistakes that several made, and one that nobody else made if it is the only such one"""
+    """the mistakes that several students made, and a mistake of a single student if there is only
+    one such"""
     alone: tuple[MistakeGroup, ...]
     """the other mistakes, which nobody else made"""
     endings: tuple[EndingGroup, ...]

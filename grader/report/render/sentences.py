@@ -31,7 +31,7 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
         return (f"{checks}{_count_generated(record)}.",)
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
         verbs = "pass, but give" if passed > 1 else "passes, but gives"
-        why = "computing nothing can do that, too"
+        why = "they would also pass if nothing were computed"
         if any(p.status == Status.PASSED and p.group == "values" for p in properties):
             why = "the check on which all points rest does not"
         return (f"{count(passed, 'check')} {verbs} no points yet: {why}.",)

@@ -96,15 +96,15 @@ class Budget:
         if self.idle_s >= limits.idle_s:
             return (
                 f"waited for more than {limits.idle_s:g} s in all without computing anything, so "
-                "no more calls are made: is there a sleep, or something that never comes?"
+                "no more calls are made: does it sleep, or wait for something that never comes?"
             )
         return ""
 
     def _describe_overrun(self, op: str, limits: Limits) -> str:
         if op in READ_REQUESTS and self.read_s >= limits.read_s:
             return (
-                f"reading it took more than {limits.read_s:g} s: hand in a smaller file, with the "
-                "definitions and what they need"
+                f"reading it took more than {limits.read_s:g} s: hand in a smaller file, with "
+                "only the definitions and the code that they need"
             )
         if op == IMPORT_REQUEST and self.import_s >= limits.import_s:
             return f"importing modules took more than {limits.import_s:g} s in all"

@@ -26,7 +26,7 @@ def parse_reply(reply: Message, form: type[Form]) -> Form:
     try:
         return msgspec.convert(dict(reply.meta), form)
     except msgspec.ValidationError as error:
-        text = f"answered what was not asked: {error}"
+        text = f"answered something that was not asked: {error}"
         raise SubmissionFailed(Status.CRASHED, text) from None
 
 
@@ -49,7 +49,7 @@ def parse_position(number: object) -> int | None:
 
 def get_message(meta: Mapping[str, Any]) -> str:
     """Return the message of the exception."""
-    return str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
+    return str(meta.get("message", "it raised an exception that cannot be shown"))[:MESSAGE_LIMIT]
 
 
 def is_out_of_memory(meta: Mapping[str, Any]) -> bool:

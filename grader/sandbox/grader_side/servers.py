@@ -268,7 +268,7 @@ class ChildChannel:
     def _validate(self, reply: Message) -> None:
         if reply.id != self.count or reply.op not in ("ok", "raised") or self._has_unread_data():
             self.close()
-            raise SubmissionFailed(Status.CRASHED, "answered what was not asked")
+            raise SubmissionFailed(Status.CRASHED, "answered something that was not asked")
 
     def _has_unread_data(self) -> bool:
         """Whether the child sent more than one reply. A closed connection is no sign of that."""
@@ -301,7 +301,7 @@ class ChildChannel:
         if status.signal:
             name = signal.strsignal(status.signal) or status.signal
             return SubmissionFailed(Status.CRASHED, f"the process died ({name})")
-        text = "the process ended itself: take out what ends Python, such as os._exit or quit"
+        text = "the process ended itself: remove calls that end Python, such as os._exit or quit"
         return SubmissionFailed(Status.CRASHED, text)
 
     def _is_large(self, status: "ExitStatus") -> bool:

@@ -216,7 +216,7 @@ def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
 
 
 def restore_axes(output: Tensor, axes: str) -> Tensor:
-    """Return an output of such axes with the usual ones; one that lacks axes as it is."""
+    """Return an output with its axes in the usual order, if it has all of them."""
     match axes:
         case "tokens batch width" if output.dim() > 1:
             return output.transpose(0, 1)

@@ -83,7 +83,7 @@ def count_kept(cache: Any) -> int:
 
 
 def find_tensors(cache: Any) -> list[Tensor]:
-    """Return the tensors of a cache, as far as it is made of lists and the like."""
+    """Return the tensors of a cache that consists of lists and similar containers."""
     return [each for each in tree_leaves(cache) if isinstance(each, Tensor)]
 
 

@@ -262,7 +262,7 @@ class ObjectHost:
         return observed, label_by_position(make_sendable(t) for t in (*outputs, *inputs))
 
     def evaluate(self, meta: Meta, tensors: Tensors) -> Answer[OutputsReply]:
-        """Call an object once in evaluation mode, for its outputs alone."""
+        """Call an object once in evaluation mode, and return only its outputs."""
         target = self.objects[meta["handle"]]
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         inputs = apply_memory_layouts(inputs, meta["memory"])

@@ -3,13 +3,13 @@
 Theory of operation
     Tensors that were not moved with their module show only on another device. A tensor on the
     second device is a `RemoteTensor`: it reports the meta device, and keeps its values in a tensor
-    on the CPU. Every operation arrives, below autograd, at `carry_out`, which refuses
-    whatever a GPU refuses and computes the rest on the values. So printing, `.item()` and branches
-    work as on a GPU, and the result can be compared with that of the CPU.
+    on the CPU. Every operation arrives, below autograd, at `carry_out`. It refuses everything that
+    a GPU refuses, and computes the rest on the values. So printing, `.item()` and branches work as
+    on a GPU, and the result can be compared with the result on the CPU.
 
     A GPU accepts from the CPU only plain numbers (tensors without an axis), indices of a tensor on
-    the GPU, and copies. An index that is kept, as an attribute for instance, was not moved: the
-    call goes on as on a GPU, and the index is named in `unmoved`.
+    the GPU, and copies. An index that is kept, for example as an attribute, was not moved. The call
+    continues, as on a GPU, and `unmoved` names the index.
 """
 
 import contextlib

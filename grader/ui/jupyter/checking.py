@@ -46,7 +46,7 @@ MAX_CLAIMS_NAMED = 3
 
 
 class CheckInterrupted(KeyboardInterrupt):
-    """A check was interrupted and its state restored; the message says what was known by then."""
+    """A check was interrupted and its state restored; the message says what the check had found."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"headcheck: {self}"]
@@ -201,7 +201,7 @@ def judge(
     except BadContract as problem:
         raise CannotCheck(str(problem)) from None
     except Exception as error:
-        error.add_note("a fault of headcheck itself: please report it, with these lines")
+        error.add_note("an internal error of headcheck: please report it, with these lines")
         raise
 
 

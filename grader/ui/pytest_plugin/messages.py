@@ -1,4 +1,4 @@
-"""What a failing test says besides the violation: the command that shows it again, and counts."""
+"""The text of a failing test after the violation: the command that shows it again, and counts."""
 
 import re
 import shlex

@@ -21,7 +21,7 @@ from headcheck.properties.property import Property, Verdict
 
 
 class ReplayError(Exception):
-    """What cannot be replayed; the message, one line, says why."""
+    """A case that cannot be replayed; the message, one line, says why."""
 
 
 def replay(text: str, settings: TargetSettings, property_name: str) -> tuple[Verdict, str]:

@@ -1,8 +1,8 @@
 """Search for cases on which a property fails, with Hypothesis and under the user's settings.
 
 A failing case is shrunk by Hypothesis, and kept in the user's example database under a key of its
-own for each implementation and variant. What is drawn depends on the contract and on Hypothesis's
-seed only: see `properties.cases.strategies.draw_from`.
+own for each implementation and variant. The draws depend only on the contract and on Hypothesis's
+seed: see `properties.cases.strategies.draw_from`.
 """
 
 import gc
@@ -40,7 +40,7 @@ COSTLY_LIMIT = 4
 """A property that is checked on fewer is costly: its cases have the usual sizes only."""
 REFUSAL_SHARE = 3.0
 SHRINK_SECONDS = 20.0
-"""After so long the smallest failing case found is reported as it is."""
+"""After this time the smallest failing case so far is reported."""
 LARGEST_SIZES = {
     "max_tokens": 260,
     "max_heads": 16,

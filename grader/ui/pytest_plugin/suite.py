@@ -180,13 +180,13 @@ class PropertySuite:
     def skip_unsupported(
         self, prop: Property, why: SubmissionFailed | None, how_often: str = ""
     ) -> VariantOutcome:
-        """Return the outcome of what is not supported, with the reason if it may be told."""
+        """Return the outcome for an unsupported feature, with the reason if it may be shown."""
         counted = f"not supported{how_often}"
         told = self.feedback.get_level(prop.name).includes(FeedbackLevel.CASE)
         return VariantOutcome(skipped=f"{counted}: {why}" if told else counted)
 
     def find_refusal(self, case: Case) -> SubmissionFailed | None:
-        """Return what the plain call on a case raises, if it raises."""
+        """Return the exception of the plain call on a case, if it raises."""
         if case not in self._refusals:
             self._refusals[case] = _call_once(self.search_harness, case)
             self.forget_searched()
@@ -200,7 +200,7 @@ class PropertySuite:
     def is_left_out(self, case: Case) -> bool:
         """Whether a case is refused, and not to be reported by every property that meets it.
 
-        One that is refused in its own dtype alone is to be reported, unless it is not supported.
+        A case that is refused only in its own dtype is reported, unless the dtype is not supported.
         """
         refusal = self.find_refusal(case)
         if refusal is None or refusal.status is Status.NOT_TRIED:
@@ -355,7 +355,7 @@ def _call_once(harness: Harness, case: Case) -> SubmissionFailed | None:
 
 
 def list_properties(contract: Contract) -> tuple[Property, ...]:
-    """Return what is tried of whoever has a contract, always in the same order."""
+    """Return the properties to try on a target with this contract, always in the same order."""
     used = (each for family in LIBRARY for each in families.list_properties(family))
     library = (prop for prop in used if prop.applies_to(contract))
     return (*families.select_for_contract(contract), *library, no_case_is_refused)

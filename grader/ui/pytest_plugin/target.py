@@ -31,7 +31,7 @@ ADVICE = "say what is asked of it with --contract FILE (docs/contract-files.md) 
 
 @dataclass(frozen=True)
 class VerifiedTarget:
-    """The code under test, what it is judged by, and what was assumed to judge it."""
+    """The code under test, its contract, and the assumptions behind the contract."""
 
     title: str
     namespace: Mapping[str, Any]
@@ -42,7 +42,7 @@ class VerifiedTarget:
     assumptions: tuple[str, ...] = ()
     """a sentence each; none where the contract was named"""
     feedback: Feedback = FULL_FEEDBACK
-    """how much is told of what fails"""
+    """how much a message says about a failure"""
     has_statement: bool = False
     """whether its author has read the statement of an exercise"""
 

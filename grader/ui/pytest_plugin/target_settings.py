@@ -1,4 +1,4 @@
-"""What is said of the code under test: in options, or in `[tool.headcheck.targets]` of a project.
+"""The settings of the code under test, in options or in `[tool.headcheck.targets]` of a project.
 
     [tool.headcheck.targets."mypkg.attn:Attention"]
     contract = "attention.contract.toml"
@@ -19,9 +19,9 @@ PYPROJECT = "pyproject.toml"
 KEYS = ("contract", "exercise", "sizes", "course")
 PATHS = ("contract", "course")
 """of these, paths from the folder of pyproject.toml"""
-"""what may be said of a target"""
+"""the possible settings of a target"""
 DEMANDS = ("contract", "exercise")
-"""what says what is asked of a target: one of them at most"""
+"""the settings that choose the contract of a target: at most one of them"""
 
 
 class BadTarget(Exception):

@@ -15,15 +15,15 @@ ALIGNMENT = require(
     define_mistake(
         "mask_at_the_top_left",
         "The causal mask begins at the first key: the first query sees that one alone, although "
-        "it stands behind the keys that came before it.",
+        "other keys come before it.",
     ).simulated_by(permit=alignment.begun_at(lambda before: 0)),
     define_mistake(
         "earlier_keys_hidden",
-        "The keys before the first query are hidden: the queries see each other alone.",
+        "The keys before the first query are hidden: the queries see only each other.",
     ).simulated_by(permit=alignment.among_themselves),
     define_rare_mistake(
         "mask_in_the_middle",
-        "The causal mask lies in the middle of the keys; the last query stands at the last key.",
+        "The causal mask lies in the middle of the keys; the last query should be at the last key.",
         LINE,
     ).simulated_by(permit=alignment.begun_at(lambda before: before // 2)),
     define_rare_mistake(
@@ -37,6 +37,6 @@ OPTION = require(
     Capability.CAUSAL_OPTION,
     define_mistake(
         "always_causal",
-        "Later tokens are hidden in every call, also where `causal` is False.",
+        "Later tokens are hidden in every call, even if `causal` is False.",
     ).simulated_by(permit=alignment.always_aligned),
 )

@@ -16,7 +16,7 @@ BACKWARD = require(
     ).simulated_by(with_backward(mean=backward.no_mean)),
     define_rare_mistake(
         "mean_of_each_tile",
-        "In the backward the mean D is taken of each tile alone, and not of all keys of a query.",
+        "In the backward the mean D is taken over each tile, and not over all keys of a query.",
     ).simulated_by(with_backward(mean=backward.mean_of_each_tile)),
     define_rare_mistake(
         "mean_without_weights",
@@ -52,15 +52,16 @@ BACKWARD = require(
     ),
     define_rare_mistake(
         "key_and_value_gradients_exchanged",
-        "The gradients of key and value are returned in each other's place.",
+        "The gradients of key and value are exchanged in the return value.",
     ).simulated_by(with_backward(finish=backward.key_and_value_exchanged)),
     define_rare_mistake(
         "query_and_key_gradients_exchanged",
-        "The gradients of query and key are returned in each other's place.",
+        "The gradients of query and key are exchanged in the return value.",
     ).simulated_by(with_backward(finish=backward.query_and_key_exchanged)),
     define_rare_mistake(
         "gradient_of_the_output_ignored",
-        "The backward takes ones for the gradient of the output, and not what it is given.",
+        "The backward uses ones as the gradient of the output, and ignores the gradient that it "
+        "gets.",
     ).simulated_by(with_backward(begin=torch.ones_like)),
     define_rare_mistake(
         "value_gradient_by_untransposed_weights",
@@ -72,17 +73,17 @@ BACKWARD = require(
     ).simulated_by(with_backward(finish=backward.keys_by_rows)),
     define_rare_mistake(
         "mask_missing_in_backward",
-        "In the backward nothing is hidden: later tokens get the weights that they would have.",
+        "In the backward nothing is hidden: later tokens get weights, too.",
         needs=Capability.CAUSAL_OPTION,
     ).simulated_by(with_backward(weights=backward.without_mask)),
     define_rare_mistake(
         "mask_at_the_top_left_in_backward",
-        "In the backward the causal mask begins at the first key, and not where it does forward.",
+        "In the backward the causal mask begins at the first key, unlike in the forward.",
         needs=Capability.CAUSAL_OPTION,
     ).simulated_by(with_backward(weights=backward.masked_at_the_top_left)),
     define_rare_mistake(
         "short_block_dropped_in_backward",
-        "The backward leaves out the last block where it is shorter than the others.",
+        "The backward leaves out the last block if it is shorter than the others.",
     ).simulated_by(
         *(
             with_backward(weights=backward.without_short_blocks(*axes))
@@ -91,14 +92,14 @@ BACKWARD = require(
     ),
     define_rare_mistake(
         "tiles_overwrite_query_gradients",
-        "The gradient of a query is that of its last tile alone: tiles are not added up.",
+        "The gradient of a query comes only from its last tile: tiles are not added up.",
     ).simulated_by(
         with_backward(finish=backward.queries_of_last_tile(backward.is_last_of_all)),
         with_backward(finish=backward.queries_of_last_tile(backward.is_last_seen)),
     ),
     define_rare_mistake(
         "tiles_overwrite_key_gradients",
-        "The gradients of a key and its value are those of their last tile alone: tiles are not "
+        "The gradients of a key and its value come only from their last tile: tiles are not "
         "added up.",
     ).simulated_by(with_backward(finish=backward.keys_of_last_tile)),
     define_rare_mistake(
@@ -112,7 +113,7 @@ BACKWARD = require(
     ).simulated_by(with_backward(weights=backward.times_sum)),
     define_rare_mistake(
         "unscaled_scores_in_backward",
-        "The backward computes the scores once more without the scale.",
+        "The backward recomputes the scores without the scale.",
     ).simulated_by(with_backward(weights=backward.of_unscaled_scores)),
     define_rare_mistake(
         "softmax_of_each_tile_in_backward",

@@ -29,8 +29,7 @@ BLOCKS = require(
     Capability.BLOCKED,
     define_mistake(
         "earlier_blocks_not_rescaled",
-        "When a block has a larger score than all before it, what was summed up before is not "
-        "corrected.",
+        "When a block has a larger score than all before it, the earlier sums are not corrected.",
     ).simulated_by(
         _summed(
             blocks.from_running_maximum, blocks.from_running_maximum, blocks.last_running_maximum
@@ -50,7 +49,7 @@ BLOCKS = require(
     ),
     define_mistake(
         "rescaled_the_other_way",
-        "When the maximum grows, what was summed up before is made larger instead of smaller.",
+        "When the maximum grows, the earlier sums are made larger instead of smaller.",
     ).simulated_by(
         _summed(
             blocks.corrected_the_other_way,
@@ -67,7 +66,7 @@ BLOCKS = require(
     ),
     define_rare_mistake(
         "maximum_begins_at_a_number",
-        "The running maximum begins at a number, such as 0, instead of −∞: where all scores are "
+        "The running maximum begins at a number, such as 0, instead of −∞: if all scores are "
         "far below it, all exponentials are 0, and 0/0 is NaN.",
         "only fill:^-?[\\d.]+(e-?\\d+)?$",
     ).simulated_by(
@@ -83,7 +82,7 @@ BLOCKS = require(
     define_mistake(
         "divided_in_every_block",
         "The average so far is divided by the sum in every block, and later added to as if it had "
-        "not been; it is to be divided once, at the end.",
+        "not been; it should be divided once, at the end.",
         "last divide",
     ).simulated_by(normalise=blocks.divided_in_every_block),
     define_mistake(
@@ -97,7 +96,7 @@ BLOCKS = require(
     ).simulated_by(normalise=blocks.average_of_softmaxes),
     define_mistake(
         "last_short_block_dropped",
-        "The last block is left out where it is shorter than the others.",
+        "The last block is left out if it is shorter than the others.",
         "only range",
     ).simulated_by(
         {"hide": blocks.keys_up_to(lambda keys, block: max(block, keys - keys % block))},
@@ -147,12 +146,12 @@ LOGSUMEXP = require(
     ).simulated_by(give=blocks.returning(blocks.to_base_two)),
     define_mistake(
         "logsumexp_of_unscaled_scores",
-        "The log-sum-exp is that of the scores before they are scaled.",
+        "The log-sum-exp is computed from the unscaled scores.",
         "last return",
     ).simulated_by(give=blocks.returning(blocks.of_unscaled_scores)),
     define_rare_mistake(
         "logsumexp_of_the_last_block",
-        "The log-sum-exp is that of the last block alone.",
+        "The log-sum-exp is computed from the last block only.",
         "last return",
     ).simulated_by(give=blocks.returning(blocks.of_the_last_block)),
 )

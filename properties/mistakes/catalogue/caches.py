@@ -24,19 +24,19 @@ SOME = ", in some of the calls$"
 WAYS = (
     (
         "cache_unused",
-        "A call with a cache attends to its own tokens alone: keys and values of earlier ones "
+        "A call with a cache attends only to its own tokens: keys and values of earlier ones "
         "are not kept, or not used.",
         "each call attends to its own tokens alone",
     ),
     (
         "one_call_cached",
-        "Earlier keys and values are lost: a cache holds no more than those of the last call.",
+        "Earlier keys and values are lost: a cache holds only those of the last call.",
         "the cache holds the tokens of one call only",
     ),
     (
         "cache_mask_at_the_top_left",
         "With a cache the causal mask begins at the first key: the first new token sees that "
-        "one alone, although it stands behind all that the cache holds.",
+        "key only, although it comes after all keys of the cache.",
         "the first token of a call sees the first key alone",
     ),
     (
@@ -57,7 +57,7 @@ WAYS = (
     ),
     (
         "first_of_cache_lost",
-        "Each call loses the first of the tokens that are kept.",
+        "Each call loses the first of the kept tokens.",
         "each call loses the first",
     ),
     (
@@ -73,7 +73,7 @@ WAYS = (
     ),
     (
         "new_keys_before_kept_ones",
-        "New keys stand before the kept ones: the causal mask takes them for the older.",
+        "New keys come before the kept ones, so the causal mask treats them as older.",
         "new keys stand before the kept ones",
     ),
     (
@@ -84,7 +84,7 @@ WAYS = (
     ),
     (
         "window_with_a_cache",
-        "With a cache a token sees no more than a number of the last ones: it has to see all.",
+        "With a cache a token sees only a number of the last ones: it should see all.",
         r"no more than \d+ tokens are seen",
     ),
     (
@@ -107,24 +107,24 @@ WAYS = (
     ),
     (
         "kept_keys_turned_again",
-        "Kept keys are turned again in every call: they were turned when they were new.",
-        "kept keys are turned again",
+        "Kept keys are rotated again in every call: they were already rotated when they were new.",
+        "kept keys are rotated again",
     ),
     (
         "new_keys_turned_twice",
-        "With a cache the new keys are turned twice.",
-        "new keys are turned twice",
+        "With a cache the new keys are rotated twice.",
+        "new keys are rotated twice",
     ),
     (
         "calls_counted_for_positions",
-        "With a cache positions begin at the number of earlier calls, and not at that of earlier "
+        "With a cache positions begin at the number of earlier calls, not at the number of earlier "
         "tokens.",
         "positions begin at the number of earlier calls",
     ),
     (
         "kept_keys_not_turned",
-        "Keys are kept as they are before they are turned, and are not turned later on.",
-        "kept keys are not turned",
+        "Keys are kept before they are rotated, and are never rotated later.",
+        "kept keys are not rotated",
     ),
     (
         "positions_one_off_with_a_cache",
@@ -139,12 +139,12 @@ WAYS = (
     ),
     (
         "kept_of_first_sequence",
-        "What is kept of the first sequence is used for all of the batch.",
+        "The cache of the first sequence is used for the whole batch.",
         "kept of the first sequence is used",
     ),
     (
         "kept_of_first_head",
-        "What is kept of the first head is used for all heads.",
+        "The cache of the first head is used for all heads.",
         "kept of the first head is used",
     ),
     (
@@ -175,7 +175,8 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "no_cache_returned",
-            "No cache comes back: every call, the first one too, returns the output and the cache.",
+            "No cache is returned: every call, including the first, should return output and "
+            "cache.",
             "",
         ),
         (Symptom("^crashed: no cache comes back", list_properties(decoding)),),
@@ -193,7 +194,7 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "latents_computed_again",
-            "Latents and turned keys of earlier tokens are computed again, from what the cache "
+            "Latents and rotated keys of earlier tokens are computed again, from what the cache "
             "holds.",
             "",
         ),
@@ -202,8 +203,8 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "keys_of_heads_cached",
-            "The cache holds at least as many numbers as the keys of all heads have: of each token "
-            "its latent and its turned key are enough.",
+            "The cache holds at least as many numbers as the keys of all heads; for each token "
+            "its latent and its rotated key are enough.",
             "",
         ),
         (Symptom("^value:", (latents.a_cache_holds_less_than_keys_of_all_heads,)),),
@@ -211,7 +212,7 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "something_kept_besides_the_cache",
-            "Something is kept besides the cache that is handed over: sequences see each other.",
+            "Something is kept outside the cache that is passed: sequences see each other.",
             "",
         ),
         (
@@ -231,7 +232,7 @@ CACHES: Sequence[StructuralMistake] = (
     StructuralMistake(
         define_mistake(
             "cache_changed",
-            "A call changes the cache that it is handed: going on from that cache again gives "
+            "A call changes the cache that it gets: continuing from that cache again gives "
             "something else.",
             "",
         ),

@@ -29,7 +29,7 @@ DIFFERENTIAL = require(
     ).simulated_by(subtract=with_changed_lambdas(torch.ones_like)),
     define_mistake(
         "constant_lambda",
-        "A fixed number takes the place of the lambdas: what is learned changes nothing.",
+        "A fixed number replaces the lambdas, so learning them changes nothing.",
     ).simulated_by(
         {"subtract": with_changed_lambdas(lambda t: torch.full_like(t, START))},
         {"subtract": with_changed_lambdas(lambda t: torch.full_like(t, 0.5))},
@@ -40,7 +40,7 @@ DIFFERENTIAL = require(
     ).simulated_by(subtract=with_changed_lambdas(torch.neg)),
     define_mistake(
         "maps_exchanged",
-        "The second halves make the map that is subtracted from, and the first the other one.",
+        "The two halves are exchanged: the first softmax is subtracted from the second.",
         "only times",
     ).simulated_by(subtract=weighed_by(lambda first, second, t: second - t * first)),
     define_mistake(
@@ -55,7 +55,7 @@ DIFFERENTIAL = require(
     ).simulated_by(subtract=weighed_by(lambda first, second, t: t * first - second)),
     define_mistake(
         "lambda_shared_out",
-        "The first softmax is multiplied by 1 - lambda; it should count as it is.",
+        "The first softmax is multiplied by 1 - lambda; it should stay unchanged.",
         "only times",
     ).simulated_by(
         {"subtract": weighed_by(lambda first, second, t: (1 - t) * first - t * second)},

@@ -21,13 +21,14 @@ FEATURES = require(
     Capability.FEATURES,
     define_mistake(
         "softmax_of_scores",
-        "Ordinary attention is computed, with a softmax; the features' products are to be divided "
+        "The code computes ordinary attention, with a softmax; the features' products should be "
+        "divided "
         "by their sum.",
         "softmax",
     ).simulated_by(features.softmax_of_scores(0.5), features.softmax_of_scores(0.0)),
     define_mistake(
         "softmax_of_products",
-        "The products of features go through a softmax; they are to be divided by their sum.",
+        "The products of features go through a softmax; they should be divided by their sum.",
         "softmax",
     ).simulated_by(features.softmax_of_products(0.0), features.softmax_of_products(0.5)),
     define_mistake(
@@ -40,32 +41,33 @@ FEATURES = require(
     ).simulated_by(normalise=divided_by(features.count_keys)),
     define_mistake(
         "divided_by_the_keys_alone",
-        "The divisor is a sum of keys; the query has to be multiplied with it.",
+        "The divisor is a sum of keys; it should be multiplied with the query.",
         "last sum",
     ).simulated_by(normalise=divided_by(features.sum_keys)),
     define_mistake(
         "divisor_sees_the_future",
-        "The divisor is a sum over all tokens, the later ones among them.",
+        "The divisor is a sum over all tokens, including later ones.",
         "last sum",
     ).simulated_by(normalise=divided_by(features.sum_all)),
     define_mistake(
         "divisor_of_the_own_token",
-        "The divisor has the product with the token's own key alone, not the sum over all seen.",
+        "The divisor is only the product with the token's own key, not the sum over all visible "
+        "keys.",
         "last sum",
     ).simulated_by(normalise=divided_by(features.take_own)),
     define_mistake(
         "keys_without_features",
-        "The keys are used as they are; they have to become features, too.",
+        "The keys are used directly; they have to become features, too.",
         "elu",
     ).simulated_by(map=mapped_by(key=as_they_are)),
     define_mistake(
         "queries_without_features",
-        "The queries are used as they are; they have to become features, too.",
+        "The queries are used directly; they have to become features, too.",
         "elu",
     ).simulated_by(map=mapped_by(query=as_they_are)),
     define_mistake(
         "no_features",
-        "Queries and keys are used as they are; they have to become features.",
+        "Queries and keys are used directly; they have to become features.",
         "scores",
     ).simulated_by(map=mapped_by(as_they_are, as_they_are)),
     define_mistake(
@@ -88,7 +90,7 @@ FEATURES = require(
     ),
     define_mistake(
         "other_features",
-        "The features are those of another function than elu(x) + 1.",
+        "The features use another function than elu(x) + 1.",
         "relu | exp | elu",
     ).simulated_by(
         *({"map": mapped_by(other, other)} for other in features.OTHERS),
@@ -99,13 +101,13 @@ FEATURES = require(
     ),
     define_rare_mistake(
         "other_features_of_queries",
-        "The features of the queries are those of another function than elu(x) + 1; those of the "
+        "The features of the queries use another function than elu(x) + 1; those of the "
         "keys are right.",
         ODD_ONE,
     ).simulated_by(*({"map": mapped_by(query=other)} for other in features.OTHERS)),
     define_rare_mistake(
         "other_features_of_keys",
-        "The features of the keys are those of another function than elu(x) + 1; those of the "
+        "The features of the keys use another function than elu(x) + 1; those of the "
         "queries are right.",
         ODD_ONE,
     ).simulated_by(*({"map": mapped_by(key=other)} for other in features.OTHERS)),
@@ -127,7 +129,7 @@ FEATURES = require(
     ),
     define_mistake(
         "values_as_features",
-        "The values become features as well; they stay as they are.",
+        "The values become features as well; they should stay unchanged.",
         "last elu",
     ).simulated_by(map=features.values_too),
     define_mistake(

@@ -43,7 +43,7 @@ FORMS = (
     StructuralMistake(
         define_mistake(
             "result_in_float32",
-            "A result is float32 although the input is float64: its dtype is that of the input.",
+            "A result is float32 although the input is float64; it should have the input's dtype.",
             "only cast:float",
         ),
         (Symptom("float64 at .* -> float32$", (contract.the_dtype_is_kept,)),),
@@ -53,7 +53,7 @@ FORMS = (
     StructuralMistake(
         define_mistake(
             "dtype_written_in_the_code",
-            "Two dtypes meet: something is made in, or converted to, a dtype of its own instead of "
+            "Two dtypes meet: something is made in, or converted to, a fixed dtype instead of "
             "the input's.",
             "only cast:float|half",
         ),
@@ -73,7 +73,7 @@ FORMS = (
     StructuralMistake(
         define_mistake(
             "memory_viewed",
-            "The input is reshaped by view(), which fails where its memory is not in order.",
+            "The input is reshaped by view(), which fails if its memory is not contiguous.",
             "",
         ),
         (Symptom("crashed: .*view size is not", (batch.the_memory_layout_does_not_matter,)),),
@@ -82,7 +82,7 @@ FORMS = (
     StructuralMistake(
         define_mistake(
             "memory_read_in_order",
-            "The memory of the input is read as if it were in order; in a transposed input it is "
+            "The memory of the input is read as if it were contiguous; in a transposed input it is "
             "not.",
             "",
         ),
@@ -131,7 +131,8 @@ FORMS = (
     StructuralMistake(
         define_mistake(
             "batches_do_not_fit",
-            "A batch fails that is larger or smaller than others: its size is written in the code, "
+            "A batch fails if it is larger or smaller than others: its size is written in the "
+            "code, "
             "or is that of an earlier call.",
             "",
         ),
@@ -157,7 +158,7 @@ NUMBERS_AND_SIZES = (
     StructuralMistake(
         define_mistake(
             "large_scores_not_survived",
-            "With scores of millions it is wrong: what is hidden is filled with a number that is "
+            "With scores of millions it is wrong: hidden scores are filled with a number that is "
             "not negative enough, or exponentials are taken without subtracting the largest score.",
             "",
         ),
@@ -167,7 +168,7 @@ NUMBERS_AND_SIZES = (
     StructuralMistake(
         define_mistake(
             "large_numbers_cut_off",
-            "Very large or very small numbers are treated otherwise: cut off, rounded, or out of "
+            "Very large or very small numbers are treated differently: cut off, rounded, or out of "
             "the range of a narrower dtype.",
             "",
         ),
@@ -215,7 +216,7 @@ NUMBERS_AND_SIZES = (
     StructuralMistake(
         define_mistake(
             "weights_dropped_together",
-            "Dropout does not decide about every weight by itself: some are always dropped "
+            "Dropout does not decide about every weight independently: some are always dropped "
             "together.",
             "",
         ),
@@ -228,7 +229,8 @@ STARTS = (
     StructuralMistake(
         define_mistake(
             "starts_alike",
-            "Weights that should start different start from the same numbers, or from constants.",
+            "Weights that should start from different numbers start from the same ones, or from "
+            "constants.",
             "",
         ),
         (
@@ -240,7 +242,7 @@ STARTS = (
     StructuralMistake(
         define_mistake(
             "width_not_checked",
-            "A width that the heads do not divide is not refused when the module is built.",
+            "The constructor does not refuse a width that the number of heads does not divide.",
             "",
         ),
         (

@@ -19,11 +19,11 @@ GATES = require(
     ).simulated_by(gate=gates.open_gate),
     define_mistake(
         "gate_after_the_output_layer",
-        "The gate multiplies what the output layer gives; it should come before that layer.",
+        "The gate multiplies the result of the output layer; it should come before that layer.",
     ).simulated_by(gate=gates.open_gate, finish=gates.after_output),
     define_mistake(
         "gate_on_values",
-        "Each token's gate multiplies its own value; it should multiply what the token receives.",
+        "Each token's gate multiplies its own value; it should multiply the token's output.",
         "sigmoid",
     ).simulated_by(gates.on_projected(2)),
     define_mistake(
@@ -34,11 +34,11 @@ GATES = require(
     ).simulated_by(gates.on_projected(1)),
     define_mistake(
         "gate_without_sigmoid",
-        "What the gate's layer gives multiplies the heads as it is: the sigmoid is missing.",
+        "The result of the gate's layer multiplies the heads directly: the sigmoid is missing.",
     ).simulated_by(gate=with_function(lambda t: t)),
     define_mistake(
         "gate_by_another_function",
-        "The gate is made by another function than the sigmoid.",
+        "The gate uses another function instead of the sigmoid.",
         "relu:tanh | relu | clamp",
     ).simulated_by(
         {"gate": with_function(torch.tanh)},
@@ -53,7 +53,7 @@ GATES = require(
     ),
     define_mistake(
         "gate_inverted",
-        "The gate is the wrong way round: 1 minus the sigmoid lets through what should be closed.",
+        "The gate is inverted: 1 minus the sigmoid is open where it should be closed.",
     ).simulated_by(gate=with_changed_gate(lambda t: 1 - t)),
     define_mistake(
         "gate_applied_twice", "The gate multiplies what the heads give twice."
@@ -66,11 +66,12 @@ GATES = require(
     ).simulated_by(gate=gates.added),
     define_mistake(
         "gate_beside_one",
-        "What the heads give is added to what comes through the gate: nothing closes.",
+        "The output of the heads is added to the gated output, so the gate closes nothing.",
     ).simulated_by(gate=with_changed_gate(lambda t: 1 + t)),
     define_mistake(
         "gate_of_what_is_attended",
-        "The gate is made of what the heads give; it should be made of the token that came in.",
+        "The gate is computed from the output of the heads; it should be computed from the input "
+        "token.",
         "sigmoid",
     ).simulated_by(gate=gates.made_of_context),
     define_mistake(
@@ -98,7 +99,7 @@ GATES = require(
     ),
     define_mistake(
         "gate_of_other_columns",
-        "The columns of the gate are not those of the heads that it multiplies.",
+        "The columns of the gate do not match the columns of the heads that it multiplies.",
         "sigmoid | reshape",
         needs=Capability.HEADS,
     ).simulated_by(
@@ -107,7 +108,7 @@ GATES = require(
     ),
     define_mistake(
         "gate_of_another_token",
-        "The gate is that of another token than the one whose output it multiplies.",
+        "The gate belongs to another token than the output that it multiplies.",
         "flip | mean | sigmoid",
     ).simulated_by(
         {"gate": with_changed_gate(lambda t: t[:, :1])},

@@ -36,7 +36,7 @@ MASK_TYPES = (
     StructuralMistake(
         define_mistake(
             "mask_dtype_not_understood",
-            "A mask of some dtypes fails: it may be bool, integers or floats.",
+            "A mask of some dtypes fails; it may be bool, integer or float.",
             "",
         ),
         (Symptom("^crashed:", (masking.any_number_but_zero_lets_attend,)),),
@@ -45,7 +45,7 @@ MASK_TYPES = (
     StructuralMistake(
         define_mistake(
             "mask_read_otherwise",
-            "Some masks are read otherwise than the statement says: True, and every number but "
+            "Some masks are not read as the statement says: True, and every number except "
             "zero, lets attend.",
             "",
         ),
@@ -68,7 +68,7 @@ GIVEN_MASKS = (
     StructuralMistake(
         define_mistake(
             "mask_axes_not_understood",
-            "A mask with fewer axes, or with axes of length one, is not taken for the full one "
+            "A mask with fewer axes, or with axes of length one, is not treated like the full one "
             "that it stands for.",
             "",
         ),
@@ -91,7 +91,7 @@ GIVEN_MASKS = (
     StructuralMistake(
         define_mistake(
             "blocked_row_spoils_others",
-            "A query that may attend to nothing changes what other queries get.",
+            "A query that may attend to nothing changes the outputs of other queries.",
             "",
         ),
         (Symptom("^(value|finite):", (masking.a_query_that_sees_nothing_spoils_no_other,)),),
@@ -99,7 +99,7 @@ GIVEN_MASKS = (
     StructuralMistake(
         define_mistake(
             "padded_sequence_spoils_others",
-            "A sequence that is all padding changes what other sequences of the batch get.",
+            "A sequence that is all padding changes the outputs of other sequences of the batch.",
             "",
         ),
         (Symptom("^(value|finite):", (padding.a_sequence_of_padding_spoils_no_other,)),),
@@ -109,7 +109,7 @@ RESULTS = (
     StructuralMistake(
         define_mistake(
             "weights_of_heads_merged",
-            "The weights that come back lack the axis of the heads: each head has its own.",
+            "The returned weights lack the axis of the heads: each head has its own weights.",
             "",
         ),
         (
@@ -124,7 +124,7 @@ RESULTS = (
     StructuralMistake(
         define_mistake(
             "nothing_returned",
-            "Nothing comes back: the function ends without returning a result.",
+            "The function ends without returning a result.",
             "",
         ),
         (Symptom("^type: .*-> None", FORMS),),
@@ -170,8 +170,9 @@ RESULTS = (
     StructuralMistake(
         define_mistake(
             "not_a_number",
-            "NaN comes out: of numbers that overflow, of minus infinity times zero, of a row in "
-            "which all is hidden, or of a division by zero.",
+            "The output contains NaN, from numbers that overflow, minus infinity times zero, a "
+            "row in "
+            "which everything is hidden, or a division by zero.",
             "",
         ),
         (Symptom("-> nan", (contract.the_output_is_finite,)),),

@@ -25,18 +25,18 @@ OF_A_BLOCK: Sequence[Mistake] = (
     ).simulated_by(close=block.cut_output),
     define_rare_mistake(
         "attention_detached",
-        "No gradient flows back through attention: what it gives is detached before it is added.",
+        "No gradient flows back through attention: its output is detached before it is added.",
         CUT,
     ).simulated_by(add=block.cut_attention),
     define_rare_mistake(
         "feed_forward_detached",
-        "No gradient flows back through the feed-forward: what it gives is detached before it is "
+        "No gradient flows back through the feed-forward: its output is detached before it is "
         "added.",
         CUT,
     ).simulated_by(close=block.cut_feed_forward),
     define_rare_mistake(
         "residual_detached",
-        "No gradient flows through a residual: what it adds is detached.",
+        "No gradient flows through a residual: the tensor that it adds is detached.",
         CUT,
     ).simulated_by(
         {"add": block.cut_residual},
@@ -59,19 +59,19 @@ GRADIENTS: Sequence[Mistake] = (
     ).simulated_by(change_returned(0, gradients.cut), change_after("finish", gradients.cut)),
     define_rare_mistake(
         "returned_weights_detached",
-        "No gradient flows through the weights that are returned: they are detached.",
+        "No gradient flows through the returned weights: they are detached.",
         CUT,
         unless=Capability.LOGSUMEXP,
     ).simulated_by(change_returned(1, gradients.cut)),
     define_rare_mistake(
         "logsumexp_detached",
-        "No gradient flows through the log-sum-exp that is returned: it is detached.",
+        "No gradient flows through the returned log-sum-exp: it is detached.",
         CUT,
         needs=Capability.LOGSUMEXP,
     ).simulated_by(change_returned(1, gradients.cut)),
     define_rare_mistake(
         "context_detached",
-        "No gradient flows from the output layer back to the heads: what they give is detached.",
+        "No gradient flows from the output layer back to the heads: their output is detached.",
         CUT,
     ).simulated_by(change_after("merge", gradients.cut)),
     define_rare_mistake(
@@ -117,7 +117,7 @@ GRADIENTS: Sequence[Mistake] = (
     ).simulated_by(project=latents.detach_latents),
     define_rare_mistake(
         "turned_keys_detached",
-        "No gradient flows to the layer of the turned keys: they are detached.",
+        "No gradient flows to the layer of the rotated keys: they are detached.",
         CUT,
         needs=Capability.LATENT,
     ).simulated_by(append=latents.detach_turned),
@@ -134,7 +134,7 @@ GRADIENTS: Sequence[Mistake] = (
     ).simulated_by(change_after("see", gradients.cut)),
     define_rare_mistake(
         "input_of_queries_detached",
-        "No gradient reaches the input by way of the queries.",
+        "No gradient reaches the input through the queries.",
         CUT,
     ).simulated_by(gradients.cut_input_of(0)),
     define_rare_mistake(

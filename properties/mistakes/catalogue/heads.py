@@ -44,7 +44,7 @@ HEADS = require(
     ).simulated_by(split=layers.straight_view, merge=output.without_transpose),
     define_mistake(
         "heads_and_head_dim_exchanged",
-        "The number of heads and the width of a head have changed places.",
+        "The number of heads and the width of a head are exchanged.",
         "reshape",
     ).simulated_by(
         {
@@ -113,21 +113,21 @@ HEADS = require(
     ).simulated_by(split=layers.packed_per_head),
     define_rare_mistake(
         "batch_and_heads_confused",
-        "Batch and heads are taken for one another when the heads are split or merged.",
+        "Batch and heads are confused when the heads are split or merged.",
         "",
     ).simulated_by(merge=output.batch_for_heads),
     define_rare_mistake(
         "keys_of_one_head",
-        "All heads use the keys of one and the same head.",
+        "All heads use the keys of the same head.",
         "index::1\\b | projection:[kK]",
     ).simulated_by({"assign": layers.keys_of(0)}, {"assign": layers.keys_of(-1)}),
     define_rare_mistake(
         "values_of_one_head",
-        "All heads average the values of one and the same head.",
+        "All heads average the values of the same head.",
     ).simulated_by({"assign": layers.values_of(0)}, {"assign": layers.values_of(-1)}),
     define_rare_mistake(
         "weights_of_first_head",
-        "The weights of the first head serve all heads.",
+        "The weights of the first head are used for all heads.",
         "index:(:1|, 0)\\]?",
     ).simulated_by(use=scores.weights_of_first_head),
     define_mistake(
@@ -180,14 +180,14 @@ HEADS = require(
     ),
     define_mistake(
         "first_head_only",
-        "Only the first head has a part in the output.",
+        "Only the first head is used in the output.",
     ).simulated_by(
         {"merge": output.one_head_alone(lambda t: t[:, :1])},
         {"merge": output.only_heads(lambda count: [0])},
     ),
     define_mistake(
         "one_head_repeated",
-        "One head stands in the place of every head: all give the same.",
+        "One head is used in place of every head, so all give the same output.",
         "",
     )
     .simulated_by(
@@ -211,7 +211,7 @@ HEADS = require(
     ),
     define_rare_mistake(
         "heads_along_another_dimension",
-        "The heads are put together along another dimension than that of their columns.",
+        "The heads are concatenated along the wrong dimension, not along their columns.",
         "stack",
     ).simulated_by(
         {"merge": output.heads_concatenated_along(1)},

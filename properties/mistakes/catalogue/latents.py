@@ -60,39 +60,39 @@ LATENTS = require(
     ).simulated_by(match=latents.scaled_apart, scale=divided_by(lambda s: 1)),
     define_mistake(
         "turned_part_left_out",
-        "The turned parts of queries and keys do not count in the scores.",
+        "The rotated parts of queries and keys are not used in the scores.",
         "scores",
     ).simulated_by(match=matched(1, 0)),
     define_mistake(
         "turned_part_alone",
-        "Only the turned parts of queries and keys count in the scores, not those of the heads.",
+        "Only the rotated parts of queries and keys are used in the scores, not the heads' parts.",
     ).simulated_by(match=matched(0, 1)),
     define_mistake(
         "turned_part_subtracted",
-        "The product of the turned parts is subtracted; both products are to be added.",
+        "The product of the rotated parts is subtracted; both products should be added.",
     ).simulated_by(match=matched(1, -1)),
     define_mistake(
         "parts_in_another_order",
-        "The turned part comes last in queries and first in keys, or the other way round: "
-        "numbers are multiplied that do not belong together.",
+        "The rotated part comes last in queries and first in keys, or the other way round: "
+        "the products pair numbers that do not belong together.",
     ).simulated_by(
         {"match": latents.matched_with_turned_keys_first},
         {"match": latents.matched_with_turned_queries_first},
     ),
     define_mistake(
         "own_part_turned_too",
-        "Queries and keys of the heads are turned by positions as well; only the part beside them "
+        "Queries and keys of the heads are rotated by positions as well; only the part beside them "
         "should be.",
         "",
     ).simulated_by({"place": turned_instead(True, True)}, {"place": latents.turned_as_one}),
     define_mistake(
         "own_part_turned_instead",
-        "Queries and keys of the heads are turned by positions, and the part beside them is not.",
+        "Queries and keys of the heads are rotated by positions, and the part beside them is not.",
         "last sine | range",
     ).simulated_by(place=turned_instead(True, False)),
     define_mistake(
         "turned_by_the_number_of_the_head",
-        "The number of the head takes the place of the position: an axis is taken for another one.",
+        "The number of the head is used as the position: one axis is mistaken for another.",
         "",
         needs=Capability.HEADS,
     ).simulated_by(
@@ -101,7 +101,7 @@ LATENTS = require(
     ),
     define_mistake(
         "turned_queries_split_otherwise",
-        "The turned part of the queries is not split into heads as it should be: head 0 "
+        "The rotated part of the queries is not split into heads as it should be: head 0 "
         "should have the first rope_dim columns, head 1 the next ones.",
         "",
         needs=Capability.HEADS,
@@ -110,7 +110,7 @@ LATENTS = require(
     ),
     define_mistake(
         "one_turned_query_for_all_heads",
-        "All heads have the same turned part of the queries; only that of the keys is shared.",
+        "All heads have the same rotated part of the queries; only the keys should share it.",
         needs=Capability.HEADS,
     ).simulated_by(
         {"append": appended_as(latents.all_of_head(0))},
@@ -119,12 +119,13 @@ LATENTS = require(
     ),
     define_mistake(
         "turned_key_of_one_head",
-        "The turned key counts in the first head alone; all heads have the same one.",
+        "Only the first head uses the rotated key; all heads should use it.",
         needs=Capability.HEADS,
     ).simulated_by(place=latents.turned_key_of_first_head),
     define_mistake(
         "turned_queries_not_split",
-        "The turned part of the queries is turned as wide as all heads together; each head has its "
+        "The rotated part of the queries is rotated as wide as all heads together; each head has "
+        "its "
         "own pairs.",
         needs=Capability.HEADS,
     ).simulated_by(append=latents.queries_turned_before_split, place=lambda s: s.appended),

@@ -28,12 +28,12 @@ LAYERS: Sequence[Mistake] = (
     ).simulated_by({"assign": layers.roles(1, 2, 0)}, {"assign": layers.roles(2, 0, 1)}),
     define_mistake(
         "queries_with_queries",
-        "The queries are compared with themselves: the keys have no part in the scores.",
+        "The queries are compared with themselves: the keys are not used in the scores.",
         "scores",
     ).simulated_by(assign=layers.roles(0, 0, 2)),
     define_mistake(
         "keys_with_keys",
-        "The keys are compared with themselves: the queries have no part in the scores.",
+        "The keys are compared with themselves: the queries are not used in the scores.",
     ).simulated_by(assign=layers.roles(1, 1, 2)),
     define_mistake(
         "keys_averaged", "The keys are averaged instead of the values.", ""
@@ -43,7 +43,7 @@ LAYERS: Sequence[Mistake] = (
     ).simulated_by(assign=layers.roles(0, 1, 0)),
     define_mistake(
         "values_as_keys",
-        "The queries are compared with the values: the keys have no part in the scores.",
+        "The queries are compared with the values: the keys are not used in the scores.",
         "scores",
     ).simulated_by(assign=layers.roles(0, 2, 2)),
     define_rare_mistake(
@@ -56,12 +56,12 @@ LAYERS: Sequence[Mistake] = (
     ).simulated_by({"project": layers.raw_values}, {"project": layers.raw_values_where_they_fit}),
     define_mistake(
         "scores_without_projections",
-        "The tokens themselves are compared: queries and keys have no part in the scores.",
+        "The tokens are compared directly: queries and keys are not used in the scores.",
         "scores | projection",
     ).simulated_by(project=layers.raw_queries_and_keys),
     define_rare_mistake(
         "nothing_projected",
-        "The tokens themselves attend: no layer has a part in it.",
+        "The tokens attend directly, without the layers for queries, keys and values.",
         "projection",
     ).simulated_by(project=layers.nothing_projected),
     define_mistake(
@@ -78,7 +78,7 @@ LAYERS: Sequence[Mistake] = (
     ).simulated_by(project=layers.weights_reshaped),
     define_mistake(
         "bias_missing",
-        "A bias that is asked for is not added; all that are asked for should be.",
+        "A bias that the statement asks for is not added.",
         "",
     ).simulated_by(
         {"project": layers.biases_times(0.0, 0.0, 0.0)},
@@ -128,12 +128,12 @@ LAYERS: Sequence[Mistake] = (
     ).simulated_by({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),
     define_rare_mistake(
         "cosine_scores",
-        "Queries and keys are brought to length one: the scores are cosines.",
+        "Queries and keys are scaled to length one, so the scores are cosines.",
         "norm | scores",
     ).simulated_by({"match": scores.cosines}, {"match": scores.cosines, "scale": scores.unscaled}),
     define_rare_mistake(
         "queries_and_keys_normalised",
-        "Queries and keys go through a norm before they are compared, which nobody asks for.",
+        "Queries and keys go through a norm before they are compared, which is not asked for.",
         "norm | scores",
         needs=Capability.UNNORMED,
     ).simulated_by(
@@ -143,19 +143,20 @@ LAYERS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "queries_normalised",
-        "The queries are brought to one size before they are compared, which nobody asks for.",
+        "The queries are normalised before they are compared, which the statement does not ask "
+        "for.",
         "only norm | only mean",
         needs=Capability.UNNORMED,
     ).simulated_by(*norms.list_unasked(query=True), *norms.list_unasked_lengths(query=True)),
     define_rare_mistake(
         "keys_normalised",
-        "The keys are brought to one size before they are compared, which nobody asks for.",
+        "The keys are normalised before they are compared, which the statement does not ask for.",
         "only norm | only mean",
         needs=Capability.UNNORMED,
     ).simulated_by(*norms.list_unasked(key=True), *norms.list_unasked_lengths(key=True)),
     define_rare_mistake(
         "values_normalised",
-        "The values are brought to one size before they are averaged, which nobody asks for.",
+        "The values are normalised before they are averaged, which the statement does not ask for.",
         "only norm | only mean",
         needs=Capability.UNNORMED,
     ).simulated_by(*norms.list_unasked(value=True), *norms.list_unasked_lengths(value=True)),

@@ -109,7 +109,7 @@ MASK: Sequence[Mistake] = (
     ).simulated_by(permit=scores.rows_from_the_end),
     define_rare_mistake(
         "window",
-        "Tokens further back than a few are forgotten; all of the past is to be seen.",
+        "A token sees only a few earlier tokens; it should see all of them.",
         "compare:\\d | triangle:\\d | index",
         needs=Capability.ANY_DISTANCE,
     ).simulated_by(
@@ -134,7 +134,7 @@ MASK: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "filled_with_moderate_number",
-        "Hidden scores become a number that very large scores undercut, instead of −∞.",
+        "Hidden scores become a fixed number instead of −∞, and very negative scores are below it.",
         "fill:^-?[\\d.]+(e-?\\d+)?$ | fill",
     ).simulated_by(
         *(
@@ -189,14 +189,14 @@ MASK: Sequence[Mistake] = (
     ).simulated_by(hide=scores.zero_scores_hidden),
     define_mistake(
         "masked_after_softmax",
-        "The mask takes effect only after the softmax: what is left of a row does not sum to one.",
+        "The mask takes effect only after the softmax: the remaining weights do not sum to one.",
         "last fill | softmax",
         needs=Capability.SOFTMAX,
     ).simulated_by(hide=scores.unmasked, use=late_masks.hidden_zeroed),
     define_rare_mistake(
         "renormalised_after_softmax",
-        "The mask is applied after the softmax and each row divided by what is left of its sum: "
-        "where the hidden tokens had nearly all the weight, too little is left, or nothing.",
+        "The mask is applied after the softmax, and each row is divided by its remaining sum: "
+        "if the hidden tokens had nearly all the weight, too little is left, or nothing.",
         "sum | softmax",
         needs=Capability.SOFTMAX,
         unless=Capability.SINKS,

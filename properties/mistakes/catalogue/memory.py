@@ -11,7 +11,8 @@ MEMORY = (
     StructuralMistake(
         define_mistake(
             "all_scores_held",
-            "As many numbers are held at once as there are scores, one for every query and every "
+            "The code holds as many numbers at once as there are scores, one for every query and "
+            "every "
             "key; a block at a time needs fewer.",
             "",
         ),
@@ -21,7 +22,8 @@ MEMORY = (
     StructuralMistake(
         define_mistake(
             "kept_for_the_way_back",
-            "As many numbers are kept for the way back as there are scores; the weights should be "
+            "The code keeps as many numbers for the backward as there are scores; the weights "
+            "should be "
             "computed again there.",
             "",
         ),
@@ -31,7 +33,7 @@ MEMORY = (
     StructuralMistake(
         define_mistake(
             "all_scores_held_on_the_way_back",
-            "On the way back as many numbers are held at once as there are scores; a tile at a "
+            "The backward holds as many numbers at once as there are scores; a tile at a "
             "time needs fewer.",
             "",
         ),
@@ -40,7 +42,8 @@ MEMORY = (
     StructuralMistake(
         define_mistake(
             "matrix_of_tokens_held",
-            "As many numbers are held at once as there are pairs of tokens; attention that is "
+            "The code holds as many numbers at once as there are pairs of tokens; attention that "
+            "is "
             "linear in the number of tokens needs fewer.",
             "",
         ),

@@ -42,7 +42,7 @@ NORMS = exclude(
     ).simulated_by(norm=normed_by(norms.by_another_mean)),
     define_mistake(
         "norm_after_positions",
-        "Queries and keys are turned before they go through their norms, not after.",
+        "Queries and keys are rotated before they go through their norms, not after.",
         "last norm | last mean",
         needs=Capability.POSITIONS,
     ).simulated_by(norms.AFTER_POSITIONS),

@@ -35,7 +35,7 @@ POSITIONS_UNASKED = exclude(
     Capability.POSITIONS,
     define_rare_mistake(
         "far_keys_penalised",
-        "The distance of a key is subtracted from its score: nothing asks for positions.",
+        "The distance of a key is subtracted from its score; the exercise has no positions.",
         "range | scores",
     ).simulated_by(
         *(
@@ -46,7 +46,7 @@ POSITIONS_UNASKED = exclude(
     ),
     define_rare_mistake(
         "positions_added",
-        "Sines and cosines of the positions are added to the input: nothing asks for positions.",
+        "Sines and cosines of the positions are added to the input; the exercise has no positions.",
         "sine | range | projection",
     ).simulated_by(
         *(
@@ -59,7 +59,7 @@ POSITIONS_UNASKED = exclude(
     ),
     define_rare_mistake(
         "numbers_of_positions_added",
-        "The numbers of the positions are added to the input: nothing asks for positions.",
+        "The numbers of the positions are added to the input; the exercise has no positions.",
         "only add",
     ).simulated_by(
         {"see": numbers.numbers_of_positions_added(lambda position, length: position)},
@@ -68,7 +68,7 @@ POSITIONS_UNASKED = exclude(
     ),
     define_rare_mistake(
         "rotated_by_position",
-        "Queries and keys are rotated by their positions: nothing asks for positions.",
+        "Queries and keys are rotated by their positions; the exercise has no positions.",
         "sine | range | projection",
     ).simulated_by(
         *(
@@ -92,7 +92,7 @@ NUMBERS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "returned_weights_rounded",
-        "The weights that are returned are rounded: they should be those that were used.",
+        "The returned weights are rounded; they should be the weights that were used.",
         "last round | cast | return",
     ).simulated_by(*(change_returned(1, numbers.rounded_to(n)) for n in DECIMALS)),
     define_rare_mistake(
@@ -154,7 +154,7 @@ NUMBERS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "small_weights_dropped",
-        "Small attention weights are set to zero: every visible key should count.",
+        "Small attention weights are set to zero; every visible key should count.",
         "compare | softmax",
     ).simulated_by(
         *change_after_each("normalise", changes=[numbers.dropped_below(c) for c in THRESHOLDS]),
@@ -164,7 +164,7 @@ NUMBERS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "best_keys_alone",
-        "Only the keys with the largest scores count: every visible key should.",
+        "Only the keys with the largest scores count; every visible key should count.",
         "topk | compare | softmax",
     ).simulated_by(*({"normalise": numbers.of_the_best(count)} for count in range(2, 17))),
     *LIMIT_UNASKED,

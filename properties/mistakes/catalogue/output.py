@@ -24,7 +24,7 @@ TRIVIAL: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "values_returned",
-        "The values come back as they are: no token attends to another.",
+        "The values are returned directly: no token attends to another.",
         "last reshape:^[vV] | last return:^[vV]",
         unless=Capability.BLOCK,
     ).simulated_by(
@@ -73,7 +73,7 @@ OUTPUT: Sequence[Mistake] = (
     ).simulated_by(mix=output.divided_by_tokens),
     define_rare_mistake(
         "own_value_only",
-        "Each token's value meets only that token's own weights: nothing is averaged.",
+        "Each token's value is multiplied only by this token's own weights: nothing is averaged.",
         "last mix",
     ).simulated_by(
         {"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}
@@ -144,7 +144,7 @@ _RETURNED: Sequence[Mistake] = (
     ).simulated_by(give=output.returned_results("output")),
     define_rare_mistake(
         "weights_returned_first",
-        "The weights are returned first and the output second; it is to be the other way round.",
+        "The weights are returned first and the output second; it should be the other way round.",
         "last return",
     ).simulated_by(give=output.returned_results("weights", "output")),
     define_mistake(

@@ -1,4 +1,4 @@
-"""Mistakes about padding: which keys it hides, of which sequence, and what it is itself."""
+"""Mistakes about padding: which keys it hides, in which sequence, and the outputs of padding."""
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
@@ -25,7 +25,7 @@ PADDING = require(
     ),
     define_mistake(
         "padding_does_not_attend",
-        "The mask acts on the rows of padding, not on its columns alone; padding is to attend as "
+        "The mask acts on the rows of padding, not only on its columns; padding should attend as "
         "any token does.",
         f"{LAST_ZERO} | only fill | {TIMES_MASK}",
     ).simulated_by({"permit": padding.hidden_from_queries_too}, {"merge": padding.contexts_zeroed}),
@@ -41,22 +41,23 @@ PADDING = require(
     ).simulated_by(permit=padding.taken_for_first),
     define_rare_mistake(
         "padding_cut_by_the_longest",
-        "All sequences see as many of the first tokens as the longest of them has.",
+        "All sequences see as many tokens as the longest one has.",
         COUNTED,
     ).simulated_by(permit=padding.as_long_as_the_longest),
     define_rare_mistake(
         "padding_hidden_if_in_all_sequences",
-        "Only what is padding in all sequences of the batch is hidden; each has a mask of its own.",
+        "Only positions that are padding in all sequences are hidden; each sequence has its own "
+        "mask.",
         "only fill",
     ).simulated_by(permit=padding.seen_in_any_sequence),
     define_rare_mistake(
         "padding_of_any_sequence_hidden",
-        "What is padding in one sequence is hidden in all of them; each has a mask of its own.",
+        "Padding of one sequence is hidden in all sequences; each sequence has its own mask.",
         "only fill",
     ).simulated_by(permit=padding.seen_in_all_sequences),
     define_mistake(
         "outputs_of_padding_zeroed",
-        "The outputs of padding are set to zero; they are to be computed like those of any token.",
+        "The outputs of padding are set to zero; they should be computed like those of any token.",
         f"{TIMES_MASK} | {LAST_ZERO}",
     ).simulated_by(finish=padding.outputs_zeroed),
 )

@@ -18,38 +18,38 @@ ROTARY = require(
     Positions.ROTARY,
     define_mistake(
         "positions_not_used",
-        "Positions do not count: queries and keys are not turned by them.",
+        "Positions are not used: queries and keys are not rotated by them.",
     ).simulated_by(place=placed(0, 0)),
     define_mistake(
         "only_queries_turned",
-        "The queries are turned by their positions, the keys are not.",
+        "The queries are rotated by their positions, and the keys are not.",
     ).simulated_by(place=placed(1, 0)),
     define_mistake(
         "only_keys_turned",
-        "The keys are turned by their positions, the queries are not.",
+        "The keys are rotated by their positions, and the queries are not.",
     ).simulated_by(place=placed(0, 1)),
     define_mistake(
         "values_turned_too",
-        "The values are turned by their positions as well; only queries and keys should be.",
+        "The values are rotated by their positions as well; only queries and keys should be.",
     ).simulated_by(place=placed(1, 1, 1)),
     define_mistake(
         "keys_turned_the_other_way",
-        "The keys are turned in the direction opposite to that of the queries: "
+        "The keys are rotated in the opposite direction to the queries: "
         "the scores depend on the sum of two positions, not on their distance.",
     ).simulated_by({"place": placed(1, -1)}, {"place": placed(-1, 1)}),
     define_mistake(
         "turned_backwards",
-        "Queries and keys are turned in the opposite direction, or sines and cosines have changed "
+        "Queries and keys are rotated in the opposite direction, or sines and cosines have changed "
         "places: (a, b) should become (a cos - b sin, b cos + a sin).",
     ).simulated_by(place=placed(-1, -1)),
     define_mistake(
         "sines_and_cosines_exchanged_in_queries",
-        "Where the queries are turned, sines and cosines have changed places; with the keys they "
+        "In the rotation of queries, sines and cosines have changed places; with the keys they "
         "have not.",
     ).simulated_by(place=positions.exchanged_in(query=True)),
     define_mistake(
         "sines_and_cosines_exchanged_in_keys",
-        "Where the keys are turned, sines and cosines have changed places; with the queries they "
+        "In the rotation of keys, sines and cosines have changed places; with the queries they "
         "have not.",
     ).simulated_by(place=positions.exchanged_in(key=True)),
     define_mistake(
@@ -62,14 +62,14 @@ ROTARY = require(
     ),
     define_mistake(
         "neighbours_turned_together",
-        "Neighbouring coordinates 2i and 2i + 1 are turned together, not i and i + {turned}/2.",
+        "Neighbouring coordinates 2i and 2i + 1 are rotated together, not i and i + {turned}/2.",
     ).simulated_by(
         {"place": placed(turn=positions.turn_neighbours)},
         {"place": placed(-1, -1, turn=positions.turn_neighbours)},
     ),
     define_mistake(
         "angles_and_pairs_differ",
-        "The two coordinates of a pair are turned by different angles: of neighbours and halves, "
+        "The two coordinates of a pair are rotated by different angles: of neighbours and halves, "
         "the angles are laid out for one and the coordinates swapped for the other.",
     ).simulated_by(
         {"place": placed(turn=positions.turn_halves_by_doubled_angles)},
@@ -77,15 +77,15 @@ ROTARY = require(
     ),
     define_mistake(
         "exponent_without_factor_two",
-        "The exponent of the angles lacks a factor of 2: pair i turns by base^(-i/{turned}).",
+        "The exponent of the angles lacks a factor of 2: pair i rotates by base^(-i/{turned}).",
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: i / (2 * len(i))))),
     define_mistake(
         "exponent_with_factor_four",
-        "The exponent of the angles is doubled: pair i turns by base^(-4i/{turned}).",
+        "The exponent of the angles is doubled: pair i rotates by base^(-4i/{turned}).",
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: 2 * i / len(i)))),
     define_mistake(
         "exponent_positive",
-        "The exponent of the angles lacks its minus sign: pair i turns by base^(2i/{turned}).",
+        "The exponent of the angles lacks its minus sign: pair i rotates by base^(2i/{turned}).",
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: -i / len(i)))),
     define_mistake(
         "pairs_counted_from_one",
@@ -99,7 +99,7 @@ ROTARY = require(
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: 2 * i / s.inputs.d_out))),
     define_mistake(
         "all_pairs_turn_alike",
-        "All pairs turn by one radian a token; each should have a speed of its own.",
+        "All pairs rotate by one radian a token; each should have its own frequency.",
     ).simulated_by(place=placed(angles=angles_of(lambda s, i: 0 * i))),
     define_mistake(
         "rotary_base",
@@ -112,7 +112,7 @@ ROTARY = require(
     ),
     define_mistake(
         "turned_before_the_split",
-        "Queries and keys are turned as wide as all heads together; each head has its own pairs.",
+        "Queries and keys are rotated as wide as all heads together; each head has its own pairs.",
         needs=Capability.HEADS,
         unless=Capability.LATENT,
     ).simulated_by(
@@ -121,11 +121,11 @@ ROTARY = require(
     ),
     define_mistake(
         "sine_not_negated",
-        "Both products with the sine are added, which turns nothing: one is to be subtracted.",
+        "Both products with the sine are added, which is not a rotation: one should be subtracted.",
     ).simulated_by(place=placed(turn=positions.without_negative_sine)),
     define_mistake(
         "sine_negated_twice",
-        "Both products with the sine are subtracted, which mirrors instead of turning: one is to "
+        "Both products with the sine are subtracted, which mirrors instead of rotating: one should "
         "be added.",
     ).simulated_by(place=placed(turn=positions.with_two_negative_sines)),
     define_mistake(
@@ -134,7 +134,7 @@ ROTARY = require(
     ).simulated_by(place=placed(turn=positions.without_swap)),
     define_mistake(
         "second_half_from_the_turned_first",
-        "The second half is computed from the first after that has been turned.",
+        "The second half is computed from the first half after this was rotated.",
     ).simulated_by(place=placed(turn=positions.second_of_turned_first)),
     define_rare_mistake(
         "queries_and_keys_counted_apart",
@@ -143,7 +143,7 @@ ROTARY = require(
         {"place": positions.placed_apart(1, 0)}, {"place": positions.placed_apart(0, 1)}
     ),
     define_rare_mistake(
-        "turned_twice", "Queries and keys are turned by twice their angles."
+        "turned_twice", "Queries and keys are rotated by twice their angles."
     ).simulated_by(place=placed(2, 2)),
 )
 

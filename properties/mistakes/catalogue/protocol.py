@@ -37,7 +37,7 @@ PROTOCOL = (
     StructuralMistake(
         define_mistake(
             "config_asked_for_more",
-            "It reads something of the config that the exercise does not name.",
+            "It reads a field of the config that the exercise does not name.",
             "",
         ),
         (Symptom("^crashed: AttributeError", (contract.the_config_holds_all_it_needs,)),),
@@ -64,7 +64,7 @@ PROTOCOL = (
     StructuralMistake(
         define_mistake(
             "seed_set_when_built",
-            "Building the module sets the seed of the random numbers: all start alike.",
+            "The constructor sets the random seed, so all modules start with the same weights.",
             "only seed",
         ),
         (Symptom("the same", (every_module_starts_anew,)),),
@@ -81,7 +81,7 @@ PROTOCOL = (
     StructuralMistake(
         define_mistake(
             "digits_lost_in_float32",
-            "Given float32, the output has fewer digits than float32 has: something is rounded.",
+            "Given float32, the output has fewer digits than float32: some step rounds it.",
             "",
         ),
         (Symptom("^value:", (precision.float32_is_exact_to_float32,)),),
@@ -101,7 +101,7 @@ PROTOCOL = (
     StructuralMistake(
         define_mistake(
             "gradients_where_none_are_asked",
-            "Whether a gradient arrives depends on the mode, or on what else requires one.",
+            "A gradient arrives only in some modes, or only if other tensors require one, too.",
             "",
         ),
         (Symptom("^value:", (training.gradients_go_only_where_they_are_required,)),),
@@ -143,8 +143,7 @@ PROTOCOL = (
     StructuralMistake(
         define_mistake(
             "random_numbers_on_the_way_back",
-            "Random numbers are drawn on the way back, too: what is computed again there drops "
-            "other weights.",
+            "The backward draws random numbers, too: the recomputed weights drop other weights.",
             "",
         ),
         (Symptom("crashed: its backward changes the state of the random numbers", TRAINING),),

@@ -76,7 +76,8 @@ REGISTRATION = (
     StructuralMistake(
         define_mistake(
             "parameter_too_many",
-            "The module has a parameter that the statement does not name; optimizers get it, too.",
+            "The module has a parameter that the statement does not name; optimizers train it, "
+            "too.",
             "",
         ),
         (Symptom(r"asked for at .*-> also `", (contract.there_are_no_other_parameters,)),),

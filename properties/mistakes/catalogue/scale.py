@@ -47,28 +47,28 @@ SCALE = require(
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.d_out**0.5)),
     define_mistake(
         "scale_by_d_in",
-        "The scores are divided by the root of the input's width, not by that of {width}.",
+        "The scores are divided by the root of the input's width, not by the root of {width}.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.d_in**0.5)),
     define_mistake(
         "scale_by_tokens",
-        "The scores are divided by the root of the number of tokens, not by that of {width}.",
+        "The scores are divided by the root of the number of tokens, not by the root of {width}.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.tokens**0.5)),
     define_mistake(
         "scale_by_heads",
-        "The scores are divided by the root of the number of heads, not by that of {width}.",
+        "The scores are divided by the root of the number of heads, not by the root of {width}.",
         "scale | kernel:scale | divide | scores",
         needs=Capability.HEADS,
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.heads**0.5)),
     define_rare_mistake(
         "scale_by_context_length",
-        "The scores are divided by the root of the longest length, not by that of {width}.",
+        "The scores are divided by the root of the longest length, not by the root of {width}.",
         "scale | kernel:scale | divide | scores",
     ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.context_length**0.5)),
     define_rare_mistake(
         "scale_by_other_width_without_root",
-        "The scores are divided by another size than {width}, and that without its root.",
+        "The scores are divided by another size than {width}, and not by its root.",
         "scale | scores",
     ).simulated_by(
         {"scale": scores.divided_by(lambda s: s.inputs.d_out)},

@@ -20,7 +20,7 @@ SHARING = require(
     define_mistake(
         "keys_and_values_in_turn",
         "Heads take the heads of keys and values in turn, head 0 the first, head 1 the next one; "
-        "neighbouring heads are to share them.",
+        "neighbouring heads should share them.",
         "repeat:\\.(repeat|tile)\\( | repeat | reshape",
     ).simulated_by(share=shared(in_turn, in_turn)),
     define_mistake(
@@ -37,7 +37,7 @@ SHARING = require(
     ).simulated_by(share=shared(value=in_turn)),
     define_mistake(
         "one_key_head_for_all",
-        "All heads use the keys and the values of one and the same head, however many there are.",
+        "All heads use the keys and the values of the same head.",
         "repeat | index::1\\b | reshape",
     ).simulated_by(
         {"share": shared(one_for_all(0), one_for_all(0))},

@@ -48,7 +48,7 @@ SOFTMAX = require(
     ),
     define_rare_mistake(
         "scores_drowned",
-        "A large number is added to the scores that count, or subtracted from them: float32 then "
+        "A large number is added to the visible scores, or subtracted from them: float32 then "
         "keeps no digits of their differences, and all weights become equal.",
         "times:\\de\\d | fill:\\de\\d | add:\\de\\d | add",
     ).simulated_by(*({"hide": scores.lowered_beside_mask(number)} for number in DROWNING)),
@@ -65,7 +65,7 @@ SOFTMAX = require(
     ),
     define_rare_mistake(
         "log_softmax",
-        "The logarithms of the weights serve as weights: log_softmax in the place of softmax.",
+        "The logarithms of the weights are used as weights: log_softmax instead of softmax.",
         "softmax:log | softmax",
     ).simulated_by(normalise=scores.logarithms),
     define_mistake(
@@ -89,7 +89,7 @@ SOFTMAX = require(
     ).simulated_by(normalise=scores.sigmoids),
     define_rare_mistake(
         "all_keys_alike",
-        "All visible tokens get the same weight: queries and keys have no part in it.",
+        "All visible tokens get the same weight: queries and keys are not used.",
     ).simulated_by(normalise=scores.equal_shares),
     define_rare_mistake(
         "hardmax",

@@ -12,30 +12,30 @@ SOURCES = require(
     Capability.CROSS,
     define_mistake(
         "keys_and_values_from_queries_input",
-        "Keys and values are made of the first input: the second one has no part in it.",
+        "Keys and values are made from the first input: the second one is not used.",
     ).simulated_by(see=layers.sources(0, 0, 0)),
     define_mistake(
         "keys_from_queries_input",
-        "The keys are made of the first input, which attends, instead of what it attends to.",
+        "The keys are made from the first input; they should be made from the second.",
         "projection:(?i)k | projection",
     ).simulated_by(see=layers.sources(0, 0, 2)),
     define_mistake(
         "values_from_queries_input",
-        "The values are made of the first input, which attends, instead of what it attends to.",
+        "The values are made from the first input; they should be made from the second.",
         "projection:(?i)v | projection",
     ).simulated_by(see=layers.sources(0, 1, 0)),
     define_mistake(
         "queries_from_keys_input",
-        "The queries are made of what is attended to: the first input has no part in it.",
+        "The queries are made from the second input: the first input is not used.",
         "projection:(?i)q | projection",
     ).simulated_by(see=layers.sources(1, 1, 2)),
     define_mistake(
         "inputs_exchanged",
-        "The inputs have changed places: the second one attends to the first.",
+        "The inputs are exchanged: the second one attends to the first.",
     ).simulated_by(see=layers.sources(1, 0, 0)),
     define_mistake(
         "queries_and_keys_exchange_inputs",
-        "The keys are made of the first input, and the queries of what it attends to.",
+        "The keys are made from the first input and the queries from the second, not vice versa.",
         "projection:(?i)q | projection",
     ).simulated_by(see=layers.sources(1, 0, 2)),
     define_mistake(
@@ -50,6 +50,6 @@ SOURCES = require(
     ).simulated_by(see=layers.cut_to_length_of_x),
     define_rare_mistake(
         "keys_of_both_inputs",
-        "The first input attends to itself as well: keys and values are made of both inputs.",
+        "The first input attends to itself as well: keys and values are made from both inputs.",
     ).simulated_by(see=layers.joined_with_x),
 )

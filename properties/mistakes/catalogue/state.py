@@ -49,7 +49,7 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "input_made_to_require_gradients",
-            "The input is told to require gradients; only who passes it may decide that.",
+            "The code makes the input require gradients; only the caller may decide that.",
             "only in_place:requires_grad",
         ),
         (Symptom(r"requires_grad as before", (purity.the_input_is_left_unchanged,)),),
@@ -112,7 +112,7 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "result_memory_reused",
-            "The result lies in memory that is used again: a later call writes over it.",
+            "The memory of the result is reused: a later call writes over it.",
             "only in_place",
         ),
         (Symptom("a later call wrote over", (purity.earlier_results_are_left_unchanged,)),),
@@ -130,7 +130,7 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "result_is_a_view",
-            "The result is a view that torch lets nobody write into where gradients are recorded.",
+            "The result is a view into which torch allows no writing while gradients are recorded.",
             "",
         ),
         (Symptom("^value: a result that", (purity.results_may_be_written_over,)),),
@@ -138,7 +138,7 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "training_changes_the_answer",
-            "Training gives another answer than evaluation where nothing is to be dropped.",
+            "Training gives another answer than evaluation although there is no dropout.",
             "",
         ),
         (Symptom("^value: (?!the state)", (values.no_dropout_means_no_difference,)),),
@@ -151,7 +151,7 @@ STATE = (
     StructuralMistake(
         define_mistake(
             "gradients_change_the_answer",
-            "The answer is another one when gradients are recorded than without.",
+            "The answer differs when gradients are recorded.",
             "",
         ),
         (Symptom("^value:", (device.gradients_on_or_off_is_the_same_answer,)),),
@@ -161,7 +161,8 @@ STATE = (
     StructuralMistake(
         define_mistake(
             "weights_kept",
-            "What was computed from the weights is kept, and still used after they have changed.",
+            "The module keeps results computed from the weights, and uses them after the weights "
+            "change.",
             "",
         ),
         (
@@ -179,7 +180,8 @@ STATE = (
     StructuralMistake(
         define_mistake(
             "answer_kept_for_a_tensor",
-            "An answer, or a part of it, is kept for a tensor and given again although the numbers "
+            "An answer, or a part of it, is kept for a tensor and returned again although the "
+            "numbers "
             "in the tensor have changed.",
             "",
         ),
@@ -189,7 +191,7 @@ STATE = (
     StructuralMistake(
         define_mistake(
             "instances_share_state",
-            "Modules share something: what one of them gives depends on others.",
+            "Modules share state: the output of one depends on others.",
             "",
         ),
         (
@@ -216,7 +218,7 @@ STATE = (
     StructuralMistake(
         define_mistake(
             "state_kept",
-            "Something is kept from one call to the next: what a call gives depends on those "
+            "Something is kept from one call to the next: the output of a call depends on those "
             "before it.",
             "",
         ),

@@ -22,7 +22,7 @@ TRANSFERS = (
     StructuralMistake(
         define_mistake(
             "nothing_transferred",
-            "Nothing arrives: v1 has the weights that it had before the call.",
+            "Nothing is transferred: v1 still has the weights from before the call.",
             "",
         ),
         (Symptom("no number has arrived$", ARRIVES),),
@@ -31,7 +31,7 @@ TRANSFERS = (
     StructuralMistake(
         define_mistake(
             "weight_not_transferred",
-            "A weight of v1 keeps the numbers that it had: nothing is copied into it.",
+            "A weight of v1 keeps its old numbers: nothing is copied into it.",
             "",
         ),
         (Symptom("those that it had before the call$", ARRIVES),),
@@ -40,7 +40,7 @@ TRANSFERS = (
     StructuralMistake(
         define_mistake(
             "weight_of_another_layer",
-            "A weight of v1 gets the numbers of another layer than its own.",
+            "A weight of v1 gets the numbers of the wrong layer.",
             "",
         ),
         (Symptom(r"those of v2's `[\w.]+`$", ARRIVES),),
@@ -55,7 +55,7 @@ TRANSFERS = (
     StructuralMistake(
         define_mistake(
             "memory_shared",
-            "Memory is shared by v1 and v2: what is written into one of them changes the other.",
+            "v1 and v2 share memory: writing into one of them changes the other.",
             "",
         ),
         (Symptom("after v2's weights have been set to zero", INDEPENDENT),),

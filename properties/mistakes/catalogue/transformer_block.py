@@ -79,12 +79,13 @@ RESIDUALS: Sequence[Mistake] = (
     ),
     _define(
         "feed_forward_beside_attention",
-        "The feed-forward reads the tokens that came in; it should read the sum of these and "
+        "The feed-forward reads the input tokens; it should read the sum of these and "
         "what attention gives.",
     ).simulated_by({"renorm": block.reads_tokens}, {"renorm": block.reads_normed_tokens}),
     _define(
         "feed_forward_of_attention_alone",
-        "The feed-forward reads what attention gives, without the tokens that it should have been "
+        "The feed-forward reads the output of attention, without the tokens that it should have "
+        "been "
         "added to.",
     ).simulated_by(renorm=block.reads_attended),
     _define(
@@ -96,11 +97,11 @@ RESIDUALS: Sequence[Mistake] = (
 NORMS_OF_TOKENS: Sequence[Mistake] = (
     _define(
         "first_norm_left_out",
-        "Attention reads the tokens as they are: its norm is not used.",
+        "Attention reads the tokens without a norm.",
     ).simulated_by(with_norm(block.left_out, second=False)),
     _define(
         "second_norm_left_out",
-        "The feed-forward reads the sums as they are: its norm is not used.",
+        "The feed-forward reads the sums without a norm.",
     ).simulated_by(with_norm(block.left_out, first=False)),
     _define("no_norm_used", "Neither norm is used.").simulated_by(with_norm(block.left_out)),
     _define(
@@ -110,7 +111,7 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     ).simulated_by(block.AFTER_RESIDUALS),
     _define(
         "norms_of_what_is_added",
-        "Each norm comes behind attention, or the feed-forward; it should come before.",
+        "Each norm comes after attention, or after the feed-forward; it should come before.",
     ).simulated_by(block.AFTER_PARTS),
     _define(
         "normed_at_the_end",
@@ -129,13 +130,13 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     ),
     _define(
         "some_roles_not_normed",
-        "Not all of queries, keys and values are made of normed tokens.",
+        "Some of queries, keys and values are made from tokens without the norm.",
     ).simulated_by(
         *({"enter": block.normed_for(*which)} for which in ((0,), (0, 1), (1, 2), (2,), (0, 2)))
     ),
     _define(
         "norm_over_tokens",
-        "A norm takes mean and variance over the tokens of a sequence; it should take those of "
+        "A norm takes mean and variance over the tokens of a sequence; it should take them over "
         "the numbers of each token.",
         "mean | variance | norm",
     ).simulated_by(*for_both_or_one(block.over(1))),
@@ -151,7 +152,7 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     ),
     _define(
         "variance_unbiased",
-        "A norm divides the squares by one less than the numbers there are: that is the unbiased "
+        "A norm divides the sum of squares by n - 1 instead of n: that is the unbiased "
         "variance, and the biased one is asked for.",
         "variance | mean | norm",
     ).simulated_by(*for_both_or_one(block.with_unbiased_variance)),
@@ -170,7 +171,7 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     ).simulated_by(*for_both_or_one(block.shifted_first)),
     _define(
         "another_epsilon",
-        "The epsilon of a norm, which is added to the variance, is another one than is asked for.",
+        "The epsilon that a norm adds to the variance differs from the statement's.",
     ).simulated_by(
         *(
             each
@@ -189,7 +190,7 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
     ),
     _define(
         "another_kind_of_norm",
-        "A norm is of another kind: it subtracts no mean where that is asked for, or subtracts "
+        "A norm is of another kind: it does not subtract the mean although it should, or subtracts "
         "one where it is not.",
     ).simulated_by(
         *for_both_or_one(block.of_kind("rms")), *for_both_or_one(block.of_kind("layer"))
@@ -214,21 +215,21 @@ NORMS_OF_TOKENS: Sequence[Mistake] = (
 FEED_FORWARD: Sequence[Mistake] = (
     _define(
         "feed_forward_without_activation",
-        "Nothing stands between the two layers of the feed-forward: a GELU is asked for there.",
+        "There is nothing between the two layers of the feed-forward; there should be a GELU.",
     ).simulated_by(activate=block.not_activated),
     _define(
         "gelu_approximated",
-        "GELU is approximated by a tanh; x Φ(x) itself is asked for.",
+        "GELU is approximated by a tanh; the statement asks for x Φ(x).",
         "gelu | relu:tanh | relu",
     ).simulated_by(activate=block.by_tanh),
     _define(
         "gelu_not_approximated",
-        "GELU is computed as x Φ(x) itself; its approximation by a tanh is asked for.",
+        "GELU is computed as x Φ(x); the statement asks for the approximation by a tanh.",
         "gelu | relu",
     ).simulated_by(activate=block.by_error_function),
     _define(
         "another_activation",
-        "Another function than GELU stands between the layers of the feed-forward.",
+        "The function between the layers of the feed-forward is not GELU.",
         "relu | relu:tanh | gelu",
     ).simulated_by(
         {"activate": with_activation(torch.relu)},
@@ -245,14 +246,14 @@ FEED_FORWARD: Sequence[Mistake] = (
     ),
     _define(
         "activation_after_the_feed_forward",
-        "GELU stands behind the second layer of the feed-forward; it should stand between the two.",
+        "GELU comes after the second layer of the feed-forward; it should come between the two.",
     ).simulated_by(
         {"activate": block.not_activated, "narrow": block.activated_last},
         {"narrow": block.activated_last},
     ),
     _define(
         "activation_before_the_feed_forward",
-        "GELU stands before the first layer of the feed-forward; it should stand between the two.",
+        "GELU comes before the first layer of the feed-forward; it should come between the two.",
     ).simulated_by(
         {"widen": block.activated_first, "activate": block.not_activated},
         {"widen": block.activated_first},

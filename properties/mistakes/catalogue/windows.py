@@ -19,12 +19,12 @@ WINDOWS = require(
     ).simulated_by(permit=windows.everything_before),
     define_mistake(
         "window_too_short",
-        "The window is one token too short: the token itself is one of those that it sees.",
+        "The window is one token too short: it includes the token itself.",
         LINE,
     ).simulated_by(permit=windows.of_length(-1)),
     define_mistake(
         "window_too_long",
-        "The window is one token too long: the token itself is one of those that it sees.",
+        "The window is one token too long: it includes the token itself.",
         LINE,
     ).simulated_by(permit=windows.of_length(1)),
     define_mistake(
@@ -35,12 +35,12 @@ WINDOWS = require(
     ).simulated_by(permit=windows.to_both_sides),
     define_rare_mistake(
         "window_centred",
-        "The window lies around each token, half of it in the future; it is to end at the token.",
+        "The window lies around each token, half of it in the future; it should end at the token.",
         LINE,
     ).simulated_by(permit=windows.centred),
     define_mistake(
         "window_inverted",
-        "What lies in the window is hidden, and what lies before it is seen.",
+        "The window is inverted: tokens in it are hidden, and tokens before it are visible.",
         LINE,
     ).simulated_by(permit=windows.beyond_the_window),
     define_rare_mistake(

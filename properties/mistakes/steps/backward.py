@@ -186,7 +186,7 @@ def mean_of_each_tile(k: Known) -> Tensor:
 
 
 def without_weights(k: Known, weights: Tensor, mean: Tensor) -> Tensor:
-    """Return dP - D, for what was shown."""
+    """Return dP - D at the visible positions."""
     return (k.d_weights - mean) * (weights > 0)
 
 

@@ -1,4 +1,4 @@
-"""Wrappers of right attention, for mistakes in what a call does besides computing.
+"""Wrappers of right attention, for mistakes in the side effects of a call.
 
 A wrapper gets the module, the function that computes the right results, and the arguments of a
 call. It returns the results of the call. It keeps its state in `module.__dict__`, where torch does
@@ -241,7 +241,7 @@ def average_with_last_result(
 def average_with_last_result_and_its_graph(
     module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
 ) -> Result:
-    """Keep what the last result was computed from: a second backward raises RuntimeError."""
+    """Keep the graph of the last result, so that a second backward raises RuntimeError."""
     return _average(module, attend(x, mask), lambda t: t)
 
 
@@ -269,7 +269,7 @@ def halve_parameters(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor 
 
 
 def tie_heads(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Give all heads the weights of the last one, as where one module stands under many names."""
+    """Give all heads the weights of the last one, as if one module had many names."""
     width = module.case.head_dim  # type: ignore[union-attr]  # of a FaultyAttention
     own = [p for name, p in module.named_parameters() if name[-1] in "qkv"]
 
@@ -307,7 +307,7 @@ def add_kept_bias(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | N
 
 
 def apply_kept_layer(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Multiply by a matrix that every module draws for itself, as a layer that nobody set."""
+    """Multiply by a matrix that every module draws for itself, like an additional layer."""
     return _map(attend(x, mask), lambda t: t @ _draw_own(module, t.shape[-1], t))
 
 

@@ -66,7 +66,7 @@ def count_keys(s: PipelineState) -> Tensor:
 
 
 def sum_keys(s: PipelineState) -> Tensor:
-    """Return the sum of the keys' features alone, over the tokens that are seen."""
+    """Return only the sum of the keys' features, over the visible tokens."""
     keys = s.key.sum(-1)[..., None, :].expand_as(s.scores)
     seen = keys if s.visible is None else keys * s.visible
     return seen.sum(-1, keepdim=True)

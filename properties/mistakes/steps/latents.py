@@ -69,7 +69,7 @@ def matched(own: float, beside: float) -> Callable[[PipelineState], Tensor]:
 
 
 def matched_with_turned_keys_first(s: PipelineState) -> Tensor:
-    """Compare queries whose turned part comes last with keys whose turned part comes first."""
+    """Compare queries whose rotated part comes last with keys whose rotated part comes first."""
     return s.query @ put_turned_first(s, s.key).mT
 
 
@@ -123,7 +123,7 @@ def get_beside(s: PipelineState) -> tuple[Tensor, Tensor]:
 
 
 def appended_as(query: Callable[[Tensor, int], Tensor]) -> Callable[[PipelineState], QKVTensors]:
-    """Give heads other parts of the turned queries: (batch, heads, tokens, rope_dim)."""
+    """Give heads other parts of the rotated queries: (batch, heads, tokens, rope_dim)."""
 
     def append(s: PipelineState) -> QKVTensors:
         asked, shared = get_beside(s)
@@ -200,7 +200,7 @@ def detach_latents(s: PipelineState) -> QKVTensors:
 
 
 def detach_turned(s: PipelineState) -> QKVTensors:
-    """Let no gradient through to the layer of turned keys."""
+    """Let no gradient through to the layer of rotated keys."""
     asked, shared = get_beside(s)
     query, key, value = s.normed
     return *append_beside(query, key, (asked, shared.detach())), value

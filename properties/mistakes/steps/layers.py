@@ -87,7 +87,7 @@ weights_reshaped = with_weights(lambda weight: weight.reshape(weight.shape[::-1]
 
 
 def head_weights_as_stored(s: PipelineState) -> QKVTensors:
-    """As stored, where each head has a weight of its own. Raises ValueError unless it is square."""
+    """As stored, if each head has its own weight. Raises ValueError unless it is square."""
     if s.inputs.heads > 1:
         raise ValueError("x W: a head is narrower than x, and so is its weight")
     return weights_as_stored(s)

@@ -132,8 +132,8 @@ def positions_added(
 ) -> Callable[[PipelineState], QKVTensors]:
     """Add the sines and cosines of Vaswani et al. (2017), section 3.5.
 
-    They take turns, or all sines come first. They may be added to what becomes queries and keys
-    alone.
+    They take turns, or all sines come first. They may be added only to the input of queries and
+    keys.
     """
 
     def add(tokens: Tensor) -> Tensor:

@@ -164,7 +164,7 @@ def output_followed_by(function: Callable[[Tensor], Tensor]) -> Callable[[Pipeli
 
 
 def result_followed_by(function: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
-    """Apply a function to what is returned as the output."""
+    """Apply a function to the returned output."""
     return lambda s: function(sum_with_sums(s))
 
 
@@ -200,7 +200,7 @@ def returned_results(*names: str) -> Callable[[PipelineState], tuple[Tensor, ...
 
 
 def weights_too(name: str) -> Callable[[PipelineState], tuple[Tensor, ...]]:
-    """Return the weights beside the output where the statement asks for the output alone."""
+    """Return the weights as well although the statement asks only for the output."""
 
     def give(s: PipelineState) -> tuple[Tensor, ...]:
         if len(s.inputs.wanted) > 1:

@@ -23,13 +23,13 @@ Slopes = Callable[[PipelineState, Tensor], Tensor]
 
 
 def turn_halves(t: Tensor, angle: Tensor) -> Tensor:
-    """Turn column i with column i + d/2, as is asked for."""
+    """Rotate column i with column i + d/2, as the statement asks."""
     (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
 
 
 def turn_neighbours(t: Tensor, angle: Tensor) -> Tensor:
-    """Turn column 2i with column 2i + 1."""
+    """Rotate column 2i with column 2i + 1."""
     a, b, cos, sin = t[..., 0::2], t[..., 1::2], angle.cos(), angle.sin()
     return torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
 
@@ -69,7 +69,7 @@ def second_of_turned_first(t: Tensor, angle: Tensor) -> Tensor:
 
 
 def exchange(t: Tensor, angle: Tensor) -> Tensor:
-    """Turn with the sine where the cosine should be, and the other way round."""
+    """Rotate with the sine where the cosine should be, and the other way round."""
     (a, b), cos, sin = t.chunk(2, dim=-1), angle.cos(), angle.sin()
     return torch.cat([a * sin - b * cos, b * sin + a * cos], dim=-1)
 
@@ -112,7 +112,7 @@ def placed(
     turn: Turn = turn_halves,
     angles: Angles = right_angles,
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Turn queries, keys and values by these multiples of the angles.
+    """Rotate queries, keys and values by these multiples of the angles.
 
     Raises RuntimeError for an odd width.
     """

@@ -143,7 +143,7 @@ def _expand_mask(s: PipelineState) -> Tensor | None:
 
 
 def mask_on_first(dim: int) -> Callable[[PipelineState], Tensor | None]:
-    """Mask the first entry along a dimension alone: a sequence (0) or a head (1)."""
+    """Mask only the first entry along a dimension: a sequence (0) or a head (1)."""
 
     def permit(s: PipelineState) -> Tensor | None:
         mask = _expand_mask(s)
@@ -237,7 +237,7 @@ def lowered_by_infinity(s: PipelineState) -> Tensor:
 def lowered_besides(
     permit: Callable[[PipelineState], Tensor | None],
 ) -> Callable[[PipelineState], Tensor]:
-    """Fill what the mask hides with −∞, then what `permit` hides with a large negative number."""
+    """Fill masked scores with −∞, then those that `permit` hides with a large negative number."""
 
     def hide(s: PipelineState) -> Tensor:
         visible = permit(s)

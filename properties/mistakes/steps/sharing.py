@@ -27,7 +27,7 @@ def mean_for_all(t: Tensor, heads: int) -> Tensor:
 def shared(
     key: Share = share_heads, value: Share = share_heads
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Share keys and values by these functions, where there are fewer of them than heads."""
+    """Share keys and values by these functions, if there are fewer of them than heads."""
 
     def share(s: PipelineState) -> QKVTensors:
         q, k, v = s.placed

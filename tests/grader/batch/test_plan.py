@@ -157,7 +157,7 @@ def test_dead_process_proves_nothing() -> None:
     ],
 )
 def test_unrequested_reply_is_refused(meta: Mapping[str, Any]) -> None:
-    with pytest.raises(SubmissionFailed, match="answered what was not asked"):
+    with pytest.raises(SubmissionFailed, match="answered something that was not asked"):
         BATCH_PLAN.batches[0].run_on(ChannelSubject(Liar(meta)), NAME)
 
 

@@ -219,7 +219,7 @@ def test_timestamp_is_read_only_from_a_regular_file(tmp_path: Path) -> None:
             {"ada_17_4711_a.py": "", "Eve_104_assignsubmission_file_a.py": ""},
             "assignsubmission_file_a.py is as Moodle names it, but ada_17_4711_a.py is as Canvas",
         ),
-        ({"ada_17_4711_a.py": "", "eve.py": ""}, "but eve.py is not. Take it out, or say whose"),
+        ({"ada_17_4711_a.py": "", "eve.py": ""}, "but eve.py is not. Take it out, or name the"),
         ({"submitted/ada/ps1/a.py": "", "eve/a.py": ""}, "nbgrader names it, but eve is not"),
         (
             {"hw-submissions/hw-ada/a.py": "", "eve.zip": {}},
@@ -267,7 +267,7 @@ def test_folder_name_counts_only_if_its_contents_agree(
 
 def test_mismatched_layout_is_reported(take: Take) -> None:
     with pytest.raises(
-        SubmissionNotFound, match="is not as --layout canvas has it; say another one"
+        SubmissionNotFound, match="does not fit --layout canvas; choose another one"
     ):
         take({"eve.py": "", "x.zip": {}}, "canvas")
 
@@ -290,7 +290,7 @@ def test_folder_around_a_download_is_never_a_submission(take: Take) -> None:
     }
     told = take({f"x/submission_2/{name}": each for name, each in forged.items()}, "gradescope")
     assert told == {
-        "submission_2": ["no folder of submission_metadata.yml: whose it is is not known"]
+        "submission_2": ["no folder of submission_metadata.yml, so its student is not known"]
     }
     take.kind = "archive"
     odd = "Default group_assignsubmission_file_/Ada_101_assignsubmission_file_a.py"

@@ -176,11 +176,11 @@ def test_installed_package_can_be_repacked(tmp_path: Path) -> None:
 
 
 def test_foreign_wheel_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WheelError, match=r"torch-2\.whl: is no wheel of headcheck"):
+    with pytest.raises(WheelError, match=r"torch-2\.whl: is not a wheel of headcheck"):
         read_wheel(tmp_path / "torch-2.whl")
     path = tmp_path / "headcheck-1-py3-none-any.whl"
     path.write_bytes(b"no zip")
-    with pytest.raises(WheelError, match="is no wheel"):
+    with pytest.raises(WheelError, match="is not a wheel"):
         list(read_wheel(path).requirements)
 
 

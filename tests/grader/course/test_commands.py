@@ -57,7 +57,7 @@ def headcheck(
         except SystemExit as end:
             code = end.code
         out, err = capfd.readouterr()
-        assert "Traceback" not in out + err and "a fault of headcheck" not in out + err
+        assert "Traceback" not in out + err and "an internal error of headcheck" not in out + err
         return Ran(code or 0, out, err)
 
     return ran
@@ -112,7 +112,7 @@ def test_download_is_graded_once_and_unattributed_files_are_reported(course: Com
         "19": "not_tried",
         "s1": "passed",
     }
-    assert "leads out of the archive" in told["19"]["error"]["message"]
+    assert "points outside the archive" in told["19"]["error"]["message"]
     again = course(*GRADE, "--roster", "roster.csv", "--format", "json")
     assert again.out == ran.out, "nothing is judged again, so even the seconds are the same"
     assert f"{SLUG}  {SLUG}" in course("runs", "--store", "c.db").out
@@ -141,7 +141,7 @@ def test_ambiguous_download_asks_for_the_system(headcheck: Command) -> None:
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
         "headcheck: canvas.zip: lovelaceada_17_1_hw.py is as Canvas names it, but eve\\x1b[2J.py "
-        "is not. Take it out, or say whose download it is by --layout\n"
+        "is not. Take it out, or name the system of this download with --layout\n"
     )
 
 
@@ -155,7 +155,7 @@ def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     shown = kept(*changed, "--diff")
     assert shown.code == 1
     assert shown.out.splitlines() == [
-        f"{SLUG}: 82 points before, 102 now; compared is each score's share of these",
+        f"{SLUG}: 82 points before, 102 now; we compare each score's share of these",
         "student  exercise              before        after         change",
         f"18       {SLUG}  32 (39.02 %)  52 (50.98 %)  +11.96 %  overridden",
         "0 would gain, 0 would lose, 3 stay",

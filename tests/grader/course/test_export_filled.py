@@ -151,9 +151,9 @@ def test_semicolons_stay_semicolons(odd_gradebook: Gradebook, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        (None, "", "download it and give it by --into"),
+        (None, "", "download it and give it with --into"),
         (MOODLE, "Grade", "has no column 'Grade': ID, Vollständiger Name"),
-        ("Identifier,Name\nParticipant 17,x\n", "", "name it by --column. There are: Identifier"),
+        ("Identifier,Name\nParticipant 17,x\n", "", "name it with --column. There are: Identifier"),
         (
             "Identifier,Grade,Max\nParticipant 17,,50\n",
             "",
@@ -199,5 +199,6 @@ def test_a_new_column_and_a_missing_one_are_remarked(
     text = "Identifier,Full name,Grade,Maximum Grade\nParticipant 17,x,,100.00\n"
     bare = replace(odd_gradebook, sheet=sheet_of(tmp_path, text))
     assert export(bare, "moodle-worksheet").remarks == (
-        "no feedback in it: the worksheet has no column for comments after that of the grade",
+        "no feedback in it: the worksheet has no column for comments after the column "
+        "for the grade",
     )

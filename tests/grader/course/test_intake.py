@@ -170,7 +170,7 @@ def test_a_group_on_gradescope_shares_its_submission(course: Course) -> None:
     assert found["0017"].submitted == datetime(2026, 2, 1, 10, 0, 0, 123456, tzinfo=UTC)
     assert found["0019"].submitted == datetime(2026, 2, 3, 0, 0, 0, tzinfo=UTC)
     unknown = found["submission_13"]
-    assert "whose it is is not known" in unknown.problem and unknown.submission is None
+    assert "so its student is not known" in unknown.problem and unknown.submission is None
 
 
 def test_submission_after_the_due_date_is_late(course: Course) -> None:

@@ -87,7 +87,7 @@ def test_canvas_s_rows_that_are_no_students_are_left_out(tmp_path: Path) -> None
         ("a,b\n1,2\n", "no column for an id; its headers are a, b. Name one of them"),
         ("student_id,name\n", "lists no students"),
         ("student_id,name\n1,a\n1,b\n", "line 3: '1' is there twice"),
-        ("course 101\nid,name\n1,a\n", "its first line is no header: course 101"),
+        ("course 101\nid,name\n1,a\n", "its first line is not a header: course 101"),
     ],
 )
 def test_roster_errors_are_reported(tmp_path: Path, text: str, message: str) -> None:

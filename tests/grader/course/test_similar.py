@@ -225,7 +225,7 @@ def compared(documents: list[Document]) -> SimilarityReport:
 def test_output_warns_that_similarity_is_no_proof() -> None:
     alike = compared([document("<b>ada", ONE), document("bob", disguised(ONE, inserted=1))])
     text, page = rendering.format_text(alike), rendering.render_page(alike, "1.0")
-    assert "Likeness is no proof" in text and "Likeness is no proof" in page
+    assert "Similarity is not a proof" in text and "Similarity is not a proof" in page
     assert "<b>ada" in text and "<b>ada" not in page and "&lt;b&gt;ada" in page
     assert "\x1b" not in text + page and "\\x1b" in text and "\\x1b" in page
     assert "0 groups of the same, 1 pair alike" in text

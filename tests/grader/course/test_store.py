@@ -196,7 +196,7 @@ def test_decision_needs_an_existing_target(
         for student, exercise, message in (
             ("adx", None, "week 1/adx: nobody of that id.*did you mean ada?"),
             ("ada", None, "say which with --exercise: causal_weights, linear_layer"),
-            ("ada", "x", "nothing was judged as 'x'"),
+            ("ada", "x", "no result for 'x'"),
         ):
             with pytest.raises(StoreError, match=message):
                 find_result(store, "week 1", student, exercise)

@@ -227,7 +227,9 @@ def test_a_classmate_s_answer_is_not_imported(
     copied = records["mallory"]
     assert copied.status != "passed" and copied.score < copied.max_score / 2
     if layout != "folder":
-        assert any("`alice.py`, beside it, was not used" in note.message for note in copied.notes)
+        assert any(
+            "`alice.py`, a file beside it, was not used" in note.message for note in copied.notes
+        )
     if layout != "alone":
         assert records["alice"].status == "passed"
 
@@ -240,7 +242,7 @@ def test_a_helper_beside_is_used_and_noted(sandbox: "SandboxDriver", tmp_path: P
     (tmp_path / "alice.py").write_text(answer)
     record = grade_shared(sandbox, tmp_path / "alice.py")["alice"]
     assert record.status == "passed"
-    assert [n.message for n in record.notes] == ["it uses `helpers.py`, which lies beside it"]
+    assert [n.message for n in record.notes] == ["it uses `helpers.py`, a file beside it"]
 
 
 def test_one_s_own_work_may_import_all_that_lies_beside_it(
@@ -251,4 +253,4 @@ def test_one_s_own_work_may_import_all_that_lies_beside_it(
     [found] = find_submissions([str(tmp_path / "mine.py")])
     [record] = grade_file_or_raise(sandbox.server, found, COPIED)
     assert record.status == "passed"
-    assert "it uses `alice.py`, which lies beside it" in [n.message for n in record.notes]
+    assert "it uses `alice.py`, a file beside it" in [n.message for n in record.notes]

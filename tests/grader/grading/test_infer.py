@@ -243,7 +243,7 @@ def test_a_notebook_that_defines_nothing_says_so(cell: str) -> None:
 def test_actual_arguments_are_shown_beside_the_expected_ones() -> None:
     odd = a_class("MultiHeadAttention", "d_in, d_out, heads, mask=None")
     assert refusal(odd) == (
-        "`MultiHeadAttention` takes (d_in, d_out, heads, mask); asked for is "
+        "`MultiHeadAttention` takes (d_in, d_out, heads, mask); it should take "
         "`MultiHeadAttention(d_in, d_out, context_length, dropout, num_heads, qkv_bias)` or "
         "`MultiHeadAttention(d_model, num_heads)`"
     )

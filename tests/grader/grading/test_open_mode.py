@@ -123,7 +123,7 @@ def test_a_right_class_of_any_form_passes_and_what_was_assumed_is_said(grade: Gr
     assert told(record) == [
         "recognised by what it computes: multi-head self-attention with an output layer",
         "`Blender` takes `width`, the width of all heads together, `pieces`, the number of heads",
-        "every token sees every other: were it meant to be causal, this would be a mistake",
+        "every token sees every other: if it should be causal, this is a mistake",
     ]
 
 
@@ -186,9 +186,7 @@ def test_by_an_exercise_only_claims_about_what_it_lacks_fail(grade: Grade) -> No
     assert 0 < record.score < record.max_score
     assert {p.group for p in record.properties if p.status == "passed"} >= {"values"}
     assert record.diagnosis == ()
-    assert told(record)[0].startswith(
-        "it takes or returns other things than the statement says, `Causal"
-    )
+    assert told(record)[0].startswith("its arguments or results differ from the statement, `Causal")
     others = [name for name in broken(record) if not needs_what_it_lacks(name)]
     assert others == ["its_arguments_may_be_given_by_position"]
 
@@ -251,7 +249,7 @@ def test_in_its_own_terms_an_answer_must_return_what_the_statement_says(
     [form] = [p for p in record.properties if p.name == "the_output_has_the_right_shape"]
     assert got in form.message
     assert told(record) == [
-        "it returns other things than the statement says, and is judged as it is"
+        "its results differ from the statement, so it is judged by its behaviour"
     ]
     assert 0 < record.score < record.max_score
     assert {p.points for p in record.properties if p.group == "contract"} == {0.0}

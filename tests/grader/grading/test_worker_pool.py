@@ -225,7 +225,7 @@ def test_worker_exits_quietly_when_its_grader_dies(
 def test_worker_without_a_sandbox_says_why(server: ServerHandle, found: list[Submission]) -> None:
     on_a_gpu = replace(settings(2), device="cuda")
     worker = Worker(on_a_gpu, False, None, server.zygote)
-    with pytest.raises(SandboxError, match="the driver of cuda is beyond the jail's reach"):
+    with pytest.raises(SandboxError, match="the sandbox cannot confine the driver of cuda"):
         worker.grade(found[0])
     worker.close()
 

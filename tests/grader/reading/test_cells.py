@@ -386,6 +386,6 @@ except Unreadable as error:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert said.stdout == (
-        "A cell holds notebook commands (% or !). Reading these needs IPython: "
+        "A cell holds notebook commands (% or !). To read these, install IPython: "
         "pip install 'headcheck[student]'.\n"
     )

@@ -55,10 +55,10 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("round = ", "1: is no TOML: Invalid value"),
-        ("\n\nround", "3: is no TOML: "),
+        ("round = ", "1: is not TOML: Invalid value"),
+        ("\n\nround", "3: is not TOML: "),
         (b"round = 1 # \xff", "1: is not UTF-8: save it as such"),
-        ("a = " + "[" * 5000, "1: is no TOML: it is nested too deeply"),
+        ("a = " + "[" * 5000, "1: is not TOML: it is nested too deeply"),
         ("#" * (MAX_BYTES + 1), "1: is no file of at most 64 KiB"),
         (
             "\nround = 0",

@@ -191,7 +191,10 @@ def test_a_layout_of_another_shape_is_drawn_as_it_is() -> None:
         ),
         (with_weights(*RIGHT[:2], (0.5, 0.2, 0.3)), "token 2 gives weight 0.50 to token 0, where"),
         (with_weights(*RIGHT[:2], (0.1, 0.2, 0.7)), "gives weight 0.70 to itself, where 0.50 is"),
-        (with_weights(RIGHT[0], (None, 0.6, 0), (None,) * 3), "of tokens 1 and 2 are no numbers"),
+        (
+            with_weights(RIGHT[0], (None, 0.6, 0), (None,) * 3),
+            "of tokens 1 and 2 are NaN or infinite",
+        ),
         (with_weights(*RIGHT), "the weights differ by less than can be seen"),
         (
             EvidenceRecord(influence=INFLUENCE),

@@ -112,7 +112,7 @@ def test_sleeping_is_counted_however_many_calls_it_is_spread_over() -> None:
     assert said is not None and said.status is Status.TIMED_OUT
     assert said.message == (
         "waited for more than 15 s in all without computing anything, so no more calls are made: "
-        "is there a sleep, or something that never comes?"
+        "does it sleep, or wait for something that never comes?"
     )
 
 
@@ -142,8 +142,8 @@ def test_reading_has_a_limit_of_its_own() -> None:
     budget.charge("read", LIMITS, RequestTime(1.5), late=True)
     said = used_up(budget, op="read")
     assert said is not None and said.message == (
-        "reading it took more than 60 s: hand in a smaller file, with the definitions and what "
-        "they need"
+        "reading it took more than 60 s: hand in a smaller file, with only the definitions and "
+        "the code that they need"
     )
     assert used_up(budget) is None, "what was read is judged"
 
@@ -271,7 +271,8 @@ def test_thirteen_definitions_that_sleep_cost_as_much_as_one(
     assert first.status == "timed_out" and first.error is None
     assert {record.status for record in records.values()} == {"timed_out"}
     assert last.error is not None and last.error.message.startswith(
-        "`MultiHeadAttention12` was not judged, since all that a file may use was used: waited for "
+        "`MultiHeadAttention12` was not judged, because the file has used up its limits: "
+        "waited for "
         "more than 0.8 s in all without computing anything"
     )
     assert len({id(budget) for budget in budgets}) == 1
@@ -302,8 +303,9 @@ def test_first_of_too_many_definitions_are_graded_and_others_named(
     assert rest.error is not None and rest.score == 0 and rest.max_score == first.max_score
     assert (rest.name, rest.status, rest.error.kind) == (names[1], "not_tried", "too_many")
     assert rest.error.message == (
-        "`MultiHeadAttention1`, `MultiHeadAttention2`: not judged, since of one file the first 1 "
-        "definitions that answer an exercise are; hand in the others in files of their own"
+        "`MultiHeadAttention1`, `MultiHeadAttention2`: not judged, since headcheck judges "
+        "the first 1 definitions of a file that answer an exercise; hand in the others in "
+        "separate files"
     )
 
 

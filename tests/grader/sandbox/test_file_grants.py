@@ -101,7 +101,7 @@ def test_mount_point_hides_nothing_needed(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(namespaces, "STAGE_FOLDERS", ("/tmp",))
     said = probe.attempt(lambda: [][len(str(namespaces._choose_stage_folder([Path("/usr/lib")])))])
     assert said is not None and "none of" not in said
-    with pytest.raises(namespaces.NoStage, match="Python or headcheck lies there"):
+    with pytest.raises(namespaces.NoStage, match="Python or headcheck is there"):
         namespaces._choose_stage_folder([Path("/tmp/venv/lib")])
 
 

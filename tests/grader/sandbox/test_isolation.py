@@ -112,7 +112,7 @@ def test_probe_reports_the_failure_and_leaves_this_process_unchanged() -> None:
         os._exit(3)
 
     assert probe.attempt(lambda: None) is None
-    assert probe.attempt(missing) == "this kernel does not have it, or a container hides it"
+    assert probe.attempt(missing) == "this kernel does not have it, or a container disables it"
     assert probe.attempt(strange) == "as strange as can be"
     assert "HEADCHECK_ATTEMPT" not in os.environ
     assert "status" in str(probe.attempt(silent))
@@ -264,10 +264,10 @@ def test_doctor_reports_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         A submission
           - reads Python's, torch's and the system's libraries, and no other file
           - writes no file
-          - starts no process, and signals none but itself
+          - starts no process, and can signal only itself
           - opens no socket, and so reaches no network
-          - is bounded in time, memory, threads, open files and output, and ends with the grader
-          - signals and sockets have one lock, not two
+          - has limits on time, memory, threads, open files and output, and ends with the grader
+          - only one layer, not two, protects signals and sockets
 
         Missing
           - scopes: this kernel has version 5 of Landlock, it takes 6

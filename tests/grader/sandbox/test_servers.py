@@ -218,7 +218,7 @@ def test_replies_to_other_requests_are_rejected(sandbox: "SandboxDriver", header
     """
     failure = sandbox.get_failure(body)
     assert failure.status is Status.CRASHED
-    assert "answered what was not asked" in failure.message
+    assert "answered something that was not asked" in failure.message
 
 
 def test_unrequested_bytes_close_the_channel(sandbox: "SandboxDriver") -> None:

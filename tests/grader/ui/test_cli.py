@@ -68,7 +68,7 @@ def one_line(ran: Ran) -> str:
     assert ran.code == 2
     assert ran.out == ""
     assert ran.err.startswith("headcheck: ") and ran.err.count("\n") == 1
-    assert "a fault of headcheck" not in ran.err
+    assert "an internal error of headcheck" not in ran.err
     return ran.err.removeprefix("headcheck: ").rstrip("\n")
 
 
@@ -304,7 +304,7 @@ def test_limits_are_options(headcheck: Command) -> None:
         (["notes.txt"], "notes.txt: a submission is a .ipynb or a .py file"),
         (["ada.py", "--exercise", "causal_atention"], "did you mean causal_attention?"),
         (["ada.py", "--exercise", "zzz"], "no exercise 'zzz'; see `headcheck list`"),
-        (["ada.py", "--device", "toaster"], "toaster: no device; there are cpu, cuda"),
+        (["ada.py", "--device", "toaster"], "toaster: not a device; there are cpu, cuda"),
         (["ada.py", "--device", "cuda:99"], "cuda:99: needs "),
         (["ada.py", "--out", "notes.txt"], "notes.txt: cannot be written: File exists"),
         (
@@ -356,7 +356,7 @@ def test_internal_error_is_one_line(headcheck: Command, monkeypatch: pytest.Monk
     ran = headcheck("grade", "ada.py")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.count("\n") == 1
-    assert "a fault of headcheck itself" in ran.err
+    assert "an internal error of headcheck" in ran.err
     assert "ZeroDivisionError: three lines long (test_cli.py:" in ran.err
 
 

@@ -297,7 +297,7 @@ program.go_on(0)
         check=False,
     )
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("headcheck: a fault of headcheck itself")
+    assert ran.stderr.startswith("headcheck: an internal error of headcheck")
     assert "no torch here" in ran.stderr and ran.stderr.count("\n") == 1
 
 

@@ -61,7 +61,7 @@ def test_a_case_that_is_refused(answer: Path, capsys: pytest.CaptureFixture[str]
     ("changes", "message"),
     [
         ({"case": "tokens=none"}, "`tokens=none`: tokens is a whole number from 1 to "),
-        ({"case": "width=3"}, "`width=3` is no value of a case"),
+        ({"case": "width=3"}, "`width=3` is not a value of a case"),
         (
             {"case": "batch=2 tokens=3"},
             "simplified_attention has no such case; near it is batch=1 tokens=3 ",

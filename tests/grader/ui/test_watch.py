@@ -146,4 +146,4 @@ def test_a_folder_cannot_be_watched(tmp_path: Path) -> None:
     with command(str(tmp_path), "--watch") as process:
         said, _ = process.communicate(timeout=120)
     assert process.returncode == 2
-    assert said == f"headcheck: {tmp_path}: a folder cannot be watched; name one file\n"
+    assert said == f"headcheck: {tmp_path}: headcheck cannot watch a folder; name one file\n"

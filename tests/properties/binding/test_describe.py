@@ -61,7 +61,7 @@ def test_what_is_unusual_is_said() -> None:
         "its mask is true where a query may not attend",
     ]
     assert describe_intent(unusual) == (
-        "every token sees every other: were it meant to be causal, this would be a mistake"
+        "every token sees every other: if it should be causal, this is a mistake"
     )
 
 

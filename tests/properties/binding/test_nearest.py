@@ -32,15 +32,15 @@ def test_heads_that_share_one_projection_are_named(bias: bool, scores: str) -> N
     init = SHARED.replace("BIAS", str(bias))
     assert tell(make(init=init, project=CUT_FIRST, scores=scores)) == (
         "nearest is multi-head self-attention with an output layer whose heads share one "
-        "projection; usually each has its own"
+        "projection; usually each head has its own"
     )
 
 
 @pytest.mark.parametrize(
     ("out", "told"),
     [
-        ("o = self.only(x)", "gave an output, but that of no attention with its weights"),
-        ("raise RuntimeError('no')", "no way to build it and to call it gave an output"),
+        ("o = self.only(x)", "gave an output, but no attention with its weights gives this output"),
+        ("raise RuntimeError('no')", "no way to build and call it gave an output"),
     ],
 )
 def test_what_is_something_else_is_told_what_was_tried(out: str, told: str) -> None:

@@ -45,7 +45,7 @@ def test_weights_of_one_head_may_have_no_axis_for_heads() -> None:
 def test_a_result_that_is_no_output_and_no_weights_is_not_judged_and_this_is_said() -> None:
     found = must_bind(make(result="o, w.mean(1)"))
     assert found.contract.returns is Returns.OUTPUT
-    assert found.remarks == ("of what it returns only the output is judged",)
+    assert found.remarks == ("only the output is judged, and no other result",)
 
 
 # --------------------------------------------------------------------------------- masks
@@ -127,17 +127,17 @@ def test_what_is_no_mask_is_not_judged_and_this_is_said() -> None:
     mask = "if mask is not None:\n    s = s * mask.to(s).sum()"
     found = must_bind(make(call="x, mask=None", mask=mask))
     assert not found.contract.has(C.MASK)
-    assert found.remarks == ("what its argument `mask` does is not known, and not judged",)
+    assert found.remarks == ("the meaning of its argument `mask` is not known, and not judged",)
 
 
 @pytest.mark.parametrize("causal", ["", CAUSAL], ids=["full", "causal"])
 def test_a_mask_with_which_every_call_raises_is_told_of(causal: str) -> None:
     raises = "if mask is not None:\n    s = s.masked_fill(mask == 0, values=-1e9)"
     found = must_bind(make(call="x, mask=None", mask=f"{causal}\n{raises}"))
-    assert found.remarks == ("no mask can be given: every call with its `mask` raises",)
+    assert found.remarks == ("it takes no mask: every call with its `mask` raises",)
     works = raises.replace("values", "value")
     remarks = must_bind(make(call="x, mask=None", mask=f"{causal}\n{works}")).remarks
-    assert not any("no mask can be given" in each for each in remarks)
+    assert not any("it takes no mask" in each for each in remarks)
 
 
 # --------------------------------------------------------------------------------- roles
@@ -234,7 +234,7 @@ def test_dropout_on_the_output_alone_is_not_judged_and_this_is_said() -> None:
     found = must_bind(make(takes=TAKES, init=INIT, out=OUT + "\no = self.drop(o)"))
     assert not found.contract.has(C.DROPOUT)
     assert found.remarks == (
-        "its dropout does not fall on the attention weights alone, and is not judged",
+        "its dropout acts not only on the attention weights, and is not judged",
     )
     [rate] = [a for a in found.contract.arguments if a.name == "dropout"]
     assert (rate.quantity, rate.default) == ("constant", 0.0)

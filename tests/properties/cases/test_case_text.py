@@ -50,9 +50,9 @@ def test_what_a_line_does_not_name_is_as_usual() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "there is no case"),
-        ("batch", "`batch` is no value of a case; there are batch, tokens, "),
-        ("width=3", "`width=3` is no value of a case"),
+        ("", "this is not a case"),
+        ("batch", "`batch` is not a value of a case; there are batch, tokens, "),
+        ("width=3", "`width=3` is not a value of a case"),
         ("batch=1 batch=2", "`batch` is given twice"),
         ("batch=0", "`batch=0`: batch is a whole number from 1 to "),
         ("tokens=1e9", "tokens is a whole number"),

@@ -63,9 +63,7 @@ def _choose_stage_folder(needed: Sequence[Path]) -> Path:
         folder = Path(name).resolve()
         if folder.is_dir() and not any(folder in (path, *path.parents) for path in needed):
             return folder
-    raise NoStage(
-        f"none of {', '.join(STAGE_FOLDERS)} can be covered: Python or headcheck lies there"
-    )
+    raise NoStage(f"none of {', '.join(STAGE_FOLDERS)} can be hidden: Python or headcheck is there")
 
 
 def get_scratch_folder(stage: Path) -> Path:

@@ -10,7 +10,7 @@ from headcheck.grader.sandbox.isolation import Layer
 from headcheck.grader.sandbox.server_side.jail import kernel, landlock, namespaces, seccomp
 
 _REASONS = {
-    errno.ENOSYS: "this kernel does not have it, or a container hides it",
+    errno.ENOSYS: "this kernel does not have it, or a container disables it",
     errno.EOPNOTSUPP: "switched off when the kernel was started",
 }
 

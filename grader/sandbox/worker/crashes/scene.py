@@ -76,7 +76,7 @@ class Scene:
 
     @property
     def callee(self) -> Any:
-        """What was called, or UNKNOWN."""
+        """The called object, or UNKNOWN."""
         return self.find(self.node.func) if isinstance(self.node, ast.Call) else UNKNOWN
 
     def is_argument(self, node: ast.AST | None) -> bool:

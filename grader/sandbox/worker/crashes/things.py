@@ -50,7 +50,7 @@ def _find_source(scene: Scene, node: ast.AST | None) -> ast.Call | None:
 
 
 def explain_thing(scene: Scene, node: ast.AST | None, kind: str, problem: str) -> Finding | None:
-    """Explain that a thing of this type stands for a tensor, and what it cannot do."""
+    """Explain that an object of this type is used like a tensor, and what it cannot do."""
     written = "" if node is None else scene.write(node)
     value = scene.find(node)
     if kind == "NoneType":
@@ -213,7 +213,7 @@ def explain_scalar(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_not_a_number(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a function of numbers is given something else."""
+    """Explain that a function of numbers gets something else."""
     if not scene.direct or not isinstance(scene.node, ast.Call) or len(scene.node.args) != 1:
         return None
     if match["type"] == "NoneType":

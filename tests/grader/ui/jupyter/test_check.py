@@ -276,7 +276,7 @@ def test_internal_error_says_it_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         check_answer("linear_layer")
     assert caught.value.__notes__ == [
-        "a fault of headcheck itself: please report it, with these lines"
+        "an internal error of headcheck: please report it, with these lines"
     ]
 
 
@@ -304,7 +304,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "arguments": (
         (CausalAttention,),
         {},
-        "`CausalAttention` takes (width); asked for is `CausalAttention(d_in, d_out, context_len",
+        "`CausalAttention` takes (width); it should take `CausalAttention(d_in, d_out, context_len",
     ),
     "misspelt": ((Attention,), {"exercise": "causal_atention"}, "did you mean causal_attention?"),
     "another kind": (

@@ -189,7 +189,10 @@ def test_a_cell_without_attention_is_told_what_was_tried(shell: InteractiveShell
     ended, _, outputs = shown(shell, f"%%headcheck\n{UNKNOWN}")
     told = str(ended.error_in_exec)
     assert "`Linear(dim)`; not recognised as attention by what it computes: `Linear` (" in told
-    assert "to build and call it gave an output, but that of no attention with its weights" in told
+    assert (
+        "to build and call it gave an output, but no attention with its weights gives this output"
+        in told
+    )
     assert outputs == []
 
 

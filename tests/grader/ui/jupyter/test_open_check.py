@@ -83,7 +83,7 @@ def test_what_is_neither_is_told_with_what_was_tried_and_what_to_do() -> None:
 
 def test_what_only_resembles_an_exercise_and_is_called_otherwise_is_not_accused() -> None:
     with pytest.raises(
-        CannotCheck, match=r"^`linear` takes \(a, b, c\); asked for is `linear\(x, "
+        CannotCheck, match=r"^`linear` takes \(a, b, c\); it should take `linear\(x, "
     ):
         check_class("def linear(a, b, c):\n    return [a, b]\n", "linear")
 

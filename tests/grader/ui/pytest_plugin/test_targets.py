@@ -181,8 +181,8 @@ def test_options_count_more_than_the_project() -> None:
             '"a:B".seed: there is no such key; there are contract, exercise, sizes',
         ),
         ("targets.'a:B'.sizes = 3", '"a:B".sizes: must be a text in quotes, not 3'),
-        ("targets = [", "pyproject.toml, line 2: is no TOML: "),
-        (f"targets = 1{'0' * 5000}", "line 2: is no TOML: a whole number has at most 64 bits"),
+        ("targets = [", "pyproject.toml, line 2: is not TOML: "),
+        (f"targets = 1{'0' * 5000}", "line 2: is not TOML: a whole number has at most 64 bits"),
     ],
 )
 def test_a_mistake_in_the_table_is_named_by_its_key(
