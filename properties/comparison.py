@@ -11,15 +11,15 @@ from torch import Tensor
 
 from headcheck.properties.counting import count_share
 from headcheck.properties.tolerance import Tolerance
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 
 def assert_shape(got: Tensor, shape: tuple[int, ...], what: str = "output") -> None:
     """Raise Violation unless `got` has this shape."""
     if tuple(got.shape) != shape:
-        raise Violation(
-            ViolationKind.SHAPE, f"shape {tuple(shape)}", f"shape {tuple(got.shape)}", what
-        )
+        came = tuple(got.shape)
+        shapes = f"shape {tuple(shape)}", f"shape {came}"
+        raise Violation(ViolationKind.SHAPE, *shapes, what, shapes=(tuple(shape), came))
 
 
 def assert_finite(got: Tensor, what: str = "output", hint: str = "") -> None:
@@ -33,6 +33,7 @@ def assert_finite(got: Tensor, what: str = "output", hint: str = "") -> None:
             f"{got[where].item()}; {_describe_count(bad)} not finite",
             _format_location(what, where),
             hint=hint,
+            reason=Reason.NOT_A_NUMBER if bool(got[where].isnan()) else "",
         )
 
 

@@ -4,7 +4,7 @@ import builtins
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import StrEnum, auto
 
 from headcheck.properties.crash import Crash
 from headcheck.properties.peculiarity import Peculiarity
@@ -39,6 +39,55 @@ class ViolationKind(StrEnum):
     DEVICE = "device"
     FINITE = "finite"
     VALUE = "value"
+
+
+class Reason(StrEnum):
+    """What is wrong, as a code. Mistakes are named by codes, so that words may change."""
+
+    # what is built
+    WEIGHT_ABSENT = auto()
+    WEIGHTS_ABSENT = auto()
+    BIASES_ABSENT = auto()
+    BIAS_ABSENT = auto()
+    BIAS_UNASKED = auto()
+    EXTRA_PARAMETERS = auto()
+    STORED_SHAPE = auto()
+    BUILT_OTHERWISE = auto()
+    UNREGISTERED = auto()
+    FROZEN = auto()
+    NOT_REFUSED = auto()
+    CONSTANT_START = auto()
+    SAME_START = auto()
+    # what is called and returned
+    MASK_DEMANDED = auto()
+    FUSED_NOT_CALLED = auto()
+    NOTHING_RETURNED = auto()
+    OTHER_RESULTS = auto()
+    BECAME_FLOAT32 = auto()
+    NOT_A_NUMBER = auto()
+    # what a call changes
+    INPUT_WRITTEN_OVER = auto()
+    MASK_WRITTEN_OVER = auto()
+    INPUT_REQUIRES_GRAD = auto()
+    STATE_WRITTEN_OVER = auto()
+    RESULT_WRITTEN_OVER = auto()
+    RESULT_IS_VIEW = auto()
+    CONFIG_CHANGED = auto()
+    MODE_CHANGED = auto()
+    SETTINGS_CHANGED = auto()
+    RANDOM_STATE_MOVED = auto()
+    # dropout, gradients, memory
+    DROPPED_AGAIN = auto()
+    DROPPED_TOGETHER = auto()
+    COORDINATES_DROPPED = auto()
+    NO_GRADIENT = auto()
+    TOO_MANY_NUMBERS = auto()
+    # a transfer of weights
+    SOURCE_GOT_NUMBERS = auto()
+    SOURCE_CHANGED = auto()
+    NOTHING_TRANSFERRED = auto()
+    WEIGHT_NOT_TRANSFERRED = auto()
+    ANOTHER_TRANSFERRED = auto()
 
 
 KIND_MESSAGES = {
@@ -83,6 +132,10 @@ class Violation(Exception):
     hint: str = ""
     after: str = ""
     """the earlier calls, if the failure depends on them"""
+    reason: str = ""
+    """a `Reason`, or the name of the mistake that gives this answer; empty if neither is known"""
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    """the expected shape and the one that came, of a result"""
     difference: float | None = None
     """the relative error of a wrong value, as a share of the larger of the two numbers"""
     known: Peculiarity | None = None

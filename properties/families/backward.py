@@ -31,7 +31,7 @@ from headcheck.properties.gradient_oracle import ROLES, compute_role_gradients
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 purity_property = PropertyFamily(PropertyGroup.PURITY, FORM)
@@ -187,4 +187,5 @@ def _assert_fewer_than_scores(context: LiveContext, numbers: int, when: str) -> 
         hidden = ", later tokens hidden" * context.case.causal
         sizes = f"{count} queries and {count} keys in blocks of {context.case.block}{hidden}"
         asked = f"fewer than {scores} numbers {when}"
-        raise Violation(ViolationKind.VALUE, asked, f"{numbers}", sizes)
+        reason = Reason.TOO_MANY_NUMBERS
+        raise Violation(ViolationKind.VALUE, asked, f"{numbers}", sizes, reason=reason)

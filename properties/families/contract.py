@@ -30,7 +30,13 @@ from headcheck.properties.peculiarity import (
 )
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, TensorInfo, Value
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.violation import (
+    Reason,
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
 values = PropertyFamily(PropertyGroup.VALUES)
@@ -82,9 +88,11 @@ def the_weights_are_where_the_exercise_says(context: LiveContext) -> None:
             listed = list_some([f"{n} {i.shape}" for n, i in _list_parameters(context).items()])
             expected = f"a weight `{path}` of shape {shape}"
             got = f"there is none; its parameters: {listed or 'none'}"
-            raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+            reason = Reason.WEIGHT_ABSENT
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got, reason=reason)
         if (came := tuple(tensors[path].shape)) != shape:
-            raise Violation(ViolationKind.SHAPE, f"shape {shape}", f"shape {came}", path, hint=hint)
+            told = f"shape {shape}", f"shape {came}", path
+            raise Violation(ViolationKind.SHAPE, *told, hint=hint, reason=Reason.STORED_SHAPE)
 
 
 BUILT = (it_can_be_constructed, the_weights_are_where_the_exercise_says)
@@ -138,11 +146,12 @@ def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
         if path not in registered:
             expected = f"`{path}` among the module's parameters"
             got = "it is not: no optimizer will see it"
-            raise Violation(ViolationKind.CONSTRUCTION, expected, got, hint=REGISTERED_HINT)
+            reason, hint = Reason.UNREGISTERED, REGISTERED_HINT
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got, hint=hint, reason=reason)
         if not registered[path].trainable:
             expected = f"`{path}` with requires_grad=True"
             got = "requires_grad=False: it never changes"
-            raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got, reason=Reason.FROZEN)
 
 
 @family_property(
@@ -162,10 +171,14 @@ def there_are_no_other_parameters(context: LiveContext) -> None:
         kinds = (("weight", "bias")[m.holds[0].startswith("b_")] for m in missing)
         named = (f"a {k} `{m.path.format(head=0)}`" for k, m in zip(kinds, missing, strict=True))
         expected, got = f"{', '.join(named)}, as asked for", "none of these"
-        raise Violation(ViolationKind.CONSTRUCTION, expected, got, hint=WHERE_WEIGHTS_ARE)
+        biases = all(mapping.holds[0].startswith("b_") for mapping in missing)
+        reason = Reason.BIASES_ABSENT if biases else Reason.WEIGHTS_ABSENT
+        told = expected, got
+        raise Violation(ViolationKind.CONSTRUCTION, *told, hint=WHERE_WEIGHTS_ARE, reason=reason)
     if extra and context.contract.transfer is None:
         expected, got = f"the {len(shapes)} asked for", f"also {', '.join(extra)}"
-        raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+        reason = Reason.EXTRA_PARAMETERS
+        raise Violation(ViolationKind.CONSTRUCTION, expected, got, reason=reason)
 
 
 def _list_missing(context: LiveContext, case: Case) -> list[ParameterMapping]:
@@ -213,7 +226,9 @@ def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
     if present is not required:
         asked = "with qkv_bias=True" if required else "without qkv_bias=True"
         expected = f"{'a' if required else 'no'} bias `{path}` {asked}"
-        raise Violation(ViolationKind.CONSTRUCTION, expected, "a bias" if present else "no bias")
+        got = "a bias" if present else "no bias"
+        reason = Reason.BIAS_UNASKED if present else Reason.BIAS_ABSENT
+        raise Violation(ViolationKind.CONSTRUCTION, expected, got, reason=reason)
 
 
 @family_property(
@@ -244,7 +259,8 @@ def assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: st
         raise Violation(ViolationKind.CONSTRUCTION, expected, str(refusal)) from None
     given = " ".join(f"{n}={v}" for n, v in arguments.items() if isinstance(v, int | float))
     expected, got = f"a refusal: {why}", "a module was built"
-    raise Violation(ViolationKind.CONSTRUCTION, expected, got, case=given)
+    reason = Reason.NOT_REFUSED
+    raise Violation(ViolationKind.CONSTRUCTION, expected, got, case=given, reason=reason)
 
 
 @family_property(
@@ -355,7 +371,9 @@ def the_dtype_is_kept(context: CaseContext) -> None:
     """The output has the dtype of the input."""
     for name, dtype in zip(context.output_names, context.call().dtypes, strict=True):
         if dtype != context.case.dtype:
-            raise Violation(ViolationKind.DTYPE, context.case.dtype, dtype, name)
+            narrowed = (context.case.dtype, dtype) == ("float64", "float32")
+            reason = Reason.BECAME_FLOAT32 if narrowed else ""
+            raise Violation(ViolationKind.DTYPE, context.case.dtype, dtype, name, reason=reason)
 
 
 @family_property(after=FORM, hint="a new tensor is on the CPU unless it is told a device")
@@ -400,7 +418,8 @@ def it_goes_through_the_fused_attention(context: LiveContext) -> None:
         if "scaled_dot_product_attention" not in context.call_module(options=options).called:
             expected = "a call of F.scaled_dot_product_attention in forward"
             got = f"none was made in {'training' if training else 'evaluation'}"
-            raise Violation(ViolationKind.TYPE, expected, got)
+            reason = "" if training else Reason.FUSED_NOT_CALLED
+            raise Violation(ViolationKind.TYPE, expected, got, reason=reason)
 
 
 @family_property(
@@ -416,7 +435,8 @@ def the_mask_may_be_left_out(context: LiveContext) -> None:
     """forward(x) works without a mask."""
     asked = context.harness.requested_contract.call_form.mask
     if context.contract.call_form.mask.required and not asked.required:
-        raise Violation(ViolationKind.TYPE, "a call without a mask", "it demands a mask")
+        expected, got = "a call without a mask", "it demands a mask"
+        raise Violation(ViolationKind.TYPE, expected, got, reason=Reason.MASK_DEMANDED)
     context.run(memory="contiguous")
 
 

@@ -21,7 +21,7 @@ from headcheck.properties.cases.case_transforms import at_least, compose, with_v
 from headcheck.properties.contract import Capability
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from headcheck.properties.families.decoding_ways import Lengths, recognise
+from headcheck.properties.families.decoding_ways import Lengths, OtherWay, recognise
 from headcheck.properties.families.values import (
     it_equals_the_equation,
     no_dropout_means_no_difference,
@@ -232,10 +232,11 @@ def _assert_whole(context: LiveContext, lengths: Lengths) -> None:
     """Raise Violation unless chunks of these lengths get the outputs of the whole sequence."""
     output = _decode_whole(context, lengths)
     what = f"output of calls with {', '.join(map(str, lengths))} tokens"
-    found, hint = _recognise(context, lengths, output)
-    if found:
-        expected = "that of the whole sequence"
-        raise Violation(ViolationKind.VALUE, expected, found, what, hint=hint)
+    if (found := _recognise(context, lengths, output)) is not None:
+        way, always = found
+        got = f"what comes out if {way.words}{'' if always else ', in some of the calls'}"
+        expected, reason = "that of the whole sequence", name_way(way.mistake, always=always)
+        raise Violation(ViolationKind.VALUE, expected, got, what, hint=way.hint, reason=reason)
     context.assert_unchanged(output, context.output, context.tolerance, what)
 
 
@@ -262,21 +263,23 @@ def _assert_part(
     context.assert_unchanged(got, whole[:, rows], expected.tolerances[0][:, rows], what)
 
 
-def _recognise(context: LiveContext, lengths: Lengths, output: Tensor) -> tuple[str, str]:
-    """Return a sentence on the way that gives this output, and a hint; ("", "") if none does."""
+def name_way(mistake: str, *, always: bool) -> str:
+    """Return the name of a mistake in all calls with a cache, or in some of them only."""
+    return mistake if always else f"{mistake}_at_times"
+
+
+def _recognise(
+    context: LiveContext, lengths: Lengths, output: Tensor
+) -> tuple[OtherWay, bool] | None:
+    """Return the way that gives this output, if one does, and whether all calls go that way."""
     tokens = context.case.tokens
     uneven: tuple[Lengths, ...] = ((1, 2, 1, tokens - 4), (2, 1, tokens - 3))
     if _is_right(context, output):
-        return "", ""
+        return None
     answers = {}
     with contextlib.suppress(SubmissionFailed, Violation):  # it has failed; this is to say how
         answers = {each: _decode_whole(context, each) for each in uneven}
-    found = recognise(context, {lengths: output, **answers}) if answers else None
-    if found is None:
-        return "", ""
-    way, always = found
-    where = "" if always else ", in some of the calls"
-    return f"what comes out if {way.words}{where}", way.hint
+    return recognise(context, {lengths: output, **answers}) if answers else None
 
 
 def _is_right(context: LiveContext, output: Tensor) -> bool:

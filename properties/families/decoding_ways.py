@@ -84,6 +84,8 @@ def change_nothing(call: ChunkCall, heads: Heads) -> Heads:
 class OtherWay:
     """Ways in which calls with a cache may attend differently from the whole sequence."""
 
+    mistake: str
+    """the name of the mistake that attends so"""
     words: str
     sees: Callable[[ChunkCall, Tensor, Tensor], Tensor] = see_the_past
     """says which keys the queries of a call see, by the places of both"""
@@ -95,52 +97,63 @@ class OtherWay:
 
 VISIBILITIES = (
     OtherWay(
+        "cache_unused",
         "each call attends to its own tokens alone",
         lambda call, query, key: (key >= call.begin) & (key <= query),
     ),
     OtherWay(
+        "cache_mask_at_the_top_left",
         "the first token of a call sees the first key alone, the second sees two, and so on",
         lambda call, query, key: key <= query - call.begin,
         hint=MASK_HINT,
     ),
     OtherWay(
+        "no_mask_with_a_cache",
         "the tokens of a call see those that come after them in it",
         lambda call, query, key: (key <= query) | torch.tensor(call.begin > 0),
         hint=MASK_HINT,
     ),
     OtherWay(
+        "next_token_visible_with_a_cache",
         "the tokens of a call with a cache see the one that comes after them",
         lambda call, query, key: key <= query + min(1, call.begin),
         hint=MASK_HINT,
     ),
     OtherWay(
+        "one_call_cached",
         "the cache holds the tokens of one call only",
         lambda call, query, key: (key >= call.before) & (key <= query),
     ),
     OtherWay(
+        "own_tokens_unseen_with_a_cache",
         "a token in a call with a cache does not attend to itself",
         lambda call, query, key: (key <= query) & ((key < query) | (call.begin == 0)),
         hint=MASK_HINT,
     ),
     OtherWay(
+        "own_tokens_unseen_with_a_cache",
         "a call with a cache does not attend to its own tokens",
         lambda call, query, key: (key <= query) & (call.is_kept() | (call.begin == 0)),
     ),
     OtherWay(
+        "first_of_cache_lost",
         "each call loses the first of the tokens that are kept",
         lambda call, query, key: (key >= call.number) & (key <= query),
     ),
     OtherWay(
+        "last_of_call_not_kept",
         "the last token of each call is not kept",
         lambda call, query, key: (key <= query) & ~(call.is_kept() & (key == call.ends - 1)),
     ),
     OtherWay(
+        "only_last_of_call_kept",
         "of the new tokens of a call with a cache only the last is kept",
         lambda call, query, key: (
             (key <= query) & (~call.is_kept() | (call.numbers == 0) | (key == call.ends - 1))
         ),
     ),
     OtherWay(
+        "new_keys_before_kept_ones",
         "new keys stand before the kept ones, and the mask takes them for the older",
         lambda call, query, key: call.end - call.ends + key - call.begins <= query,
         hint=MASK_HINT,
@@ -148,31 +161,37 @@ VISIBILITIES = (
 )
 POSITIONS = (
     OtherWay(
+        "positions_counted_anew",
         "positions are counted from the first token of each call",
         stands=lambda call, query, key: (query - call.begin, key - call.begins),
         hint=POSITION_HINT,
     ),
     OtherWay(
+        "key_positions_counted_anew",
         "keys are placed as if each call began at position 0",
         stands=lambda call, query, key: (query, key - call.begins),
         hint=POSITION_HINT,
     ),
     OtherWay(
+        "query_positions_counted_anew",
         "queries are placed as if each call began at position 0",
         stands=lambda call, query, key: (query - call.begin, key),
         hint=POSITION_HINT,
     ),
     OtherWay(
+        "kept_keys_turned_again",
         "kept keys are rotated again in every call",
         stands=lambda call, query, key: (query, key * (call.number - call.numbers + 1)),
         hint=KEPT_HINT,
     ),
     OtherWay(
+        "new_keys_turned_twice",
         "new keys are rotated twice in calls with a cache",
         stands=lambda call, query, key: (query, key * (1 + call.numbers.clamp(max=1))),
         hint=POSITION_HINT,
     ),
     OtherWay(
+        "calls_counted_for_positions",
         "positions begin at the number of earlier calls",
         stands=lambda call, query, key: (
             query - call.begin + call.number,
@@ -181,11 +200,13 @@ POSITIONS = (
         hint=POSITION_HINT,
     ),
     OtherWay(
+        "kept_keys_not_turned",
         "kept keys are not rotated",
         stands=lambda call, query, key: (query, key * ~call.is_kept()),
         hint=POSITION_HINT,
     ),
     OtherWay(
+        "positions_one_off_with_a_cache",
         "positions are one too large in calls with a cache",
         stands=lambda call, query, key: (
             query + min(1, call.number),
@@ -194,6 +215,7 @@ POSITIONS = (
         hint=POSITION_HINT,
     ),
     OtherWay(
+        "positions_one_off_with_a_cache",
         "positions are one too small in calls with a cache",
         stands=lambda call, query, key: (
             query - min(1, call.number),
@@ -215,15 +237,18 @@ def list_limits(number: int) -> tuple[OtherWay, ...]:
     """Return the ways in which no more than a number of tokens may be kept, or seen."""
     return (
         OtherWay(
+            "cache_cut_off",
             f"of earlier tokens no more than {number} are kept, the last",
             lambda call, query, key: (key >= call.begin - number) & (key <= query),
         ),
         OtherWay(
+            "window_with_a_cache",
             f"no more than {number + 1} tokens are seen, the last",
             lambda call, query, key: (key <= query) & ((key >= query - number) | (call.begin == 0)),
             hint=MASK_HINT,
         ),
         OtherWay(
+            "cache_cut_off",
             f"a call with a cache has no more than the last {number + 1} keys",
             lambda call, query, key: (
                 (key <= query) & ((key >= call.end - number - 1) | (call.begin == 0))
@@ -238,17 +263,19 @@ def _begin_at(start: int) -> OtherWay:
         return own[call.begin :], own
 
     words = f"positions begin at {start} in every call with a cache, whatever it holds"
-    return OtherWay(words, stands=stand, hint=POSITION_HINT)
+    return OtherWay("positions_begin_at_a_number", words, stands=stand, hint=POSITION_HINT)
 
 
 def _list_changes(context: CaseContext) -> Iterator[OtherWay]:
     """Yield the ways in which keys and values may be other ones."""
     for axis, what in ((0, "sequence"), (1, "head")):
         yield OtherWay(
+            f"kept_of_first_{what}",
             f"what is kept of the first {what} is used for all",
             change=partial(_share_first, axis),
         )
     yield OtherWay(
+        "kept_keys_scaled_again",
         "kept keys are divided by the root of a head's width again in every call",
         change=partial(_scale_again, 1 / math.sqrt(context.case.head_dim)),
         hint=KEPT_HINT,
@@ -256,6 +283,7 @@ def _list_changes(context: CaseContext) -> Iterator[OtherWay]:
     bare = _project(context, replace(context.parameters, b_q=None, b_k=None, b_v=None))
     for place, what in enumerate(("queries", "keys", "values")):
         yield OtherWay(
+            "bias_lacking_with_a_cache",
             f"{what} of calls with a cache lack their bias",
             change=partial(_lack_bias, bare, place),
             hint="how are new tokens treated differently with a cache?",

@@ -48,7 +48,7 @@ from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.peculiarity import DROPOUT, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Note, Violation, ViolationKind
+from headcheck.properties.violation import Note, Reason, Violation, ViolationKind
 from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
@@ -335,7 +335,8 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     Every element of the output is then the sum of all heads' results, which are complete or zero.
     """
     got = "single coordinates of what the heads return vanish, too"
-    problem = Violation(ViolationKind.VALUE, ONLY_WEIGHTS_DROPPED, got, "outputs in training")
+    told = ONLY_WEIGHTS_DROPPED, got, "outputs in training"
+    problem = Violation(ViolationKind.VALUE, *told, reason=Reason.COORDINATES_DROPPED)
     if not context.contract.has(C.OUTPUT_PROJECTION):
         raise problem
     case = context.case
@@ -381,7 +382,8 @@ def every_call_drops_anew(context: LiveContext) -> None:
 
     if bool((drop(1) == drop(2)).all()):
         expected = "other weights dropped"
-        raise Violation(ViolationKind.VALUE, expected, "exactly the same", "a second call")
+        told = expected, "exactly the same", "a second call"
+        raise Violation(ViolationKind.VALUE, *told, reason=Reason.DROPPED_AGAIN)
     evaluated = context.run_module(x, parameters, options=CallOptions())[0]
     if bool((drop(2, "inference") == evaluated).all()):
         got = "nothing in inference mode"
@@ -402,4 +404,5 @@ def _assert_layers_differ(context: LiveContext, x: Tensor, parameters: Parameter
     outputs = one.module.pair(other.module).forward(one.build_inputs(x, None), options).outputs
     if len(outputs) == 2 and torch.equal(*outputs):
         expected = "other weights dropped"
-        raise Violation(ViolationKind.VALUE, expected, "exactly the same", "a second layer")
+        told = expected, "exactly the same", "a second layer"
+        raise Violation(ViolationKind.VALUE, *told, reason=Reason.DROPPED_AGAIN)

@@ -41,7 +41,7 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 from headcheck.reference import split_heads
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
@@ -184,4 +184,4 @@ def _make_violation(case: Case, pair: LikePair) -> Violation:
     expected = f"{together:.4f} of the weights dropped in both or in none, by chance"
     got = f"{pair.agreed / pair.count:.4f} (of {pair.count} looked at)"
     where = f"{pair.name} in training"
-    return Violation(ViolationKind.VALUE, expected, got, where)
+    return Violation(ViolationKind.VALUE, expected, got, where, reason=Reason.DROPPED_TOGETHER)

@@ -19,7 +19,7 @@ from headcheck.properties.harness.case_context import CaseContext, NamedGradient
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.tolerance import Tolerance
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
@@ -93,7 +93,8 @@ def describe_learner(context: CaseContext, name: str) -> str:
 
 def make_cut(where: str) -> Violation:
     """Return the violation where a weight gets no gradient at all."""
-    return Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where, hint=UNUSED_HINT)
+    told = "a gradient", "none reaches it", where
+    return Violation(ViolationKind.VALUE, *told, hint=UNUSED_HINT, reason=Reason.NO_GRADIENT)
 
 
 @family_property(C.TOKENS, after=CORRECT_VALUES, limit=6, hint=CUT_HINT)

@@ -13,7 +13,7 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.INITIALISATION, FORM)
 C = Capability
@@ -52,7 +52,8 @@ def the_projections_start_different(context: LiveContext) -> None:
         if bool((tensor == first).all()):
             where = _describe_initial_weight(context, name)
             got = f"all are {float(first):g}"
-            raise Violation(ViolationKind.VALUE, "random numbers", got, where)
+            reason = Reason.CONSTANT_START
+            raise Violation(ViolationKind.VALUE, "random numbers", got, where, reason=reason)
     rows = {name: _list_rows(weights[name]) for name in ("W_q", "W_k", "W_v")}
     for one, other in itertools.combinations(rows, 2):
         _assert_no_common_row(rows[one], rows[other], f"{one} and {other}")
@@ -68,7 +69,8 @@ def _assert_no_common_row(one: Sequence[bytes], other: Sequence[bytes], where: s
     """Raise Violation if a row of one weight is also a row of another: random ones never are."""
     if not set(one).isdisjoint(other):
         got = "the same" if one == other else "partly the same"
-        raise Violation(ViolationKind.VALUE, "different weights", got, where)
+        reason = Reason.SAME_START if one == other else ""
+        raise Violation(ViolationKind.VALUE, "different weights", got, where, reason=reason)
 
 
 @family_property(

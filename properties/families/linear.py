@@ -24,7 +24,7 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Chunk
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 from headcheck.reference import merge_heads, recurrent_attention
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
@@ -101,7 +101,8 @@ def it_never_holds_a_matrix_of_tokens(context: LiveContext) -> None:
     held = context.call_module(options=CallOptions(counted=True)).held
     if held >= TOKENS**2:
         got, what = f"{held}", f"{TOKENS} tokens in one call"
-        raise Violation(ViolationKind.VALUE, f"fewer than {TOKENS**2} numbers", got, what)
+        expected, reason = f"fewer than {TOKENS**2} numbers", Reason.TOO_MANY_NUMBERS
+        raise Violation(ViolationKind.VALUE, expected, got, what, reason=reason)
 
 
 @purity(

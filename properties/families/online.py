@@ -27,7 +27,7 @@ from headcheck.properties.oracle import Expected, compute_expected
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.tolerance import Tolerance
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 value_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 scale_property = PropertyFamily(PropertyGroup.SCALE, FORM)
@@ -136,7 +136,8 @@ def it_never_holds_all_scores(context: LiveContext) -> None:
         what = (
             f"{context.case.tokens} queries and {MANY_KEYS} keys in blocks of {context.case.block}"
         )
-        raise Violation(ViolationKind.VALUE, f"fewer than {scores} numbers", f"{held}", what)
+        expected, reason = f"fewer than {scores} numbers", Reason.TOO_MANY_NUMBERS
+        raise Violation(ViolationKind.VALUE, expected, f"{held}", what, reason=reason)
 
 
 def _attend(context: CaseContext, x: Tensor, others: Sequence[Tensor]) -> tuple[Tensor, ...]:

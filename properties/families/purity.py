@@ -26,7 +26,13 @@ from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.violation import (
+    Reason,
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 USUAL_CASES = compose(at_least(tokens=3), with_values(dropout=0.5))
@@ -65,7 +71,8 @@ def evaluation_leaves_the_random_numbers_alone(context: LiveContext) -> None:
     """In evaluation mode it draws no random numbers and sets no seed."""
     if context.call_module().random_state_moved:
         expected = "the state of torch's random numbers as it was before the call"
-        raise Violation(ViolationKind.VALUE, expected, "it has changed")
+        reason = Reason.RANDOM_STATE_MOVED
+        raise Violation(ViolationKind.VALUE, expected, "it has changed", reason=reason)
 
 
 @family_property(
@@ -123,10 +130,15 @@ def _assert_inputs_unchanged(
         names = (*names[:-1], f"{names[-1]}, {tuple(mask.shape)} of {dtype}")
     for before, now, name in zip(inputs, returned.inputs_after, names, strict=False):
         now = now if context.adapter.has_batch_axis or before.dim() == now.dim() else now[0]
-        _assert_identical(now.double(), before.double(), name, "it was written over")
+        is_mask = name.startswith("mask")
+        reason = Reason.MASK_WRITTEN_OVER if is_mask else Reason.INPUT_WRITTEN_OVER
+        _assert_identical(now.double(), before.double(), name, "it was written over", reason)
     if returned.altered:
         what = ", ".join(returned.altered)
-        raise Violation(ViolationKind.VALUE, f"{what} as before the call", "changed", "the input")
+        told = f"{what} as before the call", "changed", "the input"
+        requires = returned.altered[-1].endswith("requires_grad")
+        why = Reason.INPUT_REQUIRES_GRAD if requires else ""
+        raise Violation(ViolationKind.VALUE, *told, reason=why)
 
 
 @family_property(C.CONFIG, limit=2, hint="read from config; assign to self")
@@ -134,7 +146,8 @@ def the_config_is_left_unchanged(context: LiveContext) -> None:
     """The config object is the same after building and calling as before."""
     if context.call_module().config_changed:
         expected = "the config as it was given"
-        raise Violation(ViolationKind.VALUE, expected, "it was changed", "config")
+        why = "it was changed", "config"
+        raise Violation(ViolationKind.VALUE, expected, *why, reason=Reason.CONFIG_CHANGED)
 
 
 @family_property(
@@ -148,8 +161,10 @@ def parameters_and_buffers_are_left_unchanged(context: LiveContext) -> None:
     after = context.adapter.module.read(None)
     for name, tensor in before.items():
         if name not in after or after[name].shape != tensor.shape:
-            raise Violation(ViolationKind.SHAPE, f"shape {tuple(tensor.shape)}", "it changed", name)
-        _assert_identical(after[name].double(), tensor.double(), name, "the call changed it")
+            told = f"shape {tuple(tensor.shape)}", "it changed", name
+            raise Violation(ViolationKind.SHAPE, *told, reason=Reason.STATE_WRITTEN_OVER)
+        numbers = after[name].double(), tensor.double()
+        _assert_identical(*numbers, name, "the call changed it", Reason.STATE_WRITTEN_OVER)
 
 
 @family_property(
@@ -165,7 +180,8 @@ def earlier_results_are_left_unchanged(context: LiveContext) -> None:
         called = context.call_module(other, options=options, adapter=adapter)
         if called.earlier_result_changed:
             expected = "the first results as they were"
-            raise Violation(ViolationKind.VALUE, expected, "a later call wrote over them")
+            got, reason = "a later call wrote over them", Reason.RESULT_WRITTEN_OVER
+            raise Violation(ViolationKind.VALUE, expected, got, reason=reason)
 
 
 @family_property(
@@ -180,7 +196,8 @@ def results_may_be_written_over(context: LiveContext) -> None:
     if returned.altered:
         if "refused" in returned.altered:
             expected = "a result that can be written into where gradients are recorded"
-            raise Violation(ViolationKind.VALUE, expected, "torch refuses that: it is a view")
+            got, reason = "torch refuses that: it is a view", Reason.RESULT_IS_VIEW
+            raise Violation(ViolationKind.VALUE, expected, got, reason=reason)
         is_input = any(name.startswith("input") for name in returned.altered)
         expected = "the input as it was" if is_input else "the other result as it was"
         raise Violation(ViolationKind.VALUE, expected, "writing into the result changed it")
@@ -203,7 +220,8 @@ def settings_of_torch_are_left_alone(context: LiveContext) -> None:
     disturbed = context.harness.subject.list_disturbed()
     if disturbed:
         got = f"{', '.join(disturbed)}: changed by building or calling it"
-        raise Violation(ViolationKind.VALUE, "all settings of torch as they were", got)
+        expected, reason = "all settings of torch as they were", Reason.SETTINGS_CHANGED
+        raise Violation(ViolationKind.VALUE, expected, got, reason=reason)
 
 
 @family_property(
@@ -244,7 +262,8 @@ def the_training_flag_is_left_alone(context: LiveContext) -> None:
         first = context.call_module(options=CallOptions(training=training, seed=1))
         if first.training_after is not training:
             got = f"it is {first.training_after}"
-            raise Violation(ViolationKind.VALUE, f"training={training} after the call", got)
+            expected, reason = f"training={training} after the call", Reason.MODE_CHANGED
+            raise Violation(ViolationKind.VALUE, expected, got, reason=reason)
         # The effect of the flag: left in its mode, the module drops the same weights again.
         options = CallOptions(training=None if drops else training, seed=1)
         again = context.call_module(options=options)
@@ -346,14 +365,18 @@ def _describe_change(got: Tensor, before: Tensor) -> str:
     return f"by up to {float(torch.nan_to_num(got - before).abs().max()):.3g}"
 
 
-def _assert_identical(got: Tensor, before: Tensor, what: str, problem: str) -> None:
+def _assert_identical(
+    got: Tensor, before: Tensor, what: str, problem: str, reason: str = ""
+) -> None:
     """Raise Violation unless all numbers are the same, NaN included, without any tolerance."""
     if got.shape != before.shape:
         now = f"{problem}: shape {tuple(got.shape)}"
-        raise Violation(ViolationKind.SHAPE, f"shape {tuple(before.shape)} as before", now, what)
+        expected = f"shape {tuple(before.shape)} as before"
+        raise Violation(ViolationKind.SHAPE, expected, now, what, reason=reason)
     same = (got == before) | (got.isnan() & before.isnan())
     if not bool(same.all()):
         off = int((~same).sum())
         elements = count(same.numel(), "element")
         got_text = f"{problem}: {off} of {elements}, {_describe_change(got, before)}"
-        raise Violation(ViolationKind.VALUE, "exactly the same numbers", got_text, what)
+        expected = "exactly the same numbers"
+        raise Violation(ViolationKind.VALUE, expected, got_text, what, reason=reason)

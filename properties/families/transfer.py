@@ -13,7 +13,7 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, TensorInfo
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
 values = PropertyFamily(PropertyGroup.VALUES)
@@ -44,25 +44,28 @@ def every_weight_arrives(context: LiveContext) -> None:
         return  # other weights that compute the same are as good
     if all(_are_same(after.get(path), before[path]) for path in wanted):
         got = "v1 is as it was before the call: no number has arrived"
-        raise Violation(ViolationKind.CONSTRUCTION, "v2's numbers in v1", got)
+        told = "v2's numbers in v1", got
+        raise Violation(ViolationKind.CONSTRUCTION, *told, reason=Reason.NOTHING_TRANSFERRED)
     path = wrong[0]
     counterparts = dict(zip(wanted, dict(source.to_stored(parameters, case)).items(), strict=True))
     name, _ = counterparts[path]
-    got = _recognise(after.get(path), before[path], counterparts.values())
+    got, reason = _recognise(after.get(path), before[path], counterparts.values())
     expected = f"the numbers of v2's `{name}` in v1's `{path}`"
-    raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+    raise Violation(ViolationKind.CONSTRUCTION, expected, got, reason=reason)
 
 
-def _recognise(came: Tensor | None, before: Tensor, sources: Collection[tuple[str, Tensor]]) -> str:
-    """Return whose numbers a weight of the target has."""
+def _recognise(
+    came: Tensor | None, before: Tensor, sources: Collection[tuple[str, Tensor]]
+) -> tuple[str, str]:
+    """Return whose numbers a weight of the target has, in words and as a reason."""
     if _are_same(came, before):
-        return "those that it had before the call"
+        return "those that it had before the call", Reason.WEIGHT_NOT_TRANSFERRED
     for name, numbers in sources:
         if _are_same(came, numbers.T):
-            return f"those of v2's `{name}`"
+            return f"those of v2's `{name}`", Reason.ANOTHER_TRANSFERRED
         if _are_same(came, numbers):
-            return f"those of v2's `{name}`, not transposed"
-    return "other numbers"
+            return f"those of v2's `{name}`, not transposed", ""
+    return "other numbers", ""
 
 
 def _are_same(one: Tensor | None, other: Tensor) -> bool:
@@ -96,7 +99,9 @@ def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
             came = numbers.get(path)
             turned = any(_are_same(came, each) or _are_same(came, each.T) for each in own.values())
             got = "it has v1's numbers now" if turned else "its numbers changed"
-            raise Violation(ViolationKind.VALUE, f"v2's `{path}` as it was", got)
+            reason = Reason.SOURCE_GOT_NUMBERS if turned else Reason.SOURCE_CHANGED
+            expected = f"v2's `{path}` as it was"
+            raise Violation(ViolationKind.VALUE, expected, got, reason=reason)
     answer = adapter.forward(context.x, None, CallOptions()).outputs[0].double()
     adapter.holder.write({path: torch.zeros_like(t) for path, t in numbers.items()})
     after_zeros = adapter.forward(context.x, None, CallOptions()).outputs[0].double()
@@ -149,8 +154,11 @@ def _assert_target_parameters(adapter: ModuleAdapter, context: LiveContext) -> N
     registered = adapter.module.describe_tensors()
     for path, shape in adapter.contract.callee.get_parameter_shapes(context.case).items():
         if path not in registered or not registered[path].trainable:
-            got = "it is not" if path not in registered else "requires_grad=False"
-            raise Violation(ViolationKind.CONSTRUCTION, f"v1's `{path}` a trainable parameter", got)
+            frozen = path in registered
+            got = "requires_grad=False" if frozen else "it is not"
+            reason = Reason.FROZEN if frozen else Reason.UNREGISTERED
+            expected = f"v1's `{path}` a trainable parameter"
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got, reason=reason)
         if registered[path].shape != shape:
             got = f"shape {registered[path].shape}"
             raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"v1's `{path}`")

@@ -21,7 +21,7 @@ from headcheck.properties.harness.module_adapter import ModuleAdapter, build_mod
 from headcheck.properties.oracle import get_scale
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Value
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 from headcheck.reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
@@ -153,7 +153,8 @@ def no_dropout_means_no_difference(context: LiveContext) -> None:
         return  # a rate of zero may be drawn, too
     if context.call_module(options=CallOptions(training=True)).random_state_moved:
         expected = "the state of torch's random numbers as it was before a call in training"
-        raise Violation(ViolationKind.VALUE, expected, "it has changed")
+        reason = Reason.RANDOM_STATE_MOVED
+        raise Violation(ViolationKind.VALUE, expected, "it has changed", reason=reason)
 
 
 @family_property(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
 MAX_LISTED = 8
@@ -25,7 +25,12 @@ def assert_given_class_fits(context: LiveContext, found: Mapping[str, tuple[int,
         got = tuple(output.shape)
         if got != shape:
             raise Violation(
-                ViolationKind.SHAPE, f"shape {shape}", f"shape {got}", "output", hint=BUILDER_HINT
+                ViolationKind.SHAPE,
+                f"shape {shape}",
+                f"shape {got}",
+                "output",
+                hint=BUILDER_HINT,
+                reason=Reason.BUILT_OTHERWISE,
             )
 
 

@@ -25,7 +25,7 @@ from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
 from headcheck.properties.parameter_mapping import AROUND, LATENTS
 from headcheck.properties.peculiarity import Peculiarity
 from headcheck.properties.subject import CallOptions, CallResult, Subject
-from headcheck.properties.violation import Note, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.violation import Note, Reason, SubmissionFailed, Violation, ViolationKind
 from headcheck.reference import Parameters
 
 SWAPPED_NAMES_NOTE = Note(
@@ -34,6 +34,8 @@ SWAPPED_NAMES_NOTE = Note(
     "scores. With the weights of these two layers exchanged it computes what is asked; with those "
     "that are loaded by name it does not",
 )
+OTHER_FORMS = ("one", "a tuple", "a list", "a dict")
+"""the first words of the form of a result that is not what was asked for"""
 NOTHING_HINT = "what a function computes is lost unless it is returned"
 RETURNED_HINT = "compare what is returned, and in which order, with the statement"
 ADDITIONAL_PARAMETERS = {
@@ -137,7 +139,9 @@ class LiveContext(CaseContext):
         kept = f", then the {cache.argument}," if cache and cache.reset is None else ""
         if len(result.outputs) != len(shapes):
             hint = NOTHING_HINT if result.form.startswith("None") else RETURNED_HINT
-            raise Violation(ViolationKind.TYPE, f"{asked}{kept} returned", result.form, hint=hint)
+            reason = _classify_form(result.form)
+            expected = f"{asked}{kept} returned"
+            raise Violation(ViolationKind.TYPE, expected, result.form, hint=hint, reason=reason)
         for output, shape, name in zip(result.outputs, shapes, self.output_names, strict=True):
             comparison.assert_shape(output, shape, name)
 
@@ -341,3 +345,10 @@ class Harness:
             yield
         finally:
             self.notes = before
+
+
+def _classify_form(form: str) -> str:
+    """Return what is wrong with a result of this form, which the worker describes."""
+    if form.startswith("None"):
+        return Reason.NOTHING_RETURNED
+    return Reason.OTHER_RESULTS if form.startswith(OTHER_FORMS) else ""

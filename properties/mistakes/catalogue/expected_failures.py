@@ -67,4 +67,4 @@ DROPPING = (
     *list_properties(dropout_sizes),
     *list_properties(dropped_pairs),
 )
-LENGTHS = r"crashed: (Runtime|Index|Value)Error: .*(size|shape|expand|subscript|dimension)"
+LENGTHS = r"^(Runtime|Index|Value)Error: .*(size|shape|expand|subscript|dimension)"

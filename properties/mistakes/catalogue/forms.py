@@ -28,11 +28,14 @@ from headcheck.properties.mistakes.catalogue.expected_failures import (
 )
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import (
-    SqueezedShape,
+    ShapeSymptom,
     StructuralMistake,
     Symptom,
+    lacks_axes_of_length_one,
 )
 from headcheck.properties.mistakes.steps import calls
+from headcheck.properties.violation import Reason
+from headcheck.properties.violation import ViolationKind as Kind
 
 LARGE_SCORES = (
     scale.scores_in_the_millions_are_survived,
@@ -46,7 +49,7 @@ FORMS = (
             "A result is float32 although the input is float64; it should have the input's dtype.",
             "only cast:float",
         ),
-        (Symptom("float64 at .* -> float32$", (contract.the_dtype_is_kept,)),),
+        (Symptom((contract.the_dtype_is_kept,), reasons={Reason.BECAME_FLOAT32}),),
         explains=(precision.it_computes_in_float64, device.it_moves_to_another_dtype, *HALVES),
         wrappers=(calls.return_float32,),
     ),
@@ -57,7 +60,7 @@ FORMS = (
             "the input's.",
             "only cast:float|half",
         ),
-        (Symptom("crashed: .*(same dtype|expected scalar type|but got: |dtype)", DTYPES),),
+        (Symptom(DTYPES, crashes="same dtype|expected scalar type|but got: |dtype"),),
         explains=(*DTYPES, dropout.every_call_drops_anew),
         wrappers=(calls.cast_input_to_float32,),
     ),
@@ -67,7 +70,7 @@ FORMS = (
             "Axes of length one are lost: squeeze() removes them although they belong there.",
             "only squeeze",
         ),
-        (SqueezedShape(SHAPES),),
+        (ShapeSymptom(SHAPES, lacks_axes_of_length_one),),
         wrappers=(calls.squeeze_result, calls.squeeze_batch, calls.squeeze_width),
     ),
     StructuralMistake(
@@ -76,7 +79,7 @@ FORMS = (
             "The input is reshaped by view(), which fails if its memory is not contiguous.",
             "",
         ),
-        (Symptom("crashed: .*view size is not", (batch.the_memory_layout_does_not_matter,)),),
+        (Symptom((batch.the_memory_layout_does_not_matter,), crashes="view size is not"),),
         wrappers=(calls.view_input,),
     ),
     StructuralMistake(
@@ -86,7 +89,7 @@ FORMS = (
             "not.",
             "",
         ),
-        (Symptom("^value:", (batch.the_memory_layout_does_not_matter,)),),
+        (Symptom((batch.the_memory_layout_does_not_matter,), kinds={Kind.VALUE}),),
         wrappers=(calls.read_memory_in_order,),
     ),
     StructuralMistake(
@@ -96,7 +99,7 @@ FORMS = (
             "tensor, such as the mask, has another length than the input.",
             "",
         ),
-        (Symptom(LENGTHS, (contract.every_length_up_to_the_context_works,)),),
+        (Symptom((contract.every_length_up_to_the_context_works,), crashes=LENGTHS),),
         explains=(*HISTORY, device.it_moves_to_another_device),
         wrappers=(calls.expect_full_context, calls.keep_first_length),
     ),
@@ -107,7 +110,7 @@ FORMS = (
             "where an input has another length or another number of sequences.",
             "",
         ),
-        (Symptom(LENGTHS, KEPT, after=True),),
+        (Symptom(KEPT, crashes=LENGTHS, after=""),),
         explains=(*HISTORY, *COPIES, *list_properties(device)),
         wrappers=(calls.keep_first_length, calls.expect_first_batch, calls.keep_first_mask),
     ),
@@ -120,11 +123,11 @@ FORMS = (
         ),
         (
             Symptom(
-                LENGTHS,
                 (
                     cross.keys_and_values_come_from_their_own_tokens,
                     cross.there_may_be_fewer_keys_than_queries,
                 ),
+                crashes=LENGTHS,
             ),
         ),
     ),
@@ -137,8 +140,8 @@ FORMS = (
             "",
         ),
         (
-            Symptom(LENGTHS, (contract.a_batch_of_one_stays_a_batch,)),
-            Symptom(LENGTHS, (purity.the_input_is_left_unchanged,)),
+            Symptom((contract.a_batch_of_one_stays_a_batch,), crashes=LENGTHS),
+            Symptom((purity.the_input_is_left_unchanged,), crashes=LENGTHS),
         ),
         explains=HISTORY,
     ),
@@ -152,7 +155,7 @@ NUMBERS_AND_SIZES = (
             "into the code.",
             "",
         ),
-        (Symptom("^(value|shape|finite):", SIZES),),
+        (Symptom(SIZES, kinds={Kind.VALUE, Kind.SHAPE, Kind.FINITE}),),
         explains=SIZES,
     ),
     StructuralMistake(
@@ -162,7 +165,7 @@ NUMBERS_AND_SIZES = (
             "not negative enough, or exponentials are taken without subtracting the largest score.",
             "",
         ),
-        (Symptom("^(value|finite):", LARGE_SCORES),),
+        (Symptom(LARGE_SCORES, kinds={Kind.VALUE, Kind.FINITE}),),
         explains=LARGE_SCORES,
     ),
     StructuralMistake(
@@ -174,11 +177,11 @@ NUMBERS_AND_SIZES = (
         ),
         (
             Symptom(
-                "^(value|finite):",
                 (
                     scale.large_tokens_and_small_weights_cancel,
                     weights.large_and_small_values_are_averaged_alike,
                 ),
+                kinds={Kind.VALUE, Kind.FINITE},
             ),
         ),
         explains=(gradients.gradients_grow_with_the_loss, *HALVES),
@@ -190,7 +193,7 @@ NUMBERS_AND_SIZES = (
             "loss.",
             "",
         ),
-        (Symptom("^value:", (gradients.gradients_grow_with_the_loss,)),),
+        (Symptom((gradients.gradients_grow_with_the_loss,), kinds={Kind.VALUE}),),
     ),
     StructuralMistake(
         define_mistake(
@@ -198,7 +201,7 @@ NUMBERS_AND_SIZES = (
             "Two backward passes give different gradients: something on the way back is random.",
             "",
         ),
-        (Symptom("other numbers", (gradients.the_same_backward_gives_the_same_gradients,)),),
+        (Symptom((gradients.the_same_backward_gives_the_same_gradients,), kinds={Kind.VALUE}),),
         explains=(gradients.the_gradient_predicts_a_small_step, *list_properties(training)),
     ),
     StructuralMistake(
@@ -207,7 +210,7 @@ NUMBERS_AND_SIZES = (
             "Dropout drops the same weights again, in a second call or a second layer.",
             "",
         ),
-        (Symptom("-> exactly the same", (dropout.every_call_drops_anew,)),),
+        (Symptom((dropout.every_call_drops_anew,), reasons={Reason.DROPPED_AGAIN}),),
         explains=(
             dropped_pairs.no_two_weights_are_dropped_together,
             training.training_gives_the_equation_of_what_it_kept,
@@ -220,7 +223,12 @@ NUMBERS_AND_SIZES = (
             "together.",
             "",
         ),
-        (Symptom("in both or in none", (dropped_pairs.no_two_weights_are_dropped_together,)),),
+        (
+            Symptom(
+                (dropped_pairs.no_two_weights_are_dropped_together,),
+                reasons={Reason.DROPPED_TOGETHER},
+            ),
+        ),
         explains=tuple(list_properties(dropout)),
     ),
 )
@@ -234,8 +242,11 @@ STARTS = (
             "",
         ),
         (
-            Symptom("-> (the same|all are)", (initialisation.the_projections_start_different,)),
-            Symptom("-> the same", (initialisation.the_heads_start_different,)),
+            Symptom(
+                (initialisation.the_projections_start_different,),
+                reasons={Reason.SAME_START, Reason.CONSTANT_START},
+            ),
+            Symptom((initialisation.the_heads_start_different,), reasons={Reason.SAME_START}),
         ),
         said_by=("one_head_repeated",),
     ),
@@ -247,7 +258,8 @@ STARTS = (
         ),
         (
             Symptom(
-                "a module was built", (contract.heads_that_do_not_divide_the_width_are_refused,)
+                (contract.heads_that_do_not_divide_the_width_are_refused,),
+                reasons={Reason.NOT_REFUSED},
             ),
         ),
     ),

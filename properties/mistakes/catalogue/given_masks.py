@@ -13,8 +13,15 @@ from headcheck.properties.families import (
 from headcheck.properties.families.gradients import the_gradients_of_the_returned_weights_are_right
 from headcheck.properties.mistakes.catalogue.expected_failures import COPIES, HISTORY
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
-from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.catalogue.symptom import (
+    Shape,
+    ShapeSymptom,
+    StructuralMistake,
+    Symptom,
+)
 from headcheck.properties.mistakes.steps import calls
+from headcheck.properties.violation import Reason
+from headcheck.properties.violation import ViolationKind as Kind
 
 MASKS = tuple(list_properties(masking))
 RETURNED = (
@@ -25,6 +32,18 @@ RETURNED = (
     the_gradients_of_the_returned_weights_are_right,
     training.the_returned_weights_are_trained_through,
 )
+
+
+def lacks_the_axis_of_heads(expected: Shape, got: Shape) -> bool:
+    """Whether weights of (batch, heads, query, key) came as (batch, query, key)."""
+    return len(expected) == 4 and got == (expected[0], *expected[2:])
+
+
+def has_one_axis_more(expected: Shape, got: Shape) -> bool:
+    """Whether a result of three axes came with four, as the weights have."""
+    return (len(expected), len(got)) == (3, 4)
+
+
 FORMS = (
     batch.the_memory_layout_does_not_matter,
     contract.the_output_has_the_right_shape,
@@ -39,7 +58,7 @@ MASK_TYPES = (
             "A mask of some dtypes fails; it may be bool, integer or float.",
             "",
         ),
-        (Symptom("^crashed:", (masking.any_number_but_zero_lets_attend,)),),
+        (Symptom((masking.any_number_but_zero_lets_attend,), crashes=""),),
         explains=(*MASKS, purity.the_input_is_left_unchanged),
     ),
     StructuralMistake(
@@ -49,7 +68,7 @@ MASK_TYPES = (
             "zero, lets attend.",
             "",
         ),
-        (Symptom("^(value|finite):", (masking.any_number_but_zero_lets_attend,)),),
+        (Symptom((masking.any_number_but_zero_lets_attend,), kinds={Kind.VALUE, Kind.FINITE}),),
         wrappers=(
             calls.invert_bool_masks,
             calls.invert_number_masks,
@@ -62,7 +81,7 @@ MASK_TYPES = (
 GIVEN_MASKS = (
     StructuralMistake(
         define_mistake("mask_demanded", "Without a mask it fails: the mask is not optional.", ""),
-        (Symptom("it demands a mask", (contract.the_mask_may_be_left_out,)),),
+        (Symptom((contract.the_mask_may_be_left_out,), reasons={Reason.MASK_DEMANDED}),),
     ),
     *MASK_TYPES,
     StructuralMistake(
@@ -74,8 +93,9 @@ GIVEN_MASKS = (
         ),
         (
             Symptom(
-                "^(crashed|value|shape):(?!.*Boolean value of Tensor)",
                 (masking.a_mask_may_lack_axes, masking.every_form_of_mask_is_understood),
+                kinds={Kind.VALUE, Kind.SHAPE},
+                crashes="^(?!.*Boolean value of Tensor)",
             ),
         ),
         explains=(*MASKS, purity.the_input_is_left_unchanged),
@@ -86,7 +106,7 @@ GIVEN_MASKS = (
             "Which keys a sequence sees depends on the masks of other sequences in the batch.",
             "",
         ),
-        (Symptom("^(value|finite):", (masking.each_sequence_has_its_own_mask,)),),
+        (Symptom((masking.each_sequence_has_its_own_mask,), kinds={Kind.VALUE, Kind.FINITE}),),
     ),
     StructuralMistake(
         define_mistake(
@@ -94,7 +114,12 @@ GIVEN_MASKS = (
             "A query that may attend to nothing changes the outputs of other queries.",
             "",
         ),
-        (Symptom("^(value|finite):", (masking.a_query_that_sees_nothing_spoils_no_other,)),),
+        (
+            Symptom(
+                (masking.a_query_that_sees_nothing_spoils_no_other,),
+                kinds={Kind.VALUE, Kind.FINITE},
+            ),
+        ),
     ),
     StructuralMistake(
         define_mistake(
@@ -102,7 +127,11 @@ GIVEN_MASKS = (
             "A sequence that is all padding changes the outputs of other sequences of the batch.",
             "",
         ),
-        (Symptom("^(value|finite):", (padding.a_sequence_of_padding_spoils_no_other,)),),
+        (
+            Symptom(
+                (padding.a_sequence_of_padding_spoils_no_other,), kinds={Kind.VALUE, Kind.FINITE}
+            ),
+        ),
     ),
 )
 RESULTS = (
@@ -112,13 +141,7 @@ RESULTS = (
             "The returned weights lack the axis of the heads: each head has its own weights.",
             "",
         ),
-        (
-            Symptom(
-                r"^shape: shape \((\d+), \d+, (\d+), (\d+)\) at weights.* -> "
-                r"shape \(\1, \2, \3\)$",
-                FORMS,
-            ),
-        ),
+        (ShapeSymptom(FORMS, lacks_the_axis_of_heads, of="weights"),),
         explains=RETURNED,
     ),
     StructuralMistake(
@@ -127,7 +150,7 @@ RESULTS = (
             "The function ends without returning a result.",
             "",
         ),
-        (Symptom("^type: .*-> None", FORMS),),
+        (Symptom(FORMS, reasons={Reason.NOTHING_RETURNED}),),
         explains=RETURNED,
     ),
     StructuralMistake(
@@ -137,8 +160,8 @@ RESULTS = (
             "",
         ),
         (
-            Symptom("^type: .*-> (one|a tuple|a list|a dict)", FORMS),
-            Symptom("^shape: .* at weights", FORMS),
+            Symptom(FORMS, reasons={Reason.OTHER_RESULTS}),
+            ShapeSymptom(FORMS, lambda expected, got: True, of="weights"),
         ),
         explains=RETURNED,
     ),
@@ -148,7 +171,7 @@ RESULTS = (
             "The results come in another order than the statement asks for.",
             "",
         ),
-        (Symptom(r"^shape: shape \(\d+, \d+, \d+\) at output -> shape \((\d+, ){3}\d+\)", FORMS),),
+        (ShapeSymptom(FORMS, has_one_axis_more, of="output"),),
         explains=RETURNED,
     ),
     StructuralMistake(
@@ -159,11 +182,11 @@ RESULTS = (
         ),
         (
             Symptom(
-                "^value:",
                 (
                     the_gradients_of_the_returned_weights_are_right,
                     training.the_returned_weights_are_trained_through,
                 ),
+                kinds={Kind.VALUE},
             ),
         ),
     ),
@@ -175,7 +198,7 @@ RESULTS = (
             "which everything is hidden, or a division by zero.",
             "",
         ),
-        (Symptom("-> nan", (contract.the_output_is_finite,)),),
+        (Symptom((contract.the_output_is_finite,), reasons={Reason.NOT_A_NUMBER}),),
         explains=(*HISTORY, *COPIES),
         wrappers=(calls.return_nan,),
     ),

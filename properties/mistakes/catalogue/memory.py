@@ -3,8 +3,8 @@
 from headcheck.properties.families import backward, linear, online
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.violation import Reason
 
-TOO_MANY = r"^value: fewer than \d+ numbers"
 ON_THE_WAY_BACK = (backward.its_backward_never_holds_all_scores,)
 
 MEMORY = (
@@ -12,22 +12,24 @@ MEMORY = (
         define_mistake(
             "all_scores_held",
             "The code holds as many numbers at once as there are scores, one for every query and "
-            "every "
-            "key; a block at a time needs fewer.",
+            "every key; a block at a time needs fewer.",
             "",
         ),
-        (Symptom(TOO_MANY, (online.it_never_holds_all_scores,)),),
+        (Symptom((online.it_never_holds_all_scores,), reasons={Reason.TOO_MANY_NUMBERS}),),
         explains=(backward.it_keeps_fewer_numbers_than_scores, *ON_THE_WAY_BACK),
     ),
     StructuralMistake(
         define_mistake(
             "kept_for_the_way_back",
             "The code keeps as many numbers for the backward as there are scores; the weights "
-            "should be "
-            "computed again there.",
+            "should be computed again there.",
             "",
         ),
-        (Symptom(TOO_MANY, (backward.it_keeps_fewer_numbers_than_scores,)),),
+        (
+            Symptom(
+                (backward.it_keeps_fewer_numbers_than_scores,), reasons={Reason.TOO_MANY_NUMBERS}
+            ),
+        ),
         explains=ON_THE_WAY_BACK,
     ),
     StructuralMistake(
@@ -37,16 +39,15 @@ MEMORY = (
             "time needs fewer.",
             "",
         ),
-        (Symptom(TOO_MANY, ON_THE_WAY_BACK),),
+        (Symptom(ON_THE_WAY_BACK, reasons={Reason.TOO_MANY_NUMBERS}),),
     ),
     StructuralMistake(
         define_mistake(
             "matrix_of_tokens_held",
             "The code holds as many numbers at once as there are pairs of tokens; attention that "
-            "is "
-            "linear in the number of tokens needs fewer.",
+            "is linear in the number of tokens needs fewer.",
             "",
         ),
-        (Symptom(TOO_MANY, (linear.it_never_holds_a_matrix_of_tokens,)),),
+        (Symptom((linear.it_never_holds_a_matrix_of_tokens,), reasons={Reason.TOO_MANY_NUMBERS}),),
     ),
 )

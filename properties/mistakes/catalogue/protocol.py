@@ -16,8 +16,10 @@ from headcheck.properties.families.initialisation import every_module_starts_ane
 from headcheck.properties.mistakes.catalogue.dropout import OTHER
 from headcheck.properties.mistakes.catalogue.expected_failures import HALVES
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
-from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.catalogue.symptom import ANY_KIND, StructuralMistake, Symptom
 from headcheck.properties.mistakes.steps.rounded_calls import ROUNDED_CALLS
+from headcheck.properties.violation import Reason
+from headcheck.properties.violation import ViolationKind as Kind
 
 TRAINING = tuple(list_properties(training))
 
@@ -28,11 +30,17 @@ PROTOCOL = (
             "The arguments cannot be given in the order of the statement, by position.",
             "",
         ),
-        (Symptom("^(crashed|construction):", (contract.its_arguments_may_be_given_by_position,)),),
+        (
+            Symptom(
+                (contract.its_arguments_may_be_given_by_position,),
+                kinds={Kind.CONSTRUCTION},
+                crashes="",
+            ),
+        ),
     ),
     StructuralMistake(
         define_mistake("another_default", "An argument that is left out has not its default.", ""),
-        (Symptom("", (contract.arguments_left_out_have_their_defaults,)),),
+        (Symptom((contract.arguments_left_out_have_their_defaults,), kinds=ANY_KIND, crashes=""),),
     ),
     StructuralMistake(
         define_mistake(
@@ -40,7 +48,7 @@ PROTOCOL = (
             "It reads a field of the config that the exercise does not name.",
             "",
         ),
-        (Symptom("^crashed: AttributeError", (contract.the_config_holds_all_it_needs,)),),
+        (Symptom((contract.the_config_holds_all_it_needs,), crashes="^AttributeError"),),
     ),
     StructuralMistake(
         define_mistake(
@@ -49,7 +57,7 @@ PROTOCOL = (
             "hooks, be a part or a base of another module.",
             "",
         ),
-        (Symptom("", (purity.it_works_as_a_part_of_another_module,)),),
+        (Symptom((purity.it_works_as_a_part_of_another_module,), kinds=ANY_KIND, crashes=""),),
     ),
     StructuralMistake(
         define_mistake(
@@ -58,7 +66,7 @@ PROTOCOL = (
             "knows, or changes their flags.",
             "",
         ),
-        (Symptom("", (history.loading_and_moving_keep_the_parameters,)),),
+        (Symptom((history.loading_and_moving_keep_the_parameters,), kinds=ANY_KIND, crashes=""),),
         explains=(purity.a_pickled_module_gives_the_same_output, device.it_moves_to_another_dtype),
     ),
     StructuralMistake(
@@ -67,7 +75,7 @@ PROTOCOL = (
             "The constructor sets the random seed, so all modules start with the same weights.",
             "only seed",
         ),
-        (Symptom("the same", (every_module_starts_anew,)),),
+        (Symptom((every_module_starts_anew,), kinds={Kind.VALUE}),),
     ),
     StructuralMistake(
         define_mistake(
@@ -75,7 +83,11 @@ PROTOCOL = (
             "It does not call F.scaled_dot_product_attention, which the exercise asks for.",
             "",
         ),
-        (Symptom("none was made in evaluation", (contract.it_goes_through_the_fused_attention,)),),
+        (
+            Symptom(
+                (contract.it_goes_through_the_fused_attention,), reasons={Reason.FUSED_NOT_CALLED}
+            ),
+        ),
         said_by=("input_returned", "zeros_returned"),
     ),
     StructuralMistake(
@@ -84,7 +96,7 @@ PROTOCOL = (
             "Given float32, the output has fewer digits than float32: some step rounds it.",
             "",
         ),
-        (Symptom("^value:", (precision.float32_is_exact_to_float32,)),),
+        (Symptom((precision.float32_is_exact_to_float32,), kinds={Kind.VALUE}),),
         explains=HALVES,
         wrappers=ROUNDED_CALLS,
     ),
@@ -95,7 +107,7 @@ PROTOCOL = (
             "needs more digits, or has a dtype of its own.",
             "",
         ),
-        (Symptom("^(value|finite|dtype):", HALVES),),
+        (Symptom(HALVES, kinds={Kind.VALUE, Kind.FINITE, Kind.DTYPE}),),
         explains=HALVES,
     ),
     StructuralMistake(
@@ -104,7 +116,7 @@ PROTOCOL = (
             "A gradient arrives only in some modes, or only if other tensors require one, too.",
             "",
         ),
-        (Symptom("^value:", (training.gradients_go_only_where_they_are_required,)),),
+        (Symptom((training.gradients_go_only_where_they_are_required,), kinds={Kind.VALUE}),),
         explains=(training.gradients_add_up_over_calls,),
     ),
     StructuralMistake(
@@ -113,7 +125,7 @@ PROTOCOL = (
             "The gradients of several calls do not add up until they are cleared.",
             "",
         ),
-        (Symptom("^value:", (training.gradients_add_up_over_calls,)),),
+        (Symptom((training.gradients_add_up_over_calls,), kinds={Kind.VALUE}),),
         explains=TRAINING,
     ),
     StructuralMistake(
@@ -126,11 +138,12 @@ PROTOCOL = (
         ),
         (
             Symptom(
-                "^value: (?!a gradient)",
                 (
                     gradients.the_gradient_of_the_input_is_right,
                     gradients.the_gradients_of_the_weights_are_right,
                 ),
+                kinds={Kind.VALUE},
+                without={Reason.NO_GRADIENT},
             ),
         ),
         explains=(
@@ -146,7 +159,7 @@ PROTOCOL = (
             "The backward draws random numbers, too: the recomputed weights drop other weights.",
             "",
         ),
-        (Symptom("crashed: its backward changes the state of the random numbers", TRAINING),),
+        (Symptom(TRAINING, crashes="its backward changes the state of the random numbers"),),
         explains=(*TRAINING, dropout.every_call_drops_anew),
     ),
     StructuralMistake(
@@ -158,8 +171,8 @@ PROTOCOL = (
         ),
         (
             Symptom(
-                "-> single coordinates of what the heads return vanish",
                 (dropout.dropout_acts_on_the_attention_weights,),
+                reasons={Reason.COORDINATES_DROPPED},
             ),
         ),
         explains=(*TRAINING, *list_properties(dropout)),
@@ -173,12 +186,12 @@ PROTOCOL = (
         ),
         (
             Symptom(
-                "^value:",
                 (
                     dropout.dropout_scales_up_what_it_keeps,
                     dropout.dropout_acts_on_the_attention_weights,
                     training.training_gives_the_equation_of_what_it_kept,
                 ),
+                kinds={Kind.VALUE},
             ),
         ),
         explains=(*TRAINING, *list_properties(dropout)),
@@ -190,7 +203,7 @@ PROTOCOL = (
             "drawn anew on the way back, or something is changed unseen by autograd.",
             "",
         ),
-        (Symptom("^value:", (training.the_gradients_in_training_are_right,)),),
+        (Symptom((training.the_gradients_in_training_are_right,), kinds={Kind.VALUE}),),
         explains=TRAINING,
     ),
 )

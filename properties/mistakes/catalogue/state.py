@@ -18,9 +18,11 @@ from headcheck.properties.mistakes.catalogue.expected_failures import (
     LENGTHS,
 )
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
-from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.mistakes.catalogue.symptom import ANY_KIND, StructuralMistake, Symptom
 from headcheck.properties.mistakes.steps import calls
 from headcheck.properties.mistakes.steps.kept_weights import KEPT_WEIGHTS
+from headcheck.properties.violation import Reason
+from headcheck.properties.violation import ViolationKind as Kind
 
 SIDE_EFFECTS = (
     StructuralMistake(
@@ -29,7 +31,7 @@ SIDE_EFFECTS = (
             "The input is changed in place: the caller's tensor has other numbers afterwards.",
             "only in_place",
         ),
-        (Symptom(r"at (?!mask).* -> it was written over", (purity.the_input_is_left_unchanged,)),),
+        (Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.INPUT_WRITTEN_OVER}),),
         wrappers=(
             calls.halve_input_first,
             calls.halve_input_unrecorded,
@@ -43,7 +45,7 @@ SIDE_EFFECTS = (
             "The mask is changed in place: the caller's mask has other numbers afterwards.",
             "only in_place",
         ),
-        (Symptom(r"at mask.* -> it was written over", (purity.the_input_is_left_unchanged,)),),
+        (Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.MASK_WRITTEN_OVER}),),
         wrappers=(calls.invert_mask_first, calls.open_mask_last),
     ),
     StructuralMistake(
@@ -52,7 +54,7 @@ SIDE_EFFECTS = (
             "The code makes the input require gradients; only the caller may decide that.",
             "only in_place:requires_grad",
         ),
-        (Symptom(r"requires_grad as before", (purity.the_input_is_left_unchanged,)),),
+        (Symptom((purity.the_input_is_left_unchanged,), reasons={Reason.INPUT_REQUIRES_GRAD}),),
         explains=(gradients.each_argument_gets_its_gradient_alone,),
         wrappers=(calls.require_input_gradients,),
     ),
@@ -64,11 +66,11 @@ SIDE_EFFECTS = (
         ),
         (
             Symptom(
-                "it has changed",
                 (
                     purity.evaluation_leaves_the_random_numbers_alone,
                     values.no_dropout_means_no_difference,
                 ),
+                reasons={Reason.RANDOM_STATE_MOVED},
             ),
         ),
         wrappers=(calls.set_seed, calls.draw_number),
@@ -79,7 +81,7 @@ SIDE_EFFECTS = (
             "A call switches the module between training and evaluation.",
             "",
         ),
-        (Symptom(r"training=\w+ after the call", (purity.the_training_flag_is_left_alone,)),),
+        (Symptom((purity.the_training_flag_is_left_alone,), reasons={Reason.MODE_CHANGED}),),
         wrappers=(calls.switch_to_evaluation,),
     ),
     StructuralMistake(
@@ -88,7 +90,7 @@ SIDE_EFFECTS = (
             "It changes a setting of torch that other code depends on, and does not undo it.",
             "",
         ),
-        (Symptom("all settings of torch", (purity.settings_of_torch_are_left_alone,)),),
+        (Symptom((purity.settings_of_torch_are_left_alone,), reasons={Reason.SETTINGS_CHANGED}),),
     ),
     StructuralMistake(
         define_mistake(
@@ -98,8 +100,8 @@ SIDE_EFFECTS = (
         ),
         (
             Symptom(
-                "the call changed it|it changed$",
                 (purity.parameters_and_buffers_are_left_unchanged,),
+                reasons={Reason.STATE_WRITTEN_OVER},
             ),
         ),
         explains=HISTORY,
@@ -107,7 +109,7 @@ SIDE_EFFECTS = (
     ),
     StructuralMistake(
         define_mistake("config_changed", "It changes the config object that it was given.", ""),
-        (Symptom("it was changed", (purity.the_config_is_left_unchanged,)),),
+        (Symptom((purity.the_config_is_left_unchanged,), reasons={Reason.CONFIG_CHANGED}),),
     ),
     StructuralMistake(
         define_mistake(
@@ -115,7 +117,11 @@ SIDE_EFFECTS = (
             "The memory of the result is reused: a later call writes over it.",
             "only in_place",
         ),
-        (Symptom("a later call wrote over", (purity.earlier_results_are_left_unchanged,)),),
+        (
+            Symptom(
+                (purity.earlier_results_are_left_unchanged,), reasons={Reason.RESULT_WRITTEN_OVER}
+            ),
+        ),
         explains=(purity.results_may_be_written_over,),
         wrappers=(calls.write_over_last_result,),
     ),
@@ -125,7 +131,13 @@ SIDE_EFFECTS = (
             "The result shares memory with something that the module, or its caller, still uses.",
             "",
         ),
-        (Symptom("^value: (?!a result that)", (purity.results_may_be_written_over,)),),
+        (
+            Symptom(
+                (purity.results_may_be_written_over,),
+                kinds={Kind.VALUE},
+                without={Reason.RESULT_IS_VIEW},
+            ),
+        ),
     ),
     StructuralMistake(
         define_mistake(
@@ -133,7 +145,7 @@ SIDE_EFFECTS = (
             "The result is a view into which torch allows no writing while gradients are recorded.",
             "",
         ),
-        (Symptom("^value: a result that", (purity.results_may_be_written_over,)),),
+        (Symptom((purity.results_may_be_written_over,), reasons={Reason.RESULT_IS_VIEW}),),
     ),
     StructuralMistake(
         define_mistake(
@@ -141,7 +153,13 @@ SIDE_EFFECTS = (
             "Training gives another answer than evaluation although there is no dropout.",
             "",
         ),
-        (Symptom("^value: (?!the state)", (values.no_dropout_means_no_difference,)),),
+        (
+            Symptom(
+                (values.no_dropout_means_no_difference,),
+                kinds={Kind.VALUE},
+                without={Reason.RANDOM_STATE_MOVED},
+            ),
+        ),
         explains=(*HISTORY, *list_properties(training), *DROPPING),
         wrappers=(calls.double_in_training,),
     ),
@@ -154,7 +172,7 @@ STATE = (
             "The answer differs when gradients are recorded.",
             "",
         ),
-        (Symptom("^value:", (device.gradients_on_or_off_is_the_same_answer,)),),
+        (Symptom((device.gradients_on_or_off_is_the_same_answer,), kinds={Kind.VALUE}),),
         explains=HISTORY,
         wrappers=(calls.double_when_recorded,),
     ),
@@ -167,11 +185,11 @@ STATE = (
         ),
         (
             Symptom(
-                "^value:",
                 (
                     history.new_weights_are_used_at_once,
                     training.a_weight_written_alone_is_used_at_once,
                 ),
+                kinds={Kind.VALUE},
             ),
         ),
         explains=(*HISTORY, *COPIES, training.a_training_step_moves_every_weight),
@@ -185,7 +203,7 @@ STATE = (
             "in the tensor have changed.",
             "",
         ),
-        (Symptom("^value:", (history.new_numbers_in_the_same_tensor_are_a_new_input,)),),
+        (Symptom((history.new_numbers_in_the_same_tensor_are_a_new_input,), kinds={Kind.VALUE}),),
         wrappers=(calls.keep_answer_of_memory,),
     ),
     StructuralMistake(
@@ -195,8 +213,13 @@ STATE = (
             "",
         ),
         (
-            Symptom(r"\(.*another module", (history.other_instances_do_not_matter,)),
-            Symptom(LENGTHS, (history.other_instances_do_not_matter,)),
+            Symptom(
+                (history.other_instances_do_not_matter,),
+                kinds=ANY_KIND,
+                crashes="",
+                after="another module",
+            ),
+            Symptom((history.other_instances_do_not_matter,), crashes=LENGTHS),
         ),
         explains=(*HISTORY, *COPIES, initialisation.every_module_starts_anew),
     ),
@@ -207,7 +230,7 @@ STATE = (
             "uses the original.",
             "",
         ),
-        (Symptom("^(value|shape):", COPIES),),
+        (Symptom(COPIES, kinds={Kind.VALUE, Kind.SHAPE}),),
         explains=(
             *COPIES,
             training.a_copy_is_trained_by_itself,
@@ -222,7 +245,7 @@ STATE = (
             "before it.",
             "",
         ),
-        (Symptom("^(value|shape|finite):", KEPT),),
+        (Symptom(KEPT, kinds={Kind.VALUE, Kind.SHAPE, Kind.FINITE}),),
         explains=(*HISTORY, *COPIES, *list_properties(device)),
         # The first one breaks most, and is tried first: it saves the others' time.
         wrappers=(
@@ -243,7 +266,7 @@ STATE = (
             "Loading, moving or copying the module changes what it computes afterwards.",
             "",
         ),
-        (Symptom("^value:", (history.loading_moving_and_copying_leave_no_trace,)),),
+        (Symptom((history.loading_moving_and_copying_leave_no_trace,), kinds={Kind.VALUE}),),
         explains=(history.no_order_of_events_matters,),
     ),
 )

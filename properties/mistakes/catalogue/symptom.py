@@ -1,52 +1,84 @@
 """Symptoms of mistakes outside the computation of attention: the checks that fail."""
 
 import re
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from headcheck.properties.mistakes.catalogue.mistake import Mistake
 from headcheck.properties.mistakes.steps.calls import CallWrapper
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+
+Shape = tuple[int, ...]
+ANY_KIND = frozenset(ViolationKind)
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """Failures that can have only one cause.
+    """Failures that can have only one cause: of some kind, for some reason, or by some crash."""
 
-    A pattern is matched against `kind: expected at where (after) -> got`, or `crashed: message`.
-    """
-
-    pattern: str
     properties: tuple[Property, ...]
+    kinds: Set[ViolationKind] = frozenset()
+    """the kinds of violations that are such failures, whatever their reason"""
+    reasons: Set[str] = frozenset()
+    """the reasons for which a violation is one, whatever its kind"""
+    without: Set[str] = frozenset()
+    """the reasons for which a violation is none, although it is of one of the kinds"""
+    crashes: str | None = None
+    """a pattern of the exception, whose words are Python's or torch's; an empty one for any"""
     dtype: str = ""
     """the dtype that the case must have, if another dtype could have other causes"""
-    after: bool = False
-    """whether the failure must depend on earlier calls"""
+    after: str | None = None
+    """a pattern of the earlier calls on which the failure must depend"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict is such a failure."""
         if verdict.property not in self.properties or verdict.case is None:
             return False
-        found = re.search(self.pattern, describe_failure(verdict), re.DOTALL)
-        error = verdict.violation or verdict.failure
-        happened = bool(error is not None and error.after) or not self.after
-        return found is not None and happened and self.dtype in ("", verdict.case.dtype)
+        error = _get_failure(verdict)
+        if error is None or self.dtype not in ("", verdict.case.dtype):
+            return False
+        if self.after is not None and not (error.after and re.search(self.after, error.after)):
+            return False
+        if isinstance(error, SubmissionFailed):
+            return self.crashes is not None and _matches(self.crashes, error.message)
+        is_meant = error.kind in self.kinds and error.reason not in self.without
+        return is_meant or error.reason in self.reasons
 
 
 @dataclass(frozen=True)
-class SqueezedShape:
-    """A result that lacks axes of length one, and no others."""
+class ShapeSymptom:
+    """Results whose shape differs from the expected one in a way that shows the cause."""
 
     properties: tuple[Property, ...]
+    shows: Callable[[Shape, Shape], bool]
+    """whether the expected shape and the one that came show it"""
+    of: str = ""
+    """the result that it must be; any if empty"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict is such a failure."""
-        match = re.match(r"shape: shape \((.*?)\).*-> shape \((.*?)\)$", describe_failure(verdict))
-        if verdict.property not in self.properties or match is None:
+        error = _get_failure(verdict)
+        if not isinstance(error, Violation) or error.shapes is None:
             return False
-        expected, got = ([int(n) for n in re.findall(r"\d+", text)] for text in match.groups())
-        long = [[n for n in shape if n != 1] for shape in (expected, got)]
-        return len(got) < len(expected) and long[0] == long[1]
+        is_meant = error.where.startswith(self.of) and verdict.property in self.properties
+        return is_meant and self.shows(*error.shapes)
+
+
+def _get_failure(verdict: Verdict) -> Violation | SubmissionFailed | None:
+    if verdict.status is Status.CRASHED:
+        return verdict.failure
+    return verdict.violation if verdict.status is Status.FAILED else None
+
+
+def _matches(pattern: str, message: str) -> bool:
+    return re.search(pattern, message, re.DOTALL) is not None
+
+
+def lacks_axes_of_length_one(expected: Shape, got: Shape) -> bool:
+    """Whether a shape lacks axes of length one, and no others."""
+    long = [[n for n in shape if n != 1] for shape in (expected, got)]
+    return len(got) < len(expected) and long[0] == long[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +86,7 @@ class StructuralMistake:
     """A mistake outside the computation of attention."""
 
     mistake: Mistake
-    symptoms: tuple[Symptom | SqueezedShape, ...]
+    symptoms: tuple[Symptom | ShapeSymptom, ...]
     """the symptoms, any of which shows the mistake"""
     explains: tuple[Property, ...] = ()
     """properties that may fail, too, for the same reason"""
@@ -68,14 +100,3 @@ class StructuralMistake:
     def is_shown_by(self, verdict: Verdict) -> bool:
         """Whether a verdict is a symptom."""
         return any(symptom.is_shown_by(verdict) for symptom in self.symptoms)
-
-
-def describe_failure(verdict: Verdict) -> str:
-    """Return the text that symptoms match; empty if a property was not tried, or holds."""
-    if verdict.status is Status.CRASHED and verdict.failure is not None:
-        return f"crashed: {verdict.failure.message}"
-    if verdict.status is Status.FAILED and verdict.violation is not None:
-        found = verdict.violation
-        after = f" ({found.after})" if found.after else ""
-        return f"{found.kind}: {found.expected} at {found.where}{after} -> {found.got}"
-    return ""

@@ -3,6 +3,8 @@
 from headcheck.properties.families import ALL, contract, history, list_properties, transfer
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from headcheck.properties.violation import Reason
+from headcheck.properties.violation import ViolationKind as Kind
 
 ARRIVES = (transfer.every_weight_arrives,)
 INDEPENDENT = (transfer.afterwards_the_two_modules_are_independent,)
@@ -16,7 +18,7 @@ TRANSFERS = (
             "The numbers go from v1 to v2; they should go from v2 to v1.",
             "",
         ),
-        (Symptom("it has v1's numbers now$", INDEPENDENT),),
+        (Symptom(INDEPENDENT, reasons={Reason.SOURCE_GOT_NUMBERS}),),
         explains=OF_NUMBERS,
     ),
     StructuralMistake(
@@ -25,7 +27,7 @@ TRANSFERS = (
             "Nothing is transferred: v1 still has the weights from before the call.",
             "",
         ),
-        (Symptom("no number has arrived$", ARRIVES),),
+        (Symptom(ARRIVES, reasons={Reason.NOTHING_TRANSFERRED}),),
         explains=OF_NUMBERS,
     ),
     StructuralMistake(
@@ -34,7 +36,7 @@ TRANSFERS = (
             "A weight of v1 keeps its old numbers: nothing is copied into it.",
             "",
         ),
-        (Symptom("those that it had before the call$", ARRIVES),),
+        (Symptom(ARRIVES, reasons={Reason.WEIGHT_NOT_TRANSFERRED}),),
         explains=OF_NUMBERS,
     ),
     StructuralMistake(
@@ -43,7 +45,7 @@ TRANSFERS = (
             "A weight of v1 gets the numbers of the wrong layer.",
             "",
         ),
-        (Symptom(r"those of v2's `[\w.]+`$", ARRIVES),),
+        (Symptom(ARRIVES, reasons={Reason.ANOTHER_TRANSFERRED}),),
         explains=OF_NUMBERS,
         said_by=(
             "queries_and_keys_exchanged",
@@ -55,10 +57,16 @@ TRANSFERS = (
     StructuralMistake(
         define_mistake(
             "memory_shared",
-            "v1 and v2 share memory: writing into one of them changes the other.",
+            "The two modules share memory: writing into one of them changes the other.",
             "",
         ),
-        (Symptom("after v2's weights have been set to zero", INDEPENDENT),),
+        (
+            Symptom(
+                INDEPENDENT,
+                kinds={Kind.VALUE, Kind.FINITE},
+                without={Reason.SOURCE_GOT_NUMBERS, Reason.SOURCE_CHANGED},
+            ),
+        ),
         explains=(*list_properties(history), transfer.only_numbers_are_transferred),
     ),
 )
