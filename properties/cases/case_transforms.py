@@ -9,7 +9,7 @@ from headcheck.properties.contract import Contract
 
 CaseTransform = Callable[[Case], Case | None]
 COUNTED = ("tokens", "d_in")
-"""Sizes of which a check may need at least two, because it tells one from another."""
+"""Sizes that must be at least two for checks that compare, for example, one head with another."""
 
 
 def identity(case: Case) -> Case | None:

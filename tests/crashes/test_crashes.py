@@ -92,4 +92,4 @@ def test_a_report_says_why_and_without_the_case_only_the_sentence(
 def test_what_cannot_be_loaded_says_why(server: ServerHandle, tmp_path: Path) -> None:
     record = grade(server, tmp_path, CRASHES["nn_not_imported"])
     assert record.error is not None
-    assert record.error.message.endswith("is not imported: `nn` (torch.nn).")
+    assert record.error.message.endswith("without importing it: `nn` (torch.nn).")

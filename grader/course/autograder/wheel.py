@@ -46,7 +46,7 @@ class Wheel:
                 at = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
                 metadata = BytesParser().parsebytes(archive.read(at))
         except (zipfile.BadZipFile, StopIteration):
-            raise WheelError(f"{self.name}: is no wheel") from None
+            raise WheelError(f"{self.name}: is not a wheel") from None
         yield from _parse_names(metadata.get_all("Requires-Dist", []))
 
 

@@ -81,7 +81,7 @@ def _find_grade_column(sheet: Sheet, named: str) -> int:
     if len(candidates) != 1:
         raise ExportError(
             "it is not clear which column of the worksheet is for the grade: name it "
-            "with --column. There are: {', '.join(sheet.header)}"
+            f"with --column. There are: {', '.join(sheet.header)}"
         )
     return candidates[0]
 

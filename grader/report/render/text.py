@@ -56,7 +56,7 @@ class Folding:
     examples: bool = True
     """whether mistakes have examples"""
     notes: int = FOLDED_NOTES
-    """how many notes are shown, unless there is only one other"""
+    """the most notes that are shown; one more is shown, too, if it is the last one"""
     summary: bool = True
     """whether there are sentences about all checks"""
     apart: bool = True

@@ -2,7 +2,7 @@
 
 Before it computes a gradient with a cotangent, torch compares the shapes of the two by functions of
 a module that computes with symbols, too, and imports sympy for them. A stand-in has these functions
-for plain numbers. If it is asked for anything else, torch's own module is imported after all.
+for plain numbers. If code needs anything else from it, torch's own module is imported.
 
 This depends on internals of torch since 2.6. Where they differ, torch's own module is imported as
 before, and only time is lost.

@@ -174,7 +174,7 @@ def _explain_no_exercise(defined: DefinitionSignature) -> str:
     takes = ", ".join((*defined.required, *defined.optional))
     same_name = [_describe_exercise(e) for e in ALL if e.contract.name == defined.name]
     if same_name:
-        return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(same_name)}"
+        return f"`{defined.name}` takes ({takes}); it should take {' or '.join(same_name)}"
     return f"no exercise asks for `{defined.name}({takes})`"
 
 

@@ -299,7 +299,7 @@ def test_a_broken_plan_is_not_held_against_students(
 ) -> None:
     code, results = judged({"answer.py": RIGHT}, b"{}")
     assert code == 2 and "missing required field" in capsys.readouterr().out
-    assert "no verdict on your work" in results["output"]
+    assert "not a verdict on your work" in results["output"]
 
 
 def test_internal_error_is_not_held_against_students(
@@ -311,7 +311,7 @@ def test_internal_error_is_not_held_against_students(
     monkeypatch.setattr(run, "create_sandbox", broken)
     code, results = judged({"answer.py": RIGHT})
     assert code == 2 and "ZeroDivisionError: 1 / 0" in capsys.readouterr().out
-    assert "no verdict on your work" in results["output"]
+    assert "not a verdict on your work" in results["output"]
 
 
 def test_timeout_before_a_verdict_is_reported(graded: Graded) -> None:
@@ -339,7 +339,7 @@ def test_results_before_the_timeout_are_kept(
 def test_a_broken_installation_is_not_held_against_students(graded: Graded, python: str) -> None:
     done, results = graded({"answer.py": RIGHT}, HEADCHECK_PYTHON=python)
     assert done.returncode == 0
-    assert "no verdict on your work" in results["output"] and results["score"] == 0
+    assert "not a verdict on your work" in results["output"] and results["score"] == 0
 
 
 def test_timeout_between_files_is_reported() -> None:

@@ -69,7 +69,7 @@ def test_more_points_than_canvas_takes_are_refused(
     odd_gradebook: Gradebook, tmp_path: Path
 ) -> None:
     small = sheet_of(tmp_path, CANVAS.replace(",10,,(read", ',10,"99,50",(read'))
-    with pytest.raises(ExportError, match=r"s1 has 100 points, and the sheet takes 99\.5: .*"):
+    with pytest.raises(ExportError, match=r"s1 has 100 points, and the sheet allows 99\.5: .*"):
         export(replace(odd_gradebook, sheet=small), "canvas")
 
 
@@ -157,7 +157,7 @@ def test_semicolons_stay_semicolons(odd_gradebook: Gradebook, tmp_path: Path) ->
         (
             "Identifier,Grade,Max\nParticipant 17,,50\n",
             "",
-            "s1 has 100 points, and the .* takes 50",
+            "s1 has 100 points, and the .* allows 50",
         ),
     ],
 )

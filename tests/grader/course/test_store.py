@@ -194,7 +194,7 @@ def test_decision_needs_an_existing_target(
         store.save_judgement(run, wanted.key, hash_content(b"x", "py"), [handed("ada")], both)
         assert find_result(store, "week 1", "ada", "linear_layer").score == 100.0
         for student, exercise, message in (
-            ("adx", None, "week 1/adx: nobody of that id.*did you mean ada?"),
+            ("adx", None, "week 1/adx: nobody with this id.*did you mean ada?"),
             ("ada", None, "say which with --exercise: causal_weights, linear_layer"),
             ("ada", "x", "no result for 'x'"),
         ):
@@ -253,7 +253,7 @@ def test_names_of_stores(tmp_path: Path) -> None:
     assert parse_url("postgres://u:p@h/d").drivername == "postgresql+psycopg"
     with pytest.raises(StoreError, match="mysql: a store is a file of SQLite or"):
         parse_url("mysql://h/d")
-    with pytest.raises(StoreError, match="URL is none"):
+    with pytest.raises(StoreError, match="URL is not valid"):
         parse_url("://")
 
 

@@ -145,7 +145,9 @@ def test_functions_are_called_by_place(definition: str) -> None:
 def test_numbers_that_a_function_takes_count(arguments: str) -> None:
     definition = f"def online_attention({arguments}): ..."
     assert answers(definition) == {"online_attention": "online_softmax"}
-    with pytest.raises(infer.TargetNotFound, match=r"for is `.*\(query, key, value, block_size\)`"):
+    with pytest.raises(
+        infer.TargetNotFound, match=r"should take `.*\(query, key, value, block_size\)`"
+    ):
         answers("def online_attention(query, key, value): ...")
 
 

@@ -74,8 +74,8 @@ def test_what_is_neither_is_told_with_what_was_tried_and_what_to_do() -> None:
         check_class(UNKNOWN, "Linear")
     assert str(caught.value) == (
         "no exercise asks for `Linear(dim)`; not recognised as attention by what it computes: "
-        "`Linear` (2 ways to build and call it gave an output, but that of no attention with its "
-        "weights): say which exercise is meant, as in check(Linear, "
+        "`Linear` (2 ways to build and call it gave an output, but no attention with its "
+        "weights gives this output): say which exercise is meant, as in check(Linear, "
         'exercise="multi_head_attention"); `headcheck list` names all; or say what its arguments '
         'are, as in bind="heads=n_head"'
     )
