@@ -19,7 +19,7 @@ from headcheck.properties.families.contract import the_biases_follow_the_option,
 from headcheck.properties.families.gradients import every_weight_gets_a_gradient
 from headcheck.properties.families.purity import the_input_is_left_unchanged
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status, Violation, ViolationKind
+from headcheck.properties.violation import Reason, Status, Violation, ViolationKind
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -31,13 +31,21 @@ WRITTEN = Verdict(
     the_input_is_left_unchanged,
     Status.FAILED,
     case=CASE,
-    violation=Violation(ViolationKind.VALUE, "the same numbers", "it was written over", "x"),
+    violation=Violation(
+        ViolationKind.VALUE,
+        "the same numbers",
+        "it was written over",
+        "x",
+        reason=Reason.INPUT_WRITTEN_OVER,
+    ),
 )
 NARROW = Verdict(
     the_dtype_is_kept,
     Status.FAILED,
     case=CASE,
-    violation=Violation(ViolationKind.DTYPE, "float64", "float32", "output"),
+    violation=Violation(
+        ViolationKind.DTYPE, "float64", "float32", "output", reason=Reason.BECAME_FLOAT32
+    ),
 )
 NO_GRADIENT = Verdict(
     every_weight_gets_a_gradient,
