@@ -3,7 +3,7 @@
 import difflib
 import keyword
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from headcheck.exercises.variant_checks import Problem as Problem
@@ -148,6 +148,32 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
+POSSIBLE: Mapping[Capability, tuple[Callable[[Contract], bool], str]] = {
+    C.RECOMPUTED: (
+        lambda c: _takes_blocks_of_roles(c) and C.CROSS in c.capabilities,
+        "`recomputed` needs a `cross` function of query, key and value that takes `block`",
+    ),
+    C.BIAS_MASK: (
+        lambda c: c.call_form.mask.polarity is Polarity.ADDED and IMPLIED[C.TAKES_MASK](c),
+        '`bias_mask` needs a mask that is added: write polarity = "added"',
+    ),
+    C.SEALED: (IMPLIED[C.TAKES_MASK], "`sealed` needs a mask: add one to `call`"),
+    C.FORGETFUL: (
+        lambda c: IMPLIED[C.HANDED_CACHE](c) and takes("window")(c),
+        "`forgetful` needs a cache that is passed on, and a window",
+    ),
+    C.LINEAR_MEMORY: (
+        IMPLIED[C.FEATURES],
+        "`linear_memory` needs a `feature_map`: a softmax needs all scores of a token",
+    ),
+    C.BIAS: (
+        lambda c: holds("b_q")(c) or holds("b_v")(c),
+        "`bias` needs parameters that hold b_q, b_k and b_v",
+    ),
+}
+"""listed capabilities, each with the condition under which it is possible, and what to do"""
+
+
 def _check_capabilities(contract: Contract) -> Iterator[Problem]:
     listed = contract.capabilities
     if {C.CAUSAL, C.FULL} <= listed:
@@ -166,22 +192,9 @@ def _check_capabilities(contract: Contract) -> Iterator[Problem]:
         if each in listed and not IMPLIED[each](contract):
             name = each.name.lower()
             yield ("capabilities",), name, f"`{name}` says that there is such a thing: {needed}"
-    if C.RECOMPUTED in listed and not (_takes_blocks_of_roles(contract) and C.CROSS in listed):
-        text = "`recomputed` needs a `cross` function of query, key and value that takes `block`"
-        yield ("capabilities",), "recomputed", text
-    added = contract.call_form.mask.polarity is Polarity.ADDED
-    if C.BIAS_MASK in listed and not (added and IMPLIED[C.TAKES_MASK](contract)):
-        text = '`bias_mask` needs a mask that is added: write polarity = "added"'
-        yield ("capabilities",), "bias_mask", text
-    if C.SEALED in listed and not IMPLIED[C.TAKES_MASK](contract):
-        text = "`sealed` needs a mask: add one to `call`"
-        yield ("capabilities",), "sealed", text
-    cached = IMPLIED[C.HANDED_CACHE](contract) and takes("window")(contract)
-    if C.FORGETFUL in listed and not cached:
-        text = "`forgetful` needs a cache that is passed on, and a window"
-        yield ("capabilities",), "forgetful", text
-    if C.BIAS in listed and not holds("b_q")(contract) and not holds("b_v")(contract):
-        yield ("capabilities",), "bias", "`bias` needs parameters that hold b_q, b_k and b_v"
+    for each, (is_possible, text) in POSSIBLE.items():
+        if each in listed and not is_possible(contract):
+            yield ("capabilities",), each.name.lower(), text
 
 
 def _check_arguments(contract: Contract) -> Iterator[Problem]:

@@ -67,6 +67,7 @@ class Capability(Enum):
     CACHE = auto()  # a sequence may come in several calls
     HANDED_CACHE = auto()  # ... each of which is handed what an earlier one gave
     FORGETFUL = auto()  # ... and hold no more than a window needs
+    LINEAR_MEMORY = auto()  # with features, no call holds a matrix of tokens
     CROSS = auto()  # keys and values may come from other tokens than queries
     ALIGNED = auto()  # ... which are the last of those tokens, and see none that is later
     BLOCKED = auto()  # keys are computed in blocks

@@ -89,6 +89,7 @@ def features_near_zero_are_shared_rightly(context: CaseContext) -> None:
 @purity(
     *NEEDS,
     C.CAUSAL,
+    C.LINEAR_MEMORY,
     on=LONG,
     after=CORRECT,
     limit=1,

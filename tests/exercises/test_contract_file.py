@@ -17,6 +17,7 @@ from headcheck.grader.report.course_file import BadCourseFile
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.case import Case
 from headcheck.properties.contract import Argument, Capability, Contract, Entry, Returns
+from headcheck.properties.families.linear import it_never_holds_a_matrix_of_tokens
 from headcheck.properties.group import PropertyGroup
 from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.reference import Parameters
@@ -87,7 +88,7 @@ CAPABILITIES = {
     "gated_attention": {*MODERN, "GATED"} - {"UNGATED"},
     "differential_attention": {*MODERN, "DIFFERENTIAL"} - {"DROPOUT", "NORMALISED", "ONE_MAP"},
     "kv_cache": {*MODERN, "CACHE", "HANDED_CACHE"} - PLAIN,
-    "linear_attention": {*MODERN, "CACHE", "HANDED_CACHE", "FEATURES"}
+    "linear_attention": {*MODERN, "CACHE", "HANDED_CACHE", "FEATURES", "LINEAR_MEMORY"}
     - {"DROPOUT", "STABLE", "SOFTMAX", "DOT_PRODUCT"},
     "llama_attention": {*MODERN, "CACHE", "HANDED_CACHE", "GROUPED", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
@@ -545,6 +546,17 @@ def test_a_backward_in_tiles_is_that_of_a_function_of_a_query(
     text = BY_SLUG["flash_attention"].source
     assert old in text
     assert read_complaint(tmp_path / "a", text.replace(old, new)).startswith(said)
+
+
+def test_only_features_promise_linear_memory(tmp_path: Path) -> None:
+    text = BY_SLUG["linear_attention"].source
+    without = text.replace('feature_map = "elu"\n', "")
+    said = "line 7: `linear_memory` needs a `feature_map`"
+    assert said in read_complaint(tmp_path / "a", without)
+    promised = load_exercise(write_folder(tmp_path / "b", text)).properties
+    parallel = text.replace(', "linear_memory"', "")
+    asked = load_exercise(write_folder(tmp_path / "c", parallel)).properties
+    assert {*promised} - {*asked} == {it_never_holds_a_matrix_of_tokens}
 
 
 def test_without_the_option_nothing_is_aligned(tmp_path: Path) -> None:
