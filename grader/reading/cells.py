@@ -21,8 +21,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from headcheck.grader.reading.newer_syntax import find_needed_version
-
 MAX_DEPTH = 200
 """the deepest syntax tree accepted; real code stays below 40, the recursion limit is 1000"""
 
@@ -43,6 +41,8 @@ NEEDS_IPYTHON = (
     "A cell holds notebook commands (% or !). Reading these needs IPython: "
     "pip install 'headcheck[student]'."
 )
+READ_BY = f"read by Python {sys.version_info.major}.{sys.version_info.minor}"
+"""said after Python's own message, which may be about the syntax of a newer Python"""
 CONFLICT = re.compile(r"(?ms)^<{7}(?: [^\n]*)?$.*^={7}$.*^>{7}(?: [^\n]*)?$")
 """the marks that git leaves in a file that it could not merge"""
 
@@ -235,22 +235,13 @@ def _find_problem(text: str) -> SyntaxProblem | None:
             at = text[: marker.start()].count("\n") + 1
             return SyntaxProblem("it holds unresolved git conflicts; resolve them", at)
         line = min(max(error.lineno or 1, 1), last)
-        return SyntaxProblem(_explain_newer_syntax(text) or _to_one_line(error.msg), line)
+        return SyntaxProblem(f"{_to_one_line(error.msg)} ({READ_BY})", line)
     except (RecursionError, MemoryError):
         return SyntaxProblem("nested too deeply to be read", 1)
     except ValueError as error:  # NUL characters, before Python 3.12
         line = text[: max(text.find("\0"), 0)].count("\n") + 1
         return SyntaxProblem(_to_one_line(error), line)
     return None
-
-
-def _explain_newer_syntax(text: str) -> str | None:
-    """Say which newer Python a text needs; None if it is a mistake."""
-    needed = find_needed_version(text)
-    if needed is None:
-        return None
-    running = ".".join(map(str, sys.version_info[:2]))
-    return f"this needs Python {'.'.join(map(str, needed))}; this is Python {running}"
 
 
 def _is_deeper_than(limit: int, tree: ast.AST) -> bool:

@@ -324,49 +324,10 @@ def dashboard(
         book = anonymise(book, secrets.token_hex())
     else:
         pages = render_pages(book, version, day)
-    similar = not anonymous and (out / "similar.html").is_file()
-    pages["index.html"] = render(book, version, tuple(pages), day=day, similar=similar)
+    pages["index.html"] = render(book, version, tuple(pages), day=day)
     for name, text in pages.items():
         files.write(out / name, text.encode())
     click.echo(f"dashboard: {out / 'index.html'}", err=True)
-
-
-@click.command()
-@click.argument("run")
-@store_option(required=True)
-@click.option(
-    "--known",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="A file that everybody had, such as the lecture's notebook. It may be repeated.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write similar.html into this folder, with the pairs side by side.",
-)
-@trusted_option
-def similar(
-    run: str, location: str, known: tuple[Path, ...], out: Path | None, trusted: bool
-) -> None:
-    """Find similar submissions of different students; names and layout do not matter.
-
-    Likeness is no proof of anything: read both. Nothing of a submission is run.
-    Exit code: 0 no two are alike, 1 some are.
-    """
-    if out is not None:
-        files.ensure_writable(out)
-    with open_store(location) as store:
-        from headcheck.grader.course.similar import rendering
-        from headcheck.grader.course.similar.documents import compare_run
-
-        report = compare_run(store, run, known, trusted=trusted)
-        version = store.load_newest_run(run).manifest.headcheck
-    if out is not None:
-        files.write(out / "similar.html", rendering.render_page(report, version).encode())
-        click.echo(f"similar: {out / 'similar.html'}", err=True)
-    click.echo(rendering.format_text(report), nl=False)
-    sys.exit(1 if report.similar.groups or report.similar.pairs else 0)
 
 
 def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
@@ -392,4 +353,4 @@ def _get_author() -> str:
         return "unknown"
 
 
-COMMANDS = (runs, regrade, override, comment, replay, export, dashboard, similar)
+COMMANDS = (runs, regrade, override, comment, replay, export, dashboard)

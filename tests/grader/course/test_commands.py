@@ -244,35 +244,6 @@ def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "the verdicts are the same")
 
 
-@pytest.mark.whole
-def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
-    exercise = BY_SLUG["causal_attention"]
-    quick = "\n1 / 0\n"  # judging ends at once; their text is compared whatever came of that
-    text = find_answer(exercise, "online_softmax_in_blocks").source + quick
-    Path("class").mkdir()
-    Path("class", "ada.py").write_text(text)
-    Path("class", "bob.py").write_text(text.replace("queries", "q").replace("keys", "k"))
-    added = text.replace("        return", "        done = [x]\n        return")
-    Path("class", "eve.py").write_text(f"# mine, not <b>ada's</b>\n{added}")
-    Path("class", "zoe.py").write_text(find_answer(exercise, "fused").source + quick)
-    Path("class", "tom.py").write_text("def broken(:")
-    Path("class", "kim.ipynb").write_text("{")
-    headcheck("grade", "class", "--store", "c.db", "--exercise", "causal_attention")
-    looked = ("similar", "causal_attention", "--store", "c.db")
-    ran = headcheck(*looked, "--out", "pages")
-    assert (ran.code, ran.err) == (1, f"similar: {Path('pages', 'similar.html')}\n")
-    assert "order: ada, bob\n" in ran.out and "not read: kim: kim.ipynb" in ran.out
-    assert [line.split()[3:] for line in ran.out.splitlines() if "%" in line] == [
-        ["ada", "ada.py", "eve", "eve.py"]
-    ]
-    page = Path("pages", "similar.html").read_text(encoding="utf-8")
-    assert page.count("torch.maximum") == 2, "the passage, on both sides"
-    assert headcheck(*looked).out == ran.out
-    known = headcheck(*looked, "--known", str(Path("class", "ada.py")))
-    assert known.code == 0 and "0 pairs alike" in known.out
-    assert "none.py: cannot be opened" in headcheck(*looked, "--known", "none.py").err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -286,7 +257,6 @@ def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
         (("override", "w/a", "--store", "d.db"), "give a score, or --clear"),
         (("override", "w/a", "1", "--store", "d.db"), "there is no run 'w'"),
         (("export", "w", "--store", "d.db", "--format", "csv"), "there is no run 'w'"),
-        (("similar", "w", "--store", "d.db"), "there is no run 'w'"),
         (("replay", "w", "--student", "a", "--store", "d.db"), "there is no run 'w'"),
     ],
 )
