@@ -126,13 +126,23 @@ def _refuse_other_formats(data: bytes) -> None:
 
 
 def _read_notebook_cells(data: bytes) -> Iterator[SourceCell]:
-    has_code = False
-    for number, cell in enumerate(list_notebook_cells(data), start=1):
-        if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            has_code = True
-            yield _read_cell(number, cell.get("source", cell.get("input", "")))
-    if not has_code:
+    for number, text in list_code_cells(data):
+        yield _read_cell(number, text)
+
+
+def list_code_cells(data: bytes) -> list[tuple[int, str | None]]:
+    """Return the number and the text of each code cell, None if it is no text.
+
+    Nothing is parsed but the notebook's JSON. Raises Unreadable.
+    """
+    cells = [
+        (number, _join_source(cell.get("source", cell.get("input", ""))))
+        for number, cell in enumerate(list_notebook_cells(data), start=1)
+        if isinstance(cell, dict) and cell.get("cell_type") == "code"
+    ]
+    if not cells:
         raise Unreadable("The notebook has no code cells. Was it saved, and is it the right file?")
+    return cells
 
 
 def list_notebook_cells(data: bytes) -> list[object]:
@@ -190,14 +200,19 @@ def _list_cells(notebook: object) -> list[object]:
     )
 
 
-def _read_cell(number: int, source: object) -> SourceCell:
+def _join_source(source: object) -> str | None:
     lines: list[object] = source if isinstance(source, list) else [source or ""]
     parts = [line for line in lines if isinstance(line, str)]
     if len(parts) < len(lines):
-        return SourceCell(number, "", SyntaxProblem("the cell's source is not text", 1))
+        return None
     # JSON can spell a lone surrogate, which no encoder accepts later on.
     text = "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = _normalise_newlines(text.removeprefix("\ufeff"))
+    return _normalise_newlines(text.removeprefix("\ufeff"))
+
+
+def _read_cell(number: int, text: str | None) -> SourceCell:
+    if text is None:
+        return SourceCell(number, "", SyntaxProblem("the cell's source is not text", 1))
     problem = _find_problem(text)
     if problem is not None:  # magics are never valid Python, so only such a cell can have any
         # Imported late: IPython is slow to import, and most cells do without it.

@@ -261,18 +261,19 @@ def export(
     out: Path | None,
     feedback: str | None,
 ) -> None:
-    """Write the results of a run in the format of a gradebook, or as CSV, Parquet or JUnit XML.
+    """Write the results of a run for a gradebook, as CSV, Parquet or JUnit XML, or write the code.
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
     with open_store(location) as store:
-        from headcheck.grader.course.result_lookup import load_released_results
+        from headcheck.grader.course.result_lookup import load_code, load_released_results
 
         results = load_released_results(store, run, parse_feedback(feedback))
+        code = load_code(store, run) if FORMATS[form].is_code else ()
     from headcheck.grader.course.export import Gradebook, export, sheet
 
-    book = Gradebook(run, tuple(results), load_roster(roster), column=column)
+    book = Gradebook(run, tuple(results), load_roster(roster), code=code, column=column)
     if into is not None and FORMATS[form].fills == "database":
         book = replace(book, database=into.read_bytes())
     elif into is not None:
@@ -282,7 +283,7 @@ def export(
     _write(exported.files, out)
     for remark in exported.remarks:
         click.echo(f"headcheck: {remark}", err=True)
-    warn_about("not in the sheet", exported.left_out)
+    warn_about("left out", exported.left_out)
     warn_about("without a score, since the machine was busy: grade again", book.waiting)
     sys.exit(1 if exported.left_out or book.waiting else 0)
 

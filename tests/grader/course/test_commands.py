@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from headcheck.exercises import BY_SLUG
-from headcheck.exercises.answers import find_answer
 from headcheck.grader import run
 from headcheck.grader.course import grading
 from headcheck.grader.ui import course_commands
@@ -235,8 +233,18 @@ def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command
     filled = ("export", SLUG, "--store", "c.db", "--format", "canvas", "--into", "sheet.csv")
     ran = kept(*filled, "--out", "new.csv")
     new = f"headcheck: new column, which the sheet did not have: {SLUG}\n"
-    assert (ran.code, ran.err) == (1, f"{new}headcheck: not in the sheet: 18, 19\n")
+    assert (ran.code, ran.err) == (1, f"{new}headcheck: left out: 18, 19\n")
     assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,82'
+
+
+def test_code_is_exported_into_a_folder(kept: Command) -> None:
+    ran = kept("export", SLUG, "--store", "c.db", "--format", "code", "--out", "code")
+    assert (ran.code, ran.err.splitlines()[1:]) == (
+        1,
+        ["headcheck: left out: 19 (evil_19_3_hw.py)"],
+    )
+    assert {each.name for each in Path("code").iterdir()} == {"18.py", "s1.py", "info.csv"}
+    assert Path("code", "s1.py").read_text() == RIGHT
 
 
 def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
