@@ -2,8 +2,8 @@
 
 `intake` attributes each file to a student, `store` keeps verdicts, `grading` joins the two with the
 grader of `grader.run`, `results` and `result_lookup` say what counts, `export` and `dashboard`
-write it for others. `similar` compares submissions, `autograder` grades on Gradescope. Importing
-this package imports none of them: `headcheck --help` needs neither torch nor a database.
+write it for others. `autograder` grades on Gradescope. Importing this package imports none of them:
+`headcheck --help` needs neither torch nor a database.
 """
 
 

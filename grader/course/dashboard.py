@@ -58,19 +58,14 @@ def render(
     links: Sequence[str] = (),
     *,
     day: date | None = None,
-    similar: bool = False,
 ) -> str:
-    """Return the page; `links`, if any, lead to the report of each result, in order.
-
-    `similar` says that there is a page on similar submissions next to it.
-    """
+    """Return the page; `links`, if any, lead to the report of each result, in order."""
     links = links or [""] * len(book.results)
     template = html.get_environment().get_template("dashboard.html.j2")
     return template.render(
         version=sanitise_line(version),
         sandbox="",
         heading=make_heading(book.exercises, Occasion(book.run, day)),
-        similar=similar,
         tally=tally_statuses([each.status for each in book.results]),
         students=len({each.student for each in book.results}),
         mean=_format_mean(book),

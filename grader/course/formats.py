@@ -23,6 +23,8 @@ class ExportFormat:
     """a description for the instructor who has to choose"""
     fills: str = ""
     """what the instructor provides to be filled in: a "sheet" or a "database\""""
+    is_code: bool = False
+    """whether it has the students' code, and no results"""
     extra: str = ""
     """the extra of headcheck with the packages it needs"""
 
@@ -33,6 +35,12 @@ FORMATS: Mapping[str, ExportFormat] = {
         "Canvas's gradebook CSV. `--into` its own export: the columns that identify students and "
         "sections as they are, and a column for each exercise of the run. Other assignments are "
         "left out, so that no other grade is touched. Grades only.",
+    ),
+    "code": ExportFormat(
+        "source_code:render",
+        "A `.py` for every file that was handed in, and `info.csv` about them, for "
+        "[tools that find copies](cohort.md#similar-submissions). No results.",
+        is_code=True,
     ),
     "csv": ExportFormat("plain:render", "A row for every student and exercise, with feedback."),
     "github": ExportFormat(

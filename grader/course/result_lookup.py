@@ -1,7 +1,9 @@
-"""Read results from a store: all of a run, those that students may see, or a single one."""
+"""Read results from a store: all of a run, those that students may see, a single one; and code."""
 
 from headcheck.grader.course.results import ExerciseResult, apply_feedback, compute_results
+from headcheck.grader.course.store import bundle
 from headcheck.grader.course.store.database import StoreError
+from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.course.store.store import Store
 from headcheck.grader.report.feedback import Feedback
 
@@ -23,6 +25,14 @@ def load_released_results(
     """
     level = store.load_newest_run(name).manifest.feedback if feedback is None else feedback
     return [apply_feedback(each, level) for each in load_results(store, name)]
+
+
+def load_code(store: Store, name: str) -> tuple[tuple[GradedFile, bundle.Unpacked], ...]:
+    """Return the current files of a run with what they hold. Raises StoreError."""
+    return tuple(
+        (each, bundle.unpack(store.load_content(each.content) or b"", each.kind))
+        for each in store.load_graded_files(name)
+    )
 
 
 def find_result(store: Store, name: str, student: str, exercise: str | None) -> ExerciseResult:

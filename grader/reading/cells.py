@@ -21,8 +21,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from headcheck.grader.reading.newer_syntax import find_needed_version
-
 MAX_DEPTH = 200
 """the deepest syntax tree accepted; real code stays below 40, the recursion limit is 1000"""
 
@@ -43,6 +41,8 @@ NEEDS_IPYTHON = (
     "A cell holds notebook commands (% or !). To read these, install IPython: "
     "pip install 'headcheck[student]'."
 )
+READ_BY = f"read by Python {sys.version_info.major}.{sys.version_info.minor}"
+"""said after Python's own message, which may be about the syntax of a newer Python"""
 CONFLICT = re.compile(r"(?ms)^<{7}(?: [^\n]*)?$.*^={7}$.*^>{7}(?: [^\n]*)?$")
 """the marks that git leaves in a file that it could not merge"""
 
@@ -126,13 +126,23 @@ def _refuse_other_formats(data: bytes) -> None:
 
 
 def _read_notebook_cells(data: bytes) -> Iterator[SourceCell]:
-    has_code = False
-    for number, cell in enumerate(list_notebook_cells(data), start=1):
-        if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            has_code = True
-            yield _read_cell(number, cell.get("source", cell.get("input", "")))
-    if not has_code:
+    for number, text in list_code_cells(data):
+        yield _read_cell(number, text)
+
+
+def list_code_cells(data: bytes) -> list[tuple[int, str | None]]:
+    """Return the number and the text of each code cell, None if it is no text.
+
+    Nothing is parsed but the notebook's JSON. Raises Unreadable.
+    """
+    cells = [
+        (number, _join_source(cell.get("source", cell.get("input", ""))))
+        for number, cell in enumerate(list_notebook_cells(data), start=1)
+        if isinstance(cell, dict) and cell.get("cell_type") == "code"
+    ]
+    if not cells:
         raise Unreadable("The notebook has no code cells. Was it saved, and is it the right file?")
+    return cells
 
 
 def list_notebook_cells(data: bytes) -> list[object]:
@@ -190,14 +200,19 @@ def _list_cells(notebook: object) -> list[object]:
     )
 
 
-def _read_cell(number: int, source: object) -> SourceCell:
+def _join_source(source: object) -> str | None:
     lines: list[object] = source if isinstance(source, list) else [source or ""]
     parts = [line for line in lines if isinstance(line, str)]
     if len(parts) < len(lines):
-        return SourceCell(number, "", SyntaxProblem("the cell's source is not text", 1))
+        return None
     # JSON can spell a lone surrogate, which no encoder accepts later on.
     text = "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = _normalise_newlines(text.removeprefix("\ufeff"))
+    return _normalise_newlines(text.removeprefix("\ufeff"))
+
+
+def _read_cell(number: int, text: str | None) -> SourceCell:
+    if text is None:
+        return SourceCell(number, "", SyntaxProblem("the cell's source is not text", 1))
     problem = _find_problem(text)
     if problem is not None:  # magics are never valid Python, so only such a cell can have any
         # Imported late: IPython is slow to import, and most cells do without it.
@@ -235,22 +250,13 @@ def _find_problem(text: str) -> SyntaxProblem | None:
             at = text[: marker.start()].count("\n") + 1
             return SyntaxProblem("it holds unresolved git conflicts; resolve them", at)
         line = min(max(error.lineno or 1, 1), last)
-        return SyntaxProblem(_explain_newer_syntax(text) or _to_one_line(error.msg), line)
+        return SyntaxProblem(f"{_to_one_line(error.msg)} ({READ_BY})", line)
     except (RecursionError, MemoryError):
         return SyntaxProblem("nested too deeply to be read", 1)
     except ValueError as error:  # NUL characters, before Python 3.12
         line = text[: max(text.find("\0"), 0)].count("\n") + 1
         return SyntaxProblem(_to_one_line(error), line)
     return None
-
-
-def _explain_newer_syntax(text: str) -> str | None:
-    """Say which newer Python a text needs; None if it is a mistake."""
-    needed = find_needed_version(text)
-    if needed is None:
-        return None
-    running = ".".join(map(str, sys.version_info[:2]))
-    return f"this needs Python {'.'.join(map(str, needed))}; this is Python {running}"
 
 
 def _is_deeper_than(limit: int, tree: ast.AST) -> bool:

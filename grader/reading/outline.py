@@ -224,7 +224,7 @@ def _find_broken_redefinitions(
         again = re.search(rf"^[ \t]*(?:class|def)[ \t]+{name}\b", text, re.M)
         if again is None or number is None or (site.cell or 0) > number:
             continue
-        unused = f"of which nothing can be used ({error.message}, line {error.line})"
+        unused = f"of which nothing can be used: {error.message}, line {error.line}"
         where = f"in cell {number}, {unused}; that in cell {site.cell} counts"
         message = f"`{name}` is defined again {where}"
         yield CodeWarning("defined_twice", message, site.cell, site.node.lineno)

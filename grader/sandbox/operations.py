@@ -12,7 +12,6 @@ from torch import Tensor
 
 from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.reading.excerpts import SourceLines
-from headcheck.grader.reading.token_units import Unit
 
 NamedTensors = tuple[tuple[str, Tensor], ...]
 
@@ -36,13 +35,6 @@ class LoadReply:
     remarks: list[dict[str, Any]] = field(default_factory=list)
     importing: str | None = None
     """the module to be imported before loading goes on"""
-
-
-@dataclass(frozen=True)
-class UnitsReply:
-    """The source as units that can be compared."""
-
-    units: tuple[Unit, ...]
 
 
 @dataclass(frozen=True)
@@ -203,9 +195,8 @@ class Operation(Generic[Form]):
     reply: type[Form]
 
 
-# The file: read, compared, loaded.
+# The file: read, loaded.
 READ = Operation("read", OutlineReply)
-EXTRACT_UNITS = Operation("extract_units", UnitsReply)
 LOAD = Operation("load", LoadReply)
 IMPORT_NEXT = Operation("import_next", NoReply)
 RESUME = Operation("resume", LoadReply)

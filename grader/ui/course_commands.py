@@ -261,18 +261,19 @@ def export(
     out: Path | None,
     feedback: str | None,
 ) -> None:
-    """Write the results of a run in the format of a gradebook, or as CSV, Parquet or JUnit XML.
+    """Write the results of a run for a gradebook, as CSV, Parquet or JUnit XML, or write the code.
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
     with open_store(location) as store:
-        from headcheck.grader.course.result_lookup import load_released_results
+        from headcheck.grader.course.result_lookup import load_code, load_released_results
 
         results = load_released_results(store, run, parse_feedback(feedback))
+        code = load_code(store, run) if FORMATS[form].is_code else ()
     from headcheck.grader.course.export import Gradebook, export, sheet
 
-    book = Gradebook(run, tuple(results), load_roster(roster), column=column)
+    book = Gradebook(run, tuple(results), load_roster(roster), code=code, column=column)
     if into is not None and FORMATS[form].fills == "database":
         book = replace(book, database=into.read_bytes())
     elif into is not None:
@@ -282,7 +283,7 @@ def export(
     _write(exported.files, out)
     for remark in exported.remarks:
         click.echo(f"headcheck: {remark}", err=True)
-    warn_about("not in the sheet", exported.left_out)
+    warn_about("left out", exported.left_out)
     warn_about("without a score, since the machine was busy: grade again", book.waiting)
     sys.exit(1 if exported.left_out or book.waiting else 0)
 
@@ -324,49 +325,10 @@ def dashboard(
         book = anonymise(book, secrets.token_hex())
     else:
         pages = render_pages(book, version, day)
-    similar = not anonymous and (out / "similar.html").is_file()
-    pages["index.html"] = render(book, version, tuple(pages), day=day, similar=similar)
+    pages["index.html"] = render(book, version, tuple(pages), day=day)
     for name, text in pages.items():
         files.write(out / name, text.encode())
     click.echo(f"dashboard: {out / 'index.html'}", err=True)
-
-
-@click.command()
-@click.argument("run")
-@store_option(required=True)
-@click.option(
-    "--known",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="A file that everybody had, such as the lecture's notebook. It may be repeated.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write similar.html into this folder, with the pairs side by side.",
-)
-@trusted_option
-def similar(
-    run: str, location: str, known: tuple[Path, ...], out: Path | None, trusted: bool
-) -> None:
-    """Find similar submissions of different students; names and layout do not matter.
-
-    Likeness is no proof of anything: read both. Nothing of a submission is run.
-    Exit code: 0 no two are alike, 1 some are.
-    """
-    if out is not None:
-        files.ensure_writable(out)
-    with open_store(location) as store:
-        from headcheck.grader.course.similar import rendering
-        from headcheck.grader.course.similar.documents import compare_run
-
-        report = compare_run(store, run, known, trusted=trusted)
-        version = store.load_newest_run(run).manifest.headcheck
-    if out is not None:
-        files.write(out / "similar.html", rendering.render_page(report, version).encode())
-        click.echo(f"similar: {out / 'similar.html'}", err=True)
-    click.echo(rendering.format_text(report), nl=False)
-    sys.exit(1 if report.similar.groups or report.similar.pairs else 0)
 
 
 def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
@@ -392,4 +354,4 @@ def _get_author() -> str:
         return "unknown"
 
 
-COMMANDS = (runs, regrade, override, comment, replay, export, dashboard, similar)
+COMMANDS = (runs, regrade, override, comment, replay, export, dashboard)

@@ -8,7 +8,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "For students": ("start", "check", "show", "hint", "list"),
     "For instructors": (
         *("grade", "author", "regrade", "runs", "export", "dashboard", "override", "comment"),
-        *("replay", "similar", "gradescope"),
+        *("replay", "gradescope"),
     ),
     "For libraries and CI": ("verify", "replay-case"),
     "For sceptics": ("audit", "bank", "doctor"),
@@ -28,7 +28,6 @@ EXAMPLES: Mapping[str, str] = {
     "override": "headcheck override week-1/ada 95 --store course.db",
     "comment": "headcheck comment week-1/ada 'Well done!' --store course.db",
     "replay": "headcheck replay week-1 --student ada --store course.db",
-    "similar": "headcheck similar week-1 --store course.db",
     "gradescope": "headcheck gradescope causal_attention autograder.zip",
     "verify": "headcheck verify attention.py:Attention --contract attention.contract.toml",
     "replay-case": "headcheck replay-case 'tokens=2 seed=3' attn.py:Attention --property is_causal",

@@ -259,7 +259,6 @@ def test_a_course_is_graded_regraded_and_decided_upon(headcheck: Command, own: P
     assert ran.code == 0
     shutil.rmtree(own)
     assert headcheck("regrade", SLUG, "--store", "c.db", "--diff", "--seed", "5").code == 0
-    assert headcheck("similar", SLUG, "--store", "c.db").code == 0
     who = f"{SLUG}/right"
     ran = headcheck("override", who, "1", "--store", "c.db", "--exercise", f"./{path}")
     assert ran.out.startswith(f"{who} {SLUG}: ")

@@ -186,7 +186,7 @@ def test_full_store_keeps_what_was_finished(
     assert headcheck("grade", "ada.py", "alan.py", *told).code == 1
 
 
-@pytest.mark.parametrize("command", ["export", "dashboard", "similar"])
+@pytest.mark.parametrize("command", ["export", "dashboard"])
 def test_commands_about_a_course_say_where_they_could_not_write(
     headcheck: Command, full: Callable[[], None], command: str
 ) -> None:

@@ -13,6 +13,8 @@ from headcheck.grader.course import CourseError
 from headcheck.grader.course.export.sheet import Sheet, build_sheet_roster, find_student
 from headcheck.grader.course.intake.roster import Roster, Student
 from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.course.store.bundle import Unpacked
+from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.outcome import describe_outcome
 from headcheck.grader.report.render.sanitise import sanitise
@@ -42,6 +44,8 @@ class Gradebook:
     sheet: Sheet | None = None
     database: bytes = b""
     """the database to be filled in, for formats without a sheet"""
+    code: tuple[tuple[GradedFile, Unpacked], ...] = ()
+    """the files that were graded and what they hold, for the format that is made of them"""
     column: str = ""
     """the gradebook's name for the grade; by default the run's name"""
 
@@ -77,8 +81,8 @@ class Gradebook:
         name = self.column or self.run
         return name if len(self.exercises) < 2 else f"{name} {exercise}".rstrip()
 
-    def find_student(self, result: ExerciseResult) -> Student:
-        """Return a result's student from the roster, else from the submission."""
+    def find_student(self, result: ExerciseResult | GradedFile) -> Student:
+        """Return the student of a result or file from the roster, else from the submission."""
         listed = self.roster.match(result.student, name=result.student)
         return listed or Student(result.student, result.name, email=result.email)
 

@@ -30,8 +30,8 @@ OVERRUN_DIVISOR = 3
 """the factor by which the time of calls shrinks after one that used it up"""
 READ_CPU_S_PER_BYTE = 10 / (1 << 20)
 """additional processor time of a process for reading the file: several times the usual"""
-READ_REQUESTS = (operations.READ.name, operations.EXTRACT_UNITS.name)
-"""requests that run none of the file's code, and whose time grows with its size"""
+READ_REQUEST = operations.READ.name
+"""the request that runs none of the file's code, and whose time grows with its size"""
 IMPORT_REQUEST = operations.IMPORT_NEXT.name
 """the request that runs one import"""
 ONE_IMPORT_FRACTION = 1 / 3
@@ -101,7 +101,7 @@ class Budget:
         return ""
 
     def _describe_overrun(self, op: str, limits: Limits) -> str:
-        if op in READ_REQUESTS and self.read_s >= limits.read_s:
+        if op == READ_REQUEST and self.read_s >= limits.read_s:
             return (
                 f"reading it took more than {limits.read_s:g} s: hand in a smaller file, with "
                 "only the definitions and the code that they need"
@@ -119,7 +119,7 @@ class Budget:
 
     def compute_timeout(self, op: str, limits: Limits) -> float:
         """Return the seconds that a request may take of the submission's own time."""
-        if op in READ_REQUESTS:
+        if op == READ_REQUEST:
             return limits.read_s - self.read_s
         if op == IMPORT_REQUEST:
             return min(limits.import_s - self.import_s, limits.import_s * ONE_IMPORT_FRACTION)
@@ -138,7 +138,7 @@ class Budget:
 
     def charge(self, op: str, limits: Limits, used: RequestTime, *, late: bool) -> None:
         """Charge the time of a request; `late` says that it was broken off."""
-        if op in READ_REQUESTS:
+        if op == READ_REQUEST:
             self.read_s += used.own
             self.reading_cpu_s += used.own
         elif op == IMPORT_REQUEST:

@@ -29,7 +29,6 @@ from headcheck.grader.sandbox.isolation import IsolationLevel, Layer
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.operations import (
     EXTRACT_EXCERPTS,
-    EXTRACT_UNITS,
     FIND_CODE_PATTERNS,
     READ,
 )
@@ -48,9 +47,7 @@ LARGE_FRACTION = 1 / 2
 """a process that used more than this fraction of its memory is to blame if the kernel kills it"""
 LAST_S = 1.0
 """the seconds in which a child that closed its socket may end by itself"""
-LONG_HEADERS = tuple(
-    each.name for each in (READ, EXTRACT_UNITS, FIND_CODE_PATTERNS, EXTRACT_EXCERPTS)
-)
+LONG_HEADERS = tuple(each.name for each in (READ, FIND_CODE_PATTERNS, EXTRACT_EXCERPTS))
 """requests whose replies grow with the file; other replies hold little besides tensors"""
 
 

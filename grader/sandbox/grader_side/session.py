@@ -11,7 +11,6 @@ from torch import Tensor
 from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.reading.excerpts import SourceLines
 from headcheck.grader.reading.submission import NO_SIBLINGS, Siblings
-from headcheck.grader.reading.token_units import Unit
 from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget
 from headcheck.grader.sandbox.grader_side.replies import get_message, is_out_of_memory
@@ -122,10 +121,6 @@ class Session:
     def find_code_patterns(self) -> tuple[CodePattern, ...]:
         """Find the steps of attention in the loaded code. Raises SubmissionFailed."""
         return self._ask(operations.FIND_CODE_PATTERNS, name=self.names[0]).patterns
-
-    def fetch_units(self) -> tuple[Unit, ...]:
-        """Fetch the source as units that can be compared. Raises SubmissionFailed."""
-        return self._ask(operations.EXTRACT_UNITS).units
 
     def fetch_fingerprints(self, names: Sequence[str]) -> list[str]:
         """Fetch the fingerprints of these definitions. Raises SubmissionFailed."""

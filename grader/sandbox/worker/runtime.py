@@ -31,7 +31,6 @@ from headcheck.grader.reading.slicing import (
     register_source,
 )
 from headcheck.grader.reading.symbol_table import build_symbol_table
-from headcheck.grader.reading.token_units import extract_units
 from headcheck.grader.reading.unread_code import UnreadCode, find_unread_code
 from headcheck.grader.reading.variables import list_variables
 from headcheck.grader.sandbox.operations import (
@@ -47,7 +46,6 @@ from headcheck.grader.sandbox.operations import (
     OutlineReply,
     TranscriptEntry,
     TranscriptReply,
-    UnitsReply,
 )
 from headcheck.grader.sandbox.wire import Message, label_by_position
 from headcheck.grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
@@ -185,10 +183,6 @@ class WorkerRuntime(ObjectHost):
     def _find_unread_code(self, meta: Meta, tensors: Tensors) -> list[UnreadCode]:
         is_notebook = meta["kind"] == "ipynb"
         return find_unread_code(tensors["source"].numpy().tobytes()) if is_notebook else []
-
-    def extract_units(self, meta: Meta, tensors: Tensors) -> Answer[UnitsReply]:
-        """Tokenise the source, for comparison with other submissions."""
-        return UnitsReply(extract_units(self.source)), ()
 
     def load(self, meta: Meta, tensors: Tensors) -> Answer[LoadReply]:
         """Run the statements in the slices of these names, one by one, in source order.

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from headcheck.exercises import BY_SLUG
-from headcheck.exercises.answers import find_answer
 from headcheck.grader import run
 from headcheck.grader.course import grading
 from headcheck.grader.ui import course_commands
@@ -235,42 +233,23 @@ def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command
     filled = ("export", SLUG, "--store", "c.db", "--format", "canvas", "--into", "sheet.csv")
     ran = kept(*filled, "--out", "new.csv")
     new = f"headcheck: new column, which the sheet did not have: {SLUG}\n"
-    assert (ran.code, ran.err) == (1, f"{new}headcheck: not in the sheet: 18, 19\n")
+    assert (ran.code, ran.err) == (1, f"{new}headcheck: left out: 18, 19\n")
     assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,82'
+
+
+def test_code_is_exported_into_a_folder(kept: Command) -> None:
+    ran = kept("export", SLUG, "--store", "c.db", "--format", "code", "--out", "code")
+    assert (ran.code, ran.err.splitlines()[1:]) == (
+        1,
+        ["headcheck: left out: 19 (evil_19_3_hw.py)"],
+    )
+    assert {each.name for each in Path("code").iterdir()} == {"18.py", "s1.py", "info.csv"}
+    assert Path("code", "s1.py").read_text() == RIGHT
 
 
 def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
     ran = kept("replay", SLUG, "--student", "s1", "--store", "c.db")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "the verdicts are the same")
-
-
-@pytest.mark.whole
-def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
-    exercise = BY_SLUG["causal_attention"]
-    quick = "\n1 / 0\n"  # judging ends at once; their text is compared whatever came of that
-    text = find_answer(exercise, "online_softmax_in_blocks").source + quick
-    Path("class").mkdir()
-    Path("class", "ada.py").write_text(text)
-    Path("class", "bob.py").write_text(text.replace("queries", "q").replace("keys", "k"))
-    added = text.replace("        return", "        done = [x]\n        return")
-    Path("class", "eve.py").write_text(f"# mine, not <b>ada's</b>\n{added}")
-    Path("class", "zoe.py").write_text(find_answer(exercise, "fused").source + quick)
-    Path("class", "tom.py").write_text("def broken(:")
-    Path("class", "kim.ipynb").write_text("{")
-    headcheck("grade", "class", "--store", "c.db", "--exercise", "causal_attention")
-    looked = ("similar", "causal_attention", "--store", "c.db")
-    ran = headcheck(*looked, "--out", "pages")
-    assert (ran.code, ran.err) == (1, f"similar: {Path('pages', 'similar.html')}\n")
-    assert "order: ada, bob\n" in ran.out and "not read: kim: kim.ipynb" in ran.out
-    assert [line.split()[3:] for line in ran.out.splitlines() if "%" in line] == [
-        ["ada", "ada.py", "eve", "eve.py"]
-    ]
-    page = Path("pages", "similar.html").read_text(encoding="utf-8")
-    assert page.count("torch.maximum") == 2, "the passage, on both sides"
-    assert headcheck(*looked).out == ran.out
-    known = headcheck(*looked, "--known", str(Path("class", "ada.py")))
-    assert known.code == 0 and "0 pairs alike" in known.out
-    assert "none.py: cannot be opened" in headcheck(*looked, "--known", "none.py").err
 
 
 @pytest.mark.parametrize(
@@ -286,7 +265,6 @@ def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
         (("override", "w/a", "--store", "d.db"), "give a score, or --clear"),
         (("override", "w/a", "1", "--store", "d.db"), "there is no run 'w'"),
         (("export", "w", "--store", "d.db", "--format", "csv"), "there is no run 'w'"),
-        (("similar", "w", "--store", "d.db"), "there is no run 'w'"),
         (("replay", "w", "--student", "a", "--store", "d.db"), "there is no run 'w'"),
     ],
 )

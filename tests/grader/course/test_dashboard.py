@@ -82,8 +82,6 @@ def test_page_is_complete_and_a_missing_page_is_no_error(odd_gradebook: Gradeboo
     dated = dashboard.render(odd_gradebook, "1.0", day=date(2026, 3, 9))
     assert re.search(r"<title>week 1, .*, 9 March 2026 – headcheck</title>", dated)
     assert "Nobody made one." in dashboard.render(Gradebook("empty", ()), "1.0")
-    assert "similar.html" not in text
-    assert 'href="similar.html"' in dashboard.render(odd_gradebook, "1.0", similar=True)
 
 
 def test_nothing_on_the_page_is_code_of_a_submission(

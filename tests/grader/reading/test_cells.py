@@ -14,6 +14,7 @@ import pytest
 
 from headcheck.grader.reading.cells import (
     MAX_DEPTH,
+    READ_BY,
     SourceCell,
     SyntaxProblem,
     Unreadable,
@@ -86,7 +87,7 @@ def test_non_text_is_refused_with_a_reason(data: bytes, message: str) -> None:
 def test_a_module_that_does_not_parse_says_where() -> None:
     [cell] = read_source(b"x = 1\ndef f(:\n", "py").cells
     assert cell.error is not None
-    assert (cell.error.message, cell.error.line) == ("invalid syntax", 2)
+    assert (cell.error.message, cell.error.line) == (f"invalid syntax ({READ_BY})", 2)
 
 
 def test_magics_are_no_python_in_a_module() -> None:
@@ -192,7 +193,7 @@ def test_a_cell_that_does_not_parse_spoils_only_itself() -> None:
     good, bad, after = read_source(notebook("x = 1", "x = 1\ny = = 2", "z = 3"), "ipynb").cells
     assert (good.error, after.error) == (None, None)
     assert bad.error is not None
-    assert (bad.error.message, bad.error.line) == ("invalid syntax", 2)
+    assert (bad.error.message, bad.error.line) == (f"invalid syntax ({READ_BY})", 2)
     assert bad.text == "x = 1\ny = = 2"
 
 
@@ -211,6 +212,12 @@ def test_errors_only_the_compiler_finds_are_reported(text: str, line: int, messa
     assert cell.error is not None
     assert message in cell.error.message
     assert cell.error.line == line
+
+
+def test_syntax_of_a_newer_python_is_told_with_the_python_that_read_it() -> None:
+    error = only_cell("match x:\n    case 1: pass\nelse: pass").error
+    running = ".".join(map(str, sys.version_info[:2]))
+    assert error is not None and error.message.endswith(f" (read by Python {running})")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from headcheck.grader.reading.cells import SubmissionSource, read_source
+from headcheck.grader.reading.cells import READ_BY, SubmissionSource, read_source
 from headcheck.grader.reading.outline import CodeWarning, find_warnings
 
 IMPORTS = "import torch\nfrom torch import nn"
@@ -270,8 +270,8 @@ def test_a_base_is_what_it_was_when_its_class_was_defined() -> None:
 def test_a_second_definition_in_a_broken_cell_is_named() -> None:
     wanted = "class Wanted:\n    pass"
     assert said(wanted, f"x = 1\n{wanted}\n    def f(:") == [
-        "`Wanted` is defined again in cell 3, of which nothing can be used "
-        "(invalid syntax, line 4); that in cell 2 counts"
+        "`Wanted` is defined again in cell 3, of which nothing can be used: "
+        f"invalid syntax ({READ_BY}), line 4; that in cell 2 counts"
     ]
     assert said("def f(:\nclass Wanted: pass", wanted) == []
     assert said(wanted, "def f(:\nclass WantedToo: pass") == []

@@ -133,9 +133,7 @@ def test_sleeping_costs_no_more_than_twenty_seconds(nap: float) -> None:
 
 
 def test_reading_has_a_limit_of_its_own() -> None:
-    budget = charged(
-        ("read", RequestTime(30.0), False), ("extract_units", RequestTime(29.0), False)
-    )
+    budget = charged(("read", RequestTime(30.0), False), ("read", RequestTime(29.0), False))
     assert budget.compute_timeout("read", LIMITS) == pytest.approx(1)
     assert budget.compute_timeout("forward", LIMITS) == LIMITS.call_s
     assert budget.total_s == 0 and used_up(budget, op="read") is None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 import torch
 
+from headcheck.grader.reading.cells import READ_BY
 from headcheck.grader.sandbox.wire import Message
 from headcheck.grader.sandbox.worker.importing import SiblingFinder
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
@@ -151,7 +152,7 @@ BROKEN = "import utils\nWanted = utils.f()"
     [
         ("\n\n1 / 0", "ZeroDivisionError: division by zero (utils.py, line 3)"),
         ("def f():\n    return 1 / 0", "ZeroDivisionError: division by zero (utils.py, line 2)"),
-        ("x = 1\ndef f(:", "SyntaxError: invalid syntax (utils.py, line 2)"),
+        ("x = 1\ndef f(:", f"SyntaxError: invalid syntax ({READ_BY}) (utils.py, line 2)"),
         ("x = '\0'", "utils.py: The file is not text: line 1 holds a NUL byte."),
         ("raise SystemExit", "SystemExit (utils.py, line 1)"),
         ("import other", "ZeroDivisionError: division by zero (other.py, line 1)"),
