@@ -1,9 +1,7 @@
 """The files that a library or a course copies into its own pipeline do what they say."""
 
-import os
 import re
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.location import HEADCHECK
 from headcheck.grader.ui.cli import cli
+from tests.steps import run_step
 
 ROOT = Path(__file__).parents[2]
 WORKFLOW = (ROOT / "docs" / "verify.yml").read_text(encoding="utf-8")
@@ -33,28 +32,6 @@ sizes = "tokens<=8"
 """
 
 
-def run_step(folder: Path, step: str) -> subprocess.CompletedProcess[str]:
-    """Run a step of the workflow in a library's checkout."""
-    tools = folder / "tools"
-    tools.mkdir()
-    program = tools / "headcheck"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m headcheck "$@"\n')
-    program.chmod(0o755)
-    environment = {
-        "PATH": f"{tools}:{os.environ['PATH']}",
-        "PYTHONPATH": f"{HEADCHECK.parent}:{folder}",
-        "OMP_NUM_THREADS": "1",
-    }
-    return subprocess.run(
-        ["bash", "-e", "-c", step],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.mark.sampled("right", [True, False], [False])
 def test_the_workflow_of_a_library_verifies_its_targets(tmp_path: Path, right: bool) -> None:
     source = BY_SLUG["simplified_attention"].solution
@@ -63,7 +40,7 @@ def test_the_workflow_of_a_library_verifies_its_targets(tmp_path: Path, right: b
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
     (tmp_path / "conftest.py").write_text(FEW)
     [step] = re.findall(r"- name: Verify\n +run: \|\n((?: {10}.*\n)+)", WORKFLOW)
-    done = run_step(tmp_path, textwrap.dedent(step))
+    done = run_step(tmp_path, tmp_path / "tools", textwrap.dedent(step))
     assert done.returncode == (0 if right else 1), done.stdout + done.stderr
     assert re.search(r"(?m)^.*equals_the_equation.* (PASSED|FAILED)", done.stdout)
 

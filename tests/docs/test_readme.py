@@ -185,7 +185,7 @@ def test_documented_output_matches(folder: Path) -> None:
         codes[shlex.split(command)[1]] = done.returncode
         if " start " in command:  # and then a student writes this
             shutil.copy(ROOT / "examples/class/alan_turing.ipynb", folder / printed[0].split()[1])
-    assert codes == {"check": 1, "start": 0, "show": 0, "audit": 0, "--headcheck": 0}
+    assert codes == {"check": 1, "start": 0, "show": 0, "audit": 0}
 
 
 def test_course_file_example_is_valid(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import headcheck
 from headcheck.exercises import BY_SLUG
+from tests.steps import run_step
 
 WORKFLOW = (Path(__file__).parents[3] / "docs" / "classroom.yml").read_text(encoding="utf-8")
 STEPS = dict(re.findall(r"- name: (\w+)\n(?: {8}id.*\n)?.*run: \|\n((?: {10}.*\n)+)", WORKFLOW))
@@ -30,25 +31,12 @@ def test_workflow_has_no_tabs_and_names_existing_things() -> None:
     assert [step.get("id") for step in steps] == [None, None, None, "headcheck", None]
 
 
-def run_step(checkout: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+def grade(checkout: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """Run the step that grades in a checkout; return what it prints, and its only result."""
     tools = checkout.parent / f"{checkout.name}_tools"
-    tools.mkdir()
-    program = tools / "headcheck"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m headcheck "$@"\n')
-    program.chmod(0o755)
-    environment = {
-        "PATH": f"{tools}:{os.environ['PATH']}",
-        "PYTHONPATH": ROOT,
-        "EXERCISE": EXERCISE.slug,
-        "ANSWER": "answer.py",
-        "GITHUB_OUTPUT": str(tools / "output"),
-        "OMP_NUM_THREADS": "1",
-    }
-    step = textwrap.dedent(STEPS["Grade"])
-    done = subprocess.run(
-        ["bash", "-e", "-c", step], cwd=checkout, env=environment, capture_output=True, text=True
-    )
+    given = {"EXERCISE": EXERCISE.slug, "ANSWER": "answer.py"}
+    given |= {"GITHUB_OUTPUT": str(tools / "output"), "PYTHONPATH": ROOT}
+    done = run_step(checkout, tools, textwrap.dedent(STEPS["Grade"]), **given)
     assert done.returncode == 0, done.stderr
     [line] = (tools / "output").read_text().splitlines()
     name, _, encoded = line.partition("=")
@@ -60,7 +48,7 @@ def run_step(checkout: Path) -> tuple[subprocess.CompletedProcess[str], dict[str
 def test_the_step_reports_points_and_annotations(tmp_path: Path, right: bool) -> None:
     answer = EXERCISE.solution if right else EXERCISE.solution.replace("dim=-1", "dim=0")
     (tmp_path / "answer.py").write_text(answer, encoding="utf-8")
-    done, result = run_step(tmp_path)
+    done, result = grade(tmp_path)
     assert result["version"] == 1
     assert result["status"] == ("pass" if right else "fail")
     points = sum(test["score"] for test in result["tests"])
@@ -89,6 +77,6 @@ def test_what_a_student_commits_changes_no_grade(tmp_path: Path) -> None:
     (checkout / "results").mkdir()
     (checkout / "results" / "zz.result").write_text("full")
     (checkout / "results" / "aa.annotations").write_text("::notice ::committed\n")
-    done, result = run_step(checkout)
+    done, result = grade(checkout)
     assert result["status"] == "fail" and "committed" not in done.stdout
     assert sum(test["score"] for test in result["tests"]) < result["max_score"]
