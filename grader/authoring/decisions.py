@@ -42,13 +42,13 @@ def list_questions(contract: Contract) -> list[Question]:
     questions = []
     if not contract.has(C.MASK) and not contract.has(C.PADDING) and not contract.has(C.CROSS):
         causal = contract.has(C.CAUSAL)
-        text = "Is it meant to be causal: must no token see a later one?"
+        text = "Is it meant to be causal, so that no token sees a later one?"
         questions.append(Question("causal", text, causal, CAUSAL))
     if contract.has(C.DROPOUT):
-        text = "Is dropout judged: must it fall on the attention weights, and in training only?"
+        text = "Should dropout act on the attention weights, and only in training?"
         questions.append(Question("dropout", text, True, DROPOUT))
     if contract.has(C.PROJECTED):
-        text = "Is an initialisation asked for: must the weights start from torch.rand?"
+        text = "Must the weights start from torch.rand?"
         questions.append(Question("uniform", text, False, UNIFORM))
     return questions
 

@@ -428,7 +428,7 @@ def it_goes_through_the_fused_attention(context: LiveContext) -> None:
     after=FORM,
     limit=2,
     on=with_values(mask_form=MaskForm.NONE),
-    hint="the mask is optional: forward has to do without one",
+    hint="the mask is optional: forward must also work without one",
     redundant_because="other claims leave the mask out too; this one says so to whoever demands it",
 )
 def the_mask_may_be_left_out(context: LiveContext) -> None:

@@ -44,8 +44,8 @@ RESIDUALS: Sequence[Mistake] = (
     ).simulated_by(add=block.added_to_normed_tokens),
     _define(
         "residual_of_normed_sums",
-        "What the feed-forward gives is added to what its norm gives; it should be added to what "
-        "came before that norm.",
+        "The output of the feed-forward is added to that of its norm; it should be added to that "
+        "norm's input.",
     ).simulated_by(close=block.added_to_normed_sums),
     _define(
         "both_residuals_of_normed",

@@ -1,4 +1,4 @@
-"""Crashes because shapes do not fit each other, or do not fit the number of elements."""
+"""Crashes because shapes do not match, or do not fit the number of elements."""
 
 import ast
 import math
