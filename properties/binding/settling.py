@@ -151,7 +151,7 @@ def _settle_share(bench: Bench) -> Settled:
         return bench.settled
     fixed = contract.with_sizes(parse_sizes(f"head_dim={width}"))
     return replace(bench.settled, contract=fixed).add(
-        f"the number of rotated numbers is known only for heads of {width}: judged with these"
+        f"how many coordinates are rotated is known only for heads of {width}: judged with these"
     )
 
 

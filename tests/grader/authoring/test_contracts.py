@@ -80,7 +80,7 @@ def test_one_key_for_all_heads_without_an_argument_is_refused_with_what_to_do() 
     shared = make_today(shared=True).replace("dim, heads, kv_heads", "dim, heads")
     found = recognise(shared.replace("* kv_heads", "* 1"), "Own")
     assert found.contract.has(C.GROUPED)
-    with pytest.raises(CannotAuthor, match="give it one, such as `num_kv_heads=1`"):
+    with pytest.raises(CannotAuthor, match="add one, such as `num_kv_heads=1`"):
         _check_sharing(found, Submission(Path("own.py"), "own.py"))
 
 

@@ -191,7 +191,7 @@ def test_unreadable_files_are_reported_and_others_graded(
     (folder / "tom.zip").write_bytes(b"no zip")
     records = {s.student: s for s in graded(store_url, folder).submissions}
     assert len(records) == 6
-    for student, message in (("lea", "symbolic link"), ("tom", "no zip archive")):
+    for student, message in (("lea", "symbolic link"), ("tom", "not a readable zip archive")):
         error = records[student].error
         assert error is not None and message in error.message
         # worth what the exercise is worth, so that nothing is what they have of it

@@ -116,4 +116,4 @@ def test_a_number_of_turned_coordinates_is_told_from_a_share() -> None:
     found = must_bind(source)
     assert found.contract.rotary_share == 0.25
     assert found.contract.fit(Case(head_dim=8)).head_dim == 16
-    assert any("of heads of 16 alone" in remark for remark in found.remarks)
+    assert any("only for heads of 16" in remark for remark in found.remarks)
