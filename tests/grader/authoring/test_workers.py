@@ -50,7 +50,7 @@ def test_nothing_is_judged_without_answers() -> None:
 
 def test_what_is_not_judged_in_time_is_left_out() -> None:
     answers = [make_answer("good"), make_answer("spin"), make_answer("good")]
-    judged = judge_all(EXERCISE, answers, 1, misbehave, seconds=20.0)
+    judged = judge_all(EXERCISE, answers, 1, misbehave, seconds=12.0)
     assert [each.answer.name for each in judged] == ["good"]
 
 

@@ -51,7 +51,7 @@ BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
 MAX_SHOWN, MAX_FOR_TWO = 25, 27
 """how many lines of 80 columns one cause may fill, and one with something beside it"""
-SAMPLE = 200
+SAMPLE = 400
 """in ordinary runs, one of so many wrong answers that announce a name is looked at"""
 
 

@@ -48,7 +48,7 @@ def fail(*given: object, **named: object) -> Any:
     raise ZeroDivisionError("a fault that was put here")
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.sampled("stage", STAGES, list(STAGES)[::3])
 def test_a_stage_of_explaining_costs_what_it_adds(
     server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
@@ -74,9 +74,10 @@ def test_a_search_that_fails_leaves_the_first_case(
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "where", [(Recorder, "record_property"), (transcript, "find_first_failure")]
-)
+RECORDING = [(Recorder, "record_property"), (transcript, "find_first_failure")]
+
+
+@pytest.mark.sampled("where", RECORDING, RECORDING[:1])
 def test_what_cannot_be_recorded_is_checked_live(
     server: ServerHandle,
     tmp_path: Path,

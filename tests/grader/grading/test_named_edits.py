@@ -37,23 +37,22 @@ def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
     return grade_edited
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "name"),
-    [
-        (BLOCKED, "scores.masked_fill(mask != 0,", "mask_inverted"),
-        (
-            BLOCKED,
-            "scores.masked_fill(mask if mask.dtype == torch.bool else mask == 0,",
-            "mask_read_otherwise",
-        ),
-        (BLOCKED, "scores.masked_fill(mask != 1,", "mask_read_otherwise"),
-        (SCALED, SCALED + " " * 8 + "q.requires_grad and scores.register_hook(lambda g: g / 2)\n",
-         "gradients_changed"),
-        (SCALED, "q, k = (nn.functional.layer_norm(t, t.shape[-1:]) for t in (q, k))\n"
-         + " " * 8 + SCALED, "queries_and_keys_normalised"),
-    ],
-    ids=["inverted", "bool alone inverted", "one alone", "hook", "norm"],
-)  # fmt: skip
+CHANGES = [
+    (BLOCKED, "scores.masked_fill(mask != 0,", "mask_inverted"),
+    (
+        BLOCKED,
+        "scores.masked_fill(mask if mask.dtype == torch.bool else mask == 0,",
+        "mask_read_otherwise",
+    ),
+    (BLOCKED, "scores.masked_fill(mask != 1,", "mask_read_otherwise"),
+    (SCALED, SCALED + " " * 8 + "q.requires_grad and scores.register_hook(lambda g: g / 2)\n",
+     "gradients_changed"),
+    (SCALED, "q, k = (nn.functional.layer_norm(t, t.shape[-1:]) for t in (q, k))\n"
+     + " " * 8 + SCALED, "queries_and_keys_normalised"),
+]  # fmt: skip
+
+
+@pytest.mark.sampled(("old", "new", "name"), CHANGES, CHANGES[1::2])
 def test_a_change_is_called_what_it_is(grade: Grade, old: str, new: str, name: str) -> None:
     record = grade("masked_multi_head", old, new)
     assert record.status != "passed"

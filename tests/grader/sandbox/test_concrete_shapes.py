@@ -65,7 +65,8 @@ def test_gradients_are_as_before_and_sympy_stays_away() -> None:
     assert before.count("Mismatch in shape: grad_output[0]") == 3
 
 
-@pytest.mark.sampled("name", USES, list(USES)[:1])
+@pytest.mark.whole
+@pytest.mark.parametrize("name", USES)
 def test_other_uses_get_what_torch_has(name: str) -> None:
     use = USES[name]
     assert run(WITH_STAND_IN, use) == run(use) != ""

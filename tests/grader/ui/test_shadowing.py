@@ -57,8 +57,10 @@ def write_folders(folder: Path) -> None:
         (folder / name / "__init__.py").write_text(STRANGER)
 
 
-@pytest.mark.parametrize("write", [write_files, write_folders])
-@pytest.mark.parametrize("way", COMMANDS)
+WAYS = [(way, write) for way in COMMANDS for write in (write_files, write_folders)]
+
+
+@pytest.mark.sampled(("way", "write"), WAYS, WAYS[::3])
 def test_names_of_a_course_shadow_nothing(
     tmp_path: Path, way: str, write: Callable[[Path], None]
 ) -> None:

@@ -139,18 +139,19 @@ def test_the_scale_is_found_to_many_digits() -> None:
 # --------------------------------------------------------------------- what is not bound
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"scores": "s = q @ k.mT / q.shape[-1] ** 0.5\ns = s + torch.arange(s.shape[-1]).to(s)"},
-        {"weights": "w = s.square() / s.square().sum(-1, keepdim=True)"},
-        {"init": SEPARATE + "\nself.gate = nn.Linear(dim, dim)", "out": GATED},
-        {"scores": "s = q.tanh() @ k.mT"},
-    ],
-    ids=["biased by position", "without softmax", "gated", "queries bent"],
-)
-def test_another_kind_of_attention_is_not_bound(parts: dict[str, str]) -> None:
-    assert isinstance(bind_source(make(**parts)), NotBound)
+OTHER_KINDS = {
+    "biased by position": {
+        "scores": "s = q @ k.mT / q.shape[-1] ** 0.5\ns = s + torch.arange(s.shape[-1]).to(s)"
+    },
+    "without softmax": {"weights": "w = s.square() / s.square().sum(-1, keepdim=True)"},
+    "gated": {"init": SEPARATE + "\nself.gate = nn.Linear(dim, dim)", "out": GATED},
+    "queries bent": {"scores": "s = q.tanh() @ k.mT"},
+}
+
+
+@pytest.mark.sampled("kind", OTHER_KINDS, ["queries bent"])
+def test_another_kind_of_attention_is_not_bound(kind: str) -> None:
+    assert isinstance(bind_source(make(**OTHER_KINDS[kind])), NotBound)
 
 
 def test_what_is_no_attention_is_not_bound() -> None:
@@ -168,20 +169,21 @@ def test_what_cannot_be_constructed_says_why() -> None:
 # ------------------------------------------------------------- by the names of its weights
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"out": OUT.replace("flatten(2)", "flatten(2).view(7, -1)")},
-        {"out": "o = self.out((w @ v).transpose(1, 2).flatten(2)) + x.mean(0) * 3"},
-        {"scores": "s = q @ k.mT * torch.randn(())"},
-        {"weights": "w = w * 1.7 + s.sin()"},
-    ],
-    ids=["it raises", "other sequences matter", "calls differ", "weights do not sum to one"],
-)
+LAWS = {
+    "it raises": {"out": OUT.replace("flatten(2)", "flatten(2).view(7, -1)")},
+    "other sequences matter": {
+        "out": "o = self.out((w @ v).transpose(1, 2).flatten(2)) + x.mean(0) * 3"
+    },
+    "calls differ": {"scores": "s = q @ k.mT * torch.randn(())"},
+    "weights do not sum to one": {"weights": "w = w * 1.7 + s.sin()"},
+}
+
+
+@pytest.mark.sampled("kind", LAWS, ["it raises", "calls differ"])
 def test_what_breaks_a_law_of_every_attention_is_bound_by_its_names(
-    parts: dict[str, str],
+    kind: str,
 ) -> None:
-    found = bind_source(make(**parts))
+    found = bind_source(make(**LAWS[kind]))
     assert isinstance(found, Binding)
     assert found.inexact
     assert {m.path for m in found.contract.mappings} >= {"q.weight", "k.weight", "v.weight"}

@@ -97,18 +97,20 @@ def test_a_default_that_is_no_size_is_left() -> None:
     assert [a.name for a in contract.arguments] == ["dim", "heads"]
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"scores": "s = q @ k.mT / q.shape[-1] ** 0.5 / self.blorp"},
-        {"scores": "s = q @ k.mT * self.blorp"},
-        {"result": "(1 - self.blorp) * o + self.blorp * x"},
-        {"weights": "w = (w - self.blorp).clamp_min(0)"},
-        {"mask": "s = self.blorp * (s / self.blorp).tanh()"},
-    ],
-    ids=["temperature", "factor", "mixture", "threshold", "limit"],
-)
-def test_a_number_of_another_kind_is_no_mistake_of_its_author(parts: dict[str, str]) -> None:
+NUMBERS = {
+    "temperature": {"scores": "s = q @ k.mT / q.shape[-1] ** 0.5 / self.blorp"},
+    "factor": {"scores": "s = q @ k.mT * self.blorp"},
+    "mixture": {"result": "(1 - self.blorp) * o + self.blorp * x"},
+    "threshold": {"weights": "w = (w - self.blorp).clamp_min(0)"},
+    "limit": {"mask": "s = self.blorp * (s / self.blorp).tanh()"},
+}
+"""what a number may do that is neither a size nor a rate of dropout"""
+
+
+@pytest.mark.sampled("kind", NUMBERS, ["mixture"])
+def test_a_number_of_another_kind_is_no_mistake_of_its_author(kind: str) -> None:
     """What is passed for it may be what looks wrong, so such a class is not recognised."""
-    source = make(takes="dim, heads, blorp", init=f"self.blorp = blorp\n{SEPARATE}", **parts)
+    source = make(
+        takes="dim, heads, blorp", init=f"self.blorp = blorp\n{SEPARATE}", **NUMBERS[kind]
+    )
     assert isinstance(bind_source(source), NotBound)

@@ -42,19 +42,18 @@ def test_what_a_guessed_class_is_meant_to_hide_does_not_unbind_it() -> None:
     assert found.contract.has(Capability.CAUSAL)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"init": "raise RuntimeError('no')"},
-        {"scores": "raise RuntimeError('no')"},
-        {"result": "None"},
-        {"result": "'text'"},
-        {"result": "o.sum()"},
-    ],
-    ids=["constructor raises", "forward raises", "nothing returned", "a text", "a number"],
-)
-def test_what_answers_nothing_is_not_found_and_breaks_nothing(parts: dict[str, str]) -> None:
-    assert find_first(make(**parts)) is None
+NOTHING = {
+    "constructor raises": {"init": "raise RuntimeError('no')"},
+    "forward raises": {"scores": "raise RuntimeError('no')"},
+    "nothing returned": {"result": "None"},
+    "a text": {"result": "'text'"},
+    "a number": {"result": "o.sum()"},
+}
+
+
+@pytest.mark.sampled("kind", NOTHING, ["constructor raises", "a number"])
+def test_what_answers_nothing_is_not_found_and_breaks_nothing(kind: str) -> None:
+    assert find_first(make(**NOTHING[kind])) is None
 
 
 def test_what_is_right_for_one_sequence_alone_is_bound_as_that() -> None:
