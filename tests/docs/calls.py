@@ -10,18 +10,18 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 
+from headcheck.grader.location import HEADCHECK
 from headcheck.grader.ui import cli
 
-ROOT = Path(__file__).resolve().parents[2]
 CALLS: set[tuple[str, str]] = set()
 
 
 @cache
 def name_function(code: CodeType) -> str | None:
     """Return `file:name` of a function of the project; None for any other code."""
-    path, name = Path(code.co_filename).resolve(), code.co_qualname.replace(".<locals>", "")
-    is_ours = path.is_relative_to(ROOT) and "tests" not in path.parts
-    return f"{path.relative_to(ROOT)}:{name}" if is_ours and "<" not in name else None
+    path, name = Path(code.co_filename), code.co_qualname.replace(".<locals>", "")
+    is_ours = path.is_relative_to(HEADCHECK) and "<" not in name
+    return f"{path.relative_to(HEADCHECK)}:{name}" if is_ours else None
 
 
 def note_call(frame: FrameType, event: str, argument: object) -> None:
