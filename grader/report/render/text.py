@@ -61,6 +61,8 @@ class Folding:
     """whether there are sentences about all checks"""
     apart: bool = True
     """whether an empty line stands between mistakes and points"""
+    figures: bool = True
+    """whether failures say what their figures show"""
 
 
 FOLDINGS = (
@@ -70,6 +72,7 @@ FOLDINGS = (
     Folding(notes=0, summary=False, apart=False),
     Folding(examples=False, notes=0),
     Folding(examples=False, notes=0, summary=False),
+    Folding(examples=False, notes=0, summary=False, figures=False),
 )
 """ways to shorten the text, the best first; the first that fits is used"""
 Lines = Sequence[StyledLine]
@@ -180,6 +183,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 
 
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
+    view = view if folding.figures else _leave_out_figures(view)
     untried = 0 if folding.summary else sum(len(g.untried) + len(g.unasked) for g in view.groups)
     groups = list(_render_points(view.groups, untried))
     parting = [EMPTY] if folding.apart or not view.diagnosis else []
@@ -194,6 +198,14 @@ def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterato
     yield from consequences
     yield from _render_others(view, room - count_rows(consequences), more)
     yield from below
+
+
+def _leave_out_figures(view: SubmissionView) -> SubmissionView:
+    groups = (
+        replace(group, failures=tuple(replace(each, evidence=None) for each in group.failures))
+        for group in view.groups
+    )
+    return replace(view, groups=tuple(groups))
 
 
 def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
