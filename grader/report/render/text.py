@@ -72,7 +72,7 @@ FOLDINGS = (
     Folding(notes=0, summary=False, apart=False),
     Folding(examples=False, notes=0),
     Folding(examples=False, notes=0, summary=False),
-    Folding(examples=False, notes=0, summary=False, figures=False),
+    Folding(examples=False, notes=0, summary=False, apart=False, figures=False),
 )
 """ways to shorten the text, the best first; the first that fits is used"""
 Lines = Sequence[StyledLine]
