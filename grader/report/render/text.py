@@ -1,7 +1,7 @@
 """A report as plain text, for a terminal, a log or an e-mail."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, chain, zip_longest
 
 from rich.cells import cell_len
@@ -12,6 +12,11 @@ from headcheck.grader.report.pictures.captions import describe_seen
 from headcheck.grader.report.records import ExampleRecord, Report
 from headcheck.grader.report.render.circumstances import describe_circumstances
 from headcheck.grader.report.render.diagnosis_view import DiagnosisView
+from headcheck.grader.report.render.folding import (
+    FOLDINGS,
+    Folding,
+    leave_out_figures,
+)
 from headcheck.grader.report.render.lines import (
     EMPTY,
     StyledLine,
@@ -45,36 +50,6 @@ MORE_CLAIMS = 3
 """the most claims of collapsed failures that are listed"""
 MAX_LINES = 22
 """the most lines of a collapsed submission, unless its first failures need more"""
-FOLDED_NOTES = 2
-"""how many notes stand below failures; the others are collapsed, unless there is only one other"""
-
-
-@dataclass(frozen=True, slots=True)
-class Folding:
-    """The parts of a submission that are shown beside its failures."""
-
-    examples: bool = True
-    """whether mistakes have examples"""
-    notes: int = FOLDED_NOTES
-    """the most notes that are shown; one more is shown, too, if it is the last one"""
-    summary: bool = True
-    """whether there are sentences about all checks"""
-    apart: bool = True
-    """whether an empty line stands between mistakes and points"""
-    figures: bool = True
-    """whether failures say what their figures show"""
-
-
-FOLDINGS = (
-    Folding(),
-    Folding(notes=0),
-    Folding(notes=0, summary=False),
-    Folding(notes=0, summary=False, apart=False),
-    Folding(examples=False, notes=0),
-    Folding(examples=False, notes=0, summary=False),
-    Folding(examples=False, notes=0, summary=False, apart=False, figures=False),
-)
-"""ways to shorten the text, the best first; the first that fits is used"""
 Lines = Sequence[StyledLine]
 
 
@@ -183,7 +158,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 
 
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
-    view = view if folding.figures else _leave_out_figures(view)
+    view = view if folding.figures else leave_out_figures(view)
     untried = 0 if folding.summary else sum(len(g.untried) + len(g.unasked) for g in view.groups)
     groups = list(_render_points(view.groups, untried))
     parting = [EMPTY] if folding.apart or not view.diagnosis else []
@@ -198,14 +173,6 @@ def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterato
     yield from consequences
     yield from _render_others(view, room - count_rows(consequences), more)
     yield from below
-
-
-def _leave_out_figures(view: SubmissionView) -> SubmissionView:
-    groups = (
-        replace(group, failures=tuple(replace(each, evidence=None) for each in group.failures))
-        for group in view.groups
-    )
-    return replace(view, groups=tuple(groups))
 
 
 def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:

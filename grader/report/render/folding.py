@@ -1,0 +1,45 @@
+"""The parts of a submission's text that are left out where it would not fit, and in which order."""
+
+from dataclasses import dataclass, replace
+
+from headcheck.grader.report.render.view import SubmissionView
+
+FOLDED_NOTES = 2
+"""how many notes stand below failures; the others are collapsed, unless there is only one other"""
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """The parts of a submission that are shown beside its failures."""
+
+    examples: bool = True
+    """whether mistakes have examples"""
+    notes: int = FOLDED_NOTES
+    """the most notes that are shown; one more is shown, too, if it is the last one"""
+    summary: bool = True
+    """whether there are sentences about all checks"""
+    apart: bool = True
+    """whether an empty line stands between mistakes and points"""
+    figures: bool = True
+    """whether failures say what their figures show"""
+
+
+FOLDINGS = (
+    Folding(),
+    Folding(notes=0),
+    Folding(notes=0, summary=False),
+    Folding(notes=0, summary=False, apart=False),
+    Folding(examples=False, notes=0),
+    Folding(examples=False, notes=0, summary=False),
+    Folding(examples=False, notes=0, summary=False, apart=False, figures=False),
+)
+"""ways to shorten the text, the best first; the first that fits is used"""
+
+
+def leave_out_figures(view: SubmissionView) -> SubmissionView:
+    """Return the view without what figures show of failures."""
+    groups = (
+        replace(group, failures=tuple(replace(each, evidence=None) for each in group.failures))
+        for group in view.groups
+    )
+    return replace(view, groups=tuple(groups))
