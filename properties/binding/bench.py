@@ -90,7 +90,7 @@ class Bench:
         return tuple(t if self.contract.has(C.BATCH) else t.unsqueeze(0) for t in outputs)
 
     def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
-        """Return the equation's result, with other tokens as keys and values if they are given."""
+        """Return the equation's result; if other tokens are given, they become keys and values."""
         keys, values = (others[0], others[-1]) if others else (None, None)
         if keep is None:
             keep = find_visible(self.contract, self.case, self.case.tokens)

@@ -16,7 +16,7 @@ CAUSAL_NAME = re.compile(r"causal|autoregressive|gpt|language_?model", re.IGNORE
 def expects_causality(
     signature: Signature, module: Module, tensors: Mapping[str, TensorInfo]
 ) -> bool:
-    """Whether later tokens are meant to be hidden: its name says so, or it keeps a triangle."""
+    """Whether a class is meant to hide later tokens: its name says so, or it stores a triangle."""
     if signature.causal is not None:
         return signature.causal
     if CAUSAL_NAME.search(signature.name):
