@@ -1,4 +1,4 @@
-"""A matched class, and how to call it under contracts that differ in a point."""
+"""A matched class, and how to call it under contracts that differ slightly from its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class Bench:
-    """A matched class, and how to call it under contracts that differ in a point."""
+    """A matched class, and how to call it under contracts that differ slightly from its own."""
 
     subject: Subject
     signature: Signature

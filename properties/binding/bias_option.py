@@ -46,7 +46,7 @@ def _find_option(bench: Bench) -> SignatureParameter | None:
 
 
 def _add_biases(bench: Bench, asked: Contract) -> Contract | None:
-    """Return the contract with the biases of a module built with the option; None without these."""
+    """Return the contract with the biases of a module built with the option; None without any."""
     case = replace(bench.case, bias=True)
     try:
         module = construct(bench.subject, asked, case, seed=1).module

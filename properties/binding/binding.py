@@ -61,7 +61,7 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:
-    """Return the signature with quantities for arguments whose defaults are the sizes found.
+    """Return the signature; arguments whose defaults are the sizes that were found get quantities.
 
     So `Attention(a=512, b=8)` is also judged at sizes other than 512 and 8.
     """

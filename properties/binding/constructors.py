@@ -134,7 +134,7 @@ def suggest_field(name: str) -> Argument:
 
 
 def _get_other(name: str, usual: float | None = None) -> float | str | None:
-    """Return a listed value for an argument that is not a quantity, or else one without effect."""
+    """Return a value for an argument that is not a quantity: listed, or without effect."""
     if ROTARY_BASE.search(name):
         return 10_000
     return OTHERS.get(name, 1.0 if WHOLE.search(name) else usual)

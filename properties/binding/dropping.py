@@ -41,7 +41,7 @@ def settle_dropout(bench: Bench) -> Settled:
 
 
 def _concerns_weights(bench: Bench) -> bool:
-    """Whether its dropout can be judged: it falls on the weights, or a mistake is known."""
+    """Whether dropout can be judged: it acts on the weights, or a known mistake explains it."""
     case = replace(bench.case, dropout=RATE)
     calm = bench.call(bench.contract.call_form, bench.x, case=case)
     if not bench.match.mistakes and not is_close(calm, bench.compute().output):

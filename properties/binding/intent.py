@@ -33,7 +33,7 @@ def expects_causality(
 
 
 def _is_triangle(table: Float[Tensor, "n n"]) -> bool:
-    """Whether one number fills everything above the diagonal, and other numbers are below."""
+    """Whether all entries above the diagonal are one number, and other numbers are below it."""
     numbers = table.float().nan_to_num(neginf=-1.0)
     marked = numbers != numbers[0, -1]
     return bool(marked.tril().equal(marked) and marked.any())

@@ -143,7 +143,7 @@ def make_parameters(
 
 
 def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
-    """Return the place of the output that equals the contract's equation; None if none does."""
+    """Return the place of the output that equals the contract's equation; None without such one."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None

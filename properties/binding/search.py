@@ -157,7 +157,7 @@ class BindingSearch:
     def _find_other_scale(
         self, found: CallProbe, earlier: Sequence[CallProbe], attempts: Sequence[Attempt]
     ) -> Match | None:
-        """Return a scale by another width, which is right only where all widths are equal.
+        """Return a match with another width's scale, which is right only if all widths are equal.
 
         Otherwise a class for tokens of any width would be judged only at the width that hides this.
         """
@@ -171,7 +171,7 @@ class BindingSearch:
 
     @property
     def _may_be_mistaken(self) -> bool:
-        """Whether it may be a wrong attention; a function's three tensors could be anything."""
+        """Whether the class may be wrong attention; a function's tensors could be anything."""
         return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
 
     def _is_early(self, _: object = None) -> bool:
@@ -224,7 +224,7 @@ class BindingSearch:
         return built
 
     def _answers(self, built: Built, sizes: Sizes, form: CallForm) -> bool:
-        """Whether it can be called, also in training, where it may read more of its config."""
+        """Whether calls succeed, also in training, where the module may read more config fields."""
         probe = self._try_call(built, sizes, form, batched=True)
         if probe is None or not has_config(built):
             return probe is not None
@@ -238,7 +238,7 @@ class BindingSearch:
         return True
 
     def iter_sizes_of(self, built: Built) -> Iterator[Sizes]:
-        """Yield sizes that shapes allow, first those whose number of heads equals an argument."""
+        """Yield sizes that shapes allow, first sizes whose number of heads equals an argument."""
         every = iter_sizes(built.constructor, built.case, built.tensors)
         said = {p.default for p in (*self.signature.constructor, *self.signature.variables)}
         yield from sorted(every, key=lambda sizes: sizes.case.heads not in said)
