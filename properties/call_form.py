@@ -33,7 +33,7 @@ class TokenAxes(StrEnum):
 
 
 class Polarity(StrEnum):
-    """Whether a nonzero entry of a mask lets a query attend or blocks it."""
+    """The meaning of the entries of a mask."""
 
     KEEP = "keep"  # true or nonzero where a query may attend
     BLOCK = "block"  # true or nonzero where it may not
@@ -50,7 +50,7 @@ class EmptyRow(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MaskConvention:
-    """How a mask is passed. All masks are made in the usual convention first."""
+    """How a mask is passed. Masks are made in the usual convention and then converted."""
 
     polarity: Polarity = Polarity.KEEP
     dtype: str | None = None

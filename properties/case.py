@@ -35,7 +35,7 @@ class MemoryLayout(StrEnum):
 
 
 class MaskForm(StrEnum):
-    """The shape of the mask for `forward`; all broadcast to (batch, heads, tokens, tokens)."""
+    """The shape of the mask for `forward`; each broadcasts to (batch, heads, tokens, tokens)."""
 
     NONE = "no mask"
     QUERY_KEY = "(t, t)"

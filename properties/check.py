@@ -163,7 +163,7 @@ class CounterexampleSearch:
         return case, violation
 
     def rank(self, case: Case) -> tuple[tuple[int, int], float, str]:
-        """Return the sort key of failing cases: small ones first, then those that show most."""
+        """Return the sort key of failing cases: small cases first, then the largest difference."""
         return case.size, -self._get_difference(case), str(case)
 
     def _get_difference(self, case: Case) -> float:
@@ -186,7 +186,7 @@ class CounterexampleSearch:
         return self.get_violation(min(tried, key=self.rank))
 
     def find_first(self, cases: Iterable[Case], largest: Case) -> Case | None:
-        """Return the first failing case, transformed for the property, if it is no larger.
+        """Return the first transformed case that fails and is no larger than `largest`.
 
         The returned case has the dtype and the device of `largest`.
         """

@@ -38,7 +38,7 @@ def assert_finite(got: Tensor, what: str = "output", hint: str = "") -> None:
 
 
 def check_close(got: Tensor, expected: Tensor, tolerance: Tolerance, what: str = "output") -> bool:
-    """Return True if `got` is as exact as its dtype allows, False if only as float32 allows.
+    """Return True if `got` is as exact as its dtype, False if it is only as exact as float32.
 
     Raises Violation if it is neither.
     """

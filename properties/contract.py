@@ -213,7 +213,7 @@ class Contract:
 
     @property
     def callee(self) -> Contract:
-        """The contract of the module that is called: after a transfer, the target's."""
+        """The contract of the module that is called; if weights are transferred, the target's."""
         return self if self.transfer is None else self.transfer[1]
 
     @property
@@ -333,7 +333,7 @@ class Contract:
         return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *own)
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
-        """Yield the mappings that this case has parameters for, with the head of per-head ones."""
+        """Yield the mappings for this case's parameters, each with its head if it has only one."""
         for mapping in self.mappings:
             if self.has_biases(case) or not mapping.is_bias:
                 heads = case.kv_heads if mapping.is_shared else case.heads

@@ -41,7 +41,7 @@ class CallSizes:
         return f"({', '.join(axes)}{',' * (len(shape) == 1)})"
 
     def _find_size(self, length: int) -> str | None:
-        """Return the one size that is as long as an axis."""
+        """Return the size that equals the length of an axis; None unless exactly one does."""
         found = [name for name, size in self.sizes.items() if size == length]
         if length < 2 or len(found) != 1 or length in self._iter_compounds():
             return None

@@ -162,7 +162,7 @@ def has_config(built: Built) -> bool:
 
 
 def extend_config(built: Built, message: str) -> Built | None:
-    """Return it with a config that has the field a call missed; None if no field was missing."""
+    """Return the construction with the config field that a call missed; None if it missed none."""
     config = next((a for a in built.constructor.arguments if a.quantity == "config"), None)
     field = None if config is None else _find_missing(message, list(config.fields))
     if config is None or field is None:

@@ -58,7 +58,7 @@ def _repeat(weight: Tensor, heads: int) -> Tensor:
 
 
 def _name_attention(search: BindingSearch, probe: CallProbe) -> str:
-    """Return which attention explains a call, with a known mistake or without; "" if none does."""
+    """Describe the attention, perhaps with a mistake, that explains a call; "" if none does."""
     for contract, sizes in itertools.islice(search.iter_likely(probe), MAX_COMPARED):
         exact = find_exact(contract, sizes.case, probe.seen) is not None
         if exact or next(find_mistakes(contract, sizes.case, probe.seen), None):

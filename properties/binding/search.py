@@ -291,7 +291,7 @@ class BindingSearch:
         return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
-        """Yield the contracts that names suggest, all without positions first, then with them."""
+        """Yield contracts that names suggest, first all without positions, then with positions."""
         likely = list(itertools.islice(self.iter_likely(probe), MAX_PLACED))
         yield from likely
         for contract, sizes in likely:

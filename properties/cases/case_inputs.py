@@ -47,7 +47,7 @@ class CaseInputs:
 
     @cached_property
     def may_attend(self) -> Tensor | None:
-        """Who may attend to whom: the mask as booleans, or the causal mask if there is one."""
+        """Which token may attend to which: the mask as booleans, or the causal mask if any."""
         mask = make_fitting_mask(self.contract, self.case)
         return find_visible(self.contract, self.case, self.case.tokens, mask)
 

@@ -72,7 +72,7 @@ def _classify_numbers(contract: Contract, case: Case) -> tuple[object, ...]:
 
 
 def _classify_mask(mask: Tensor, tokens: int) -> tuple[bool, ...]:
-    """Return whether a token sees not all, not itself, only itself, or only later tokens."""
+    """Return whether some token sees not all, not itself, only itself, or only later tokens."""
     sees = (mask != 0).expand(*mask.shape[:-2], tokens, tokens)
     itself = sees.diagonal(dim1=-2, dim2=-1)
     only_itself = itself & (sees.sum(-1) == 1)

@@ -43,7 +43,7 @@ EDGES = (
 NEAR = 7
 """the largest value of a size that is not drawn large"""
 PLAIN_EVERY = 40
-"""Every case whose number is a multiple of this has no large size, and so is cheap enough for every
+"""One case in every group of this many has no large size, and so is cheap enough for every
 property.
 """
 OPTIONS = ("bias", "dropout", "content", "memory", "mask_form", "mask_type")
