@@ -50,7 +50,7 @@ class CallSizes:
     def _belongs(
         self, name: str, place: int, found: Sequence[str | None], *, is_square: bool
     ) -> bool:
-        """Whether this axis can be in that place; if not, its length is a coincidence."""
+        """Whether a size's axis can be in this place; if not, the equal length is a coincidence."""
         axes = len(found)
         if name in COUNTS:
             first_is_batch = name != "batch" and "batch" in self.sizes

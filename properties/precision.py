@@ -1,4 +1,4 @@
-"""How dtypes round."""
+"""The rounding of dtypes."""
 
 from dataclasses import dataclass
 

@@ -154,7 +154,7 @@ class CaseContext(AnswerSource):
     def may_attend(
         self, tokens: int, mask: Tensor | None, keys: int | None = None
     ) -> Tensor | None:
-        """Return who may attend to whom under this contract, for other keys or the tokens' own."""
+        """Return which token may attend to which key; without `keys`, keys are the tokens' own."""
         return find_visible(self.contract, self.case, tokens, mask, keys=keys)
 
     def list_visible(self) -> Bool[Tensor, "tokens tokens"]:

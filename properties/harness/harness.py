@@ -114,7 +114,7 @@ class LiveContext(CaseContext):
         return result
 
     def _find_known(self, x: Tensor) -> Peculiarity | None:
-        """Return the peculiarity of a call, besides the case's, that is known to be unsupported."""
+        """Return the known unsupported peculiarity of a call, apart from those of its case."""
         call = replace(self.case, batch=x.shape[0], tokens=x.shape[1])
         known = self.harness.unsupported
         return next((p for p in known if p.is_in(call) and not p.is_in(self.case)), None)
@@ -132,7 +132,7 @@ class LiveContext(CaseContext):
         return tuple(output.to(torch.float64) for output in result.outputs)
 
     def check_form(self, result: CallResult, x: Tensor) -> None:
-        """Raise Violation unless the right number of tensors came back, with the right shapes."""
+        """Raise Violation unless the right number of tensors was returned, in the right shapes."""
         shapes = self.compute_output_shapes(x)
         asked = f"{self.contract.returns} ({count(len(shapes), 'tensor')})"
         cache = self.contract.call_form.cache

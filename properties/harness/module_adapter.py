@@ -206,12 +206,12 @@ class ModuleAdapter:
         output: int = 0,
         times: int = 1,
     ) -> list[Tensor | None]:
-        """Return the gradients of the tokens of queries, keys and values, or of one of these."""
+        """Return the gradients of the tokens for queries, keys and values, or for one of them."""
         found = self._vjp_apart(inputs, cotangent, only=only, output=output, times=times).inputs
         return [None if each is None else self._add_axis(each) for each in found]
 
     def count_held_apart(self, inputs: Sequence[Tensor], cotangent: Tensor) -> tuple[int, int]:
-        """Return how many numbers are kept for the backward, and the most held in both passes."""
+        """Return how many numbers are kept for the backward, and the peak during both passes."""
         found = self._vjp_apart(inputs, cotangent, counted=True)
         return found.kept, found.held
 
@@ -258,7 +258,7 @@ class ModuleAdapter:
     def call_within(
         self, way: str, x: Tensor, mask: Tensor | None, parameters: Parameters
     ) -> CallResult:
-        """Call it within one of torch's transforms, with these parameters if it takes any."""
+        """Call the module within a torch transform, with these parameters if that takes any."""
         dtype = DTYPES[self.case.dtype]
         stored = self.contract.to_stored(parameters, self.case) if way == "functional_call" else ()
         weights = {path: tensor.to(dtype) for path, tensor in stored}
@@ -339,7 +339,7 @@ def construct(
 ) -> ModuleAdapter:
     """Build a module of the submission for this case, in its dtype and on its device.
 
-    Raises SubmissionFailed when the submission's constructor raises.
+    Raises SubmissionFailed if the submission's constructor raises.
     """
     match contract.entry:
         case Entry.FUNCTION:
@@ -372,7 +372,7 @@ def build_module(
 ) -> Module:
     """Build a module with these arguments, to be called in the usual form.
 
-    Raises SubmissionFailed when the submission's constructor raises.
+    Raises SubmissionFailed if the submission's constructor raises.
     """
     with add_call_sizes(contract, case):
         return subject.construct(

@@ -73,7 +73,7 @@ class HistoryStep(Protocol):
 
 
 def attempt(step: HistoryStep, state: HistoryState) -> None:
-    """Take a step. A crash is not about histories, and other properties report it."""
+    """Take a step. Crashes are ignored, because other properties report them."""
     try:
         step.take(state)
     except SubmissionFailed as failure:
