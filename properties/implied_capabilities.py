@@ -25,17 +25,17 @@ ROLES = ("query", "key", "value")
 
 
 def takes(*quantities: str) -> Callable[[Contract], bool]:
-    """Return a test of contracts: whether an argument takes one of these quantities."""
+    """Return a test for whether a contract's arguments take one of these quantities."""
     return lambda contract: any(a.quantity in quantities for a in _list_taken(contract))
 
 
 def _list_taken(contract: Contract) -> list[Argument]:
-    """Return the arguments; a config is replaced by its fields."""
+    """Return the arguments, including the fields of a config."""
     return [each for argument in contract.arguments for each in (argument, *argument.fields)]
 
 
 def holds(name: str) -> Callable[[Contract], bool]:
-    """Return a function that tests whether a contract stores the parameter of this name."""
+    """Return a test for whether a contract stores the parameter of this name."""
     return lambda contract: any(name in mapping.holds for mapping in contract.mappings)
 
 

@@ -40,7 +40,7 @@ def _choose_latents(rules: SizeRules, case: Case) -> dict[str, int]:
 
 
 def _choose_group(rules: SizeRules, heads: int, asked: int) -> int:
-    """Return the nearest group size that divides the heads; a small one if the case has none."""
+    """Return the nearest group size that divides the heads; a small one if `asked` is 0."""
     allows = rules.get_test("kv_heads")
     sizes = [size for size in list_divisors(heads) if allows(heads // size)]
     if not asked:

@@ -210,7 +210,7 @@ class ParameterMapping:
                 return self._split(stored, sizes)
 
     def _count_groups(self, sizes: HeadSizes) -> int:
-        """Return how many parts a tensor of all heads has; heads that share belong to one part."""
+        """Return how many parts a tensor of all heads has; heads that share form one part."""
         return min(sizes.count_heads(name) for name in self.holds)
 
     @staticmethod

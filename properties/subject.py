@@ -152,7 +152,7 @@ class Module(Protocol):
         """
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
-        """Return tensors by attribute path, registered or not, without those that do not exist.
+        """Return tensors, registered or not, by attribute path; missing ones are left out.
 
         Without paths, return all registered tensors.
         """
@@ -233,7 +233,7 @@ class Module(Protocol):
     def call_within(
         self, way: str, inputs: Sequence[Tensor], weights: Mapping[str, Tensor]
     ) -> CallResult:
-        """Call it within torch's "functional_call", with these weights, "vmap" or "autocast"."""
+        """Call the module in torch's "functional_call" (with `weights`), "vmap" or "autocast"."""
 
     def nest(self) -> "Module":
         """Return a larger module that contains this one and passes calls on to it."""
@@ -298,7 +298,7 @@ class Subject(Protocol):
         """Return the parameters of a new instance that nobody has initialised."""
 
     def list_disturbed(self) -> Sequence[str]:
-        """Return which settings of torch its code has changed so far, constructors included."""
+        """Return the settings of torch that its code has changed so far, also in constructors."""
 
     def get_function(
         self,

@@ -42,7 +42,7 @@ class ViolationKind(StrEnum):
 
 
 class Reason(StrEnum):
-    """What is wrong, as a code. Mistakes are named by codes, so that words may change."""
+    """The reason of a violation, as a code. Mistakes refer to codes, so messages may change."""
 
     # what is built
     WEIGHT_ABSENT = auto()
