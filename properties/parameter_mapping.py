@@ -218,7 +218,7 @@ class ParameterMapping:
         return sizes.get_rows(name) * sizes.count_heads(name)
 
     def _split(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
-        """Cut a tensor into the parameters it holds; a single head's tensor, into equal parts."""
+        """Cut a tensor into the parameters it holds; a single head's tensor has equal parts."""
         rows = [self._count_rows(name, sizes) for name in self.holds]
         return list(stored.split(rows) if sum(rows) == len(stored) else stored.chunk(len(rows)))
 

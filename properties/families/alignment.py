@@ -1,4 +1,4 @@
-"""Queries that are the last of the tokens whose keys are given: the causal mask ends with both.
+"""Queries are the last tokens of a longer sequence of keys: the causal mask is aligned at the end.
 
 Query i of q has the position of key k - q + i of k, as in decoding with a cache. Libraries differ:
 with torch's `is_causal`, as with a mask made for a square, it has the position of key i

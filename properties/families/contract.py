@@ -296,7 +296,7 @@ def _answers_as_usual(context: LiveContext) -> bool:
 
 
 def _get_stated(context: LiveContext) -> Contract:
-    """Return the statement's contract, even if the module's own contract has other arguments."""
+    """Return the module's own contract, or the statement's if that lacks some of its arguments."""
     stated = context.harness.requested_contract
     names = {argument.name for argument in stated.arguments}
     known = all(argument.name in names for argument in context.contract.arguments)

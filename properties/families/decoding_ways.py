@@ -318,7 +318,7 @@ def recognise(
 ) -> tuple[OtherWay, bool] | None:
     """Return the way that gives these outputs, and whether it is taken in all calls with a cache.
 
-    None if no way gives them, or if several ways explain only some of the calls.
+    None if no way explains the outputs, or if several do, each in only some of the calls.
     """
     if context.contract.capabilities & {
         Capability.SINKS,
@@ -352,7 +352,7 @@ def _list_fits(
 def _find_limits(
     context: CaseContext, heads: Heads, answers: Mapping[Lengths, Tensor]
 ) -> Iterable[OtherWay]:
-    """Return the limits that explain all outputs up to the first wrong one."""
+    """Return the limits on kept or seen tokens that give the first wrong output."""
     wrong = (
         (call, output)
         for lengths, output in answers.items()

@@ -159,7 +159,7 @@ def _assert_something_shows(revealed: RevealedWeights) -> None:
 
 
 def _assert_zeros_take_their_own_part(revealed: RevealedWeights) -> None:
-    """Raise Violation unless the value of a token that is zero is missing, and nothing else."""
+    """Raise Violation unless setting a token to zero removes its value, and nothing else."""
     tokens = len(revealed.without)
     own = torch.eye(tokens).bool().view(tokens, 1, 1, tokens)
     expected = revealed.shown.nan_to_num().masked_fill(own, 0)

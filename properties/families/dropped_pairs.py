@@ -1,4 +1,4 @@
-"""No two weights are dropped together: all pairs of sequences, heads, queries, keys are compared.
+"""Weights are dropped independently: pairs of sequences, heads, queries and keys are compared.
 
 `properties/families/dropout.py` counts the dropped weights of many short sequences at one rate.
 This file checks other sizes and rates: sequences longer than the width of a head or a block, a

@@ -77,7 +77,7 @@ class RevealedWeights:
 
 
 def reveal_weights(context: LiveContext) -> RevealedWeights:
-    """Call the module in evaluation mode on the numbers that show dropped weights in training."""
+    """Call the module in evaluation mode on inputs that reveal dropped weights in training."""
     tokens, heads = context.case.tokens, context.case.heads
     parameters = make_revealing_parameters(context)
     one = make_unlike_tokens(context.case) * draw_units(context)

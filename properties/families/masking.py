@@ -228,7 +228,7 @@ def each_sequence_has_its_own_mask(context: CaseContext) -> None:
 
 
 def _list_kinds_of_masks(t: int) -> Iterator[tuple[Tensor, ...]]:
-    """Yield masks for the sequences of a batch, some of which look like causal or empty masks."""
+    """Yield masks for the sequences of a batch: mixed kinds, or easily mistaken for others."""
     full, causal = torch.ones(t, t), torch.ones(t, t).tril()
     padded, shorter = full.clone(), full.clone()
     padded[:, -1], shorter[:, -2:] = 0, 0

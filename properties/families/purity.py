@@ -108,7 +108,7 @@ def _make_other_masks(context: CaseContext) -> Iterator[Tensor]:
 
 
 def _make_masks_of_all_kinds(context: CaseContext) -> Iterator[Tensor]:
-    """Yield a mask of every form and of every type, each with one row blocked whole."""
+    """Yield a mask of every form and of every type, each with one fully blocked row."""
     forms = [form for form in MaskForm if form is not MaskForm.NONE]
     for form, dtype in itertools.zip_longest(forms, [*MASK_DTYPES.values(), torch.float64]):
         mask = make_mask(replace(context.case, mask_form=form))

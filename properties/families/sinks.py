@@ -1,4 +1,4 @@
-"""A sink takes a share of every softmax of its head, and has no value: the rest is less than one.
+"""A sink takes a share of every softmax of its head: the other weights sum to less than one.
 
 Weights that sum to less than one do not average, and a constant added to all scores changes them.
 The properties in this file replace the properties of averages. They are about the remaining weight,

@@ -104,7 +104,7 @@ def _assert_other_tokens_matter(context: CaseContext) -> None:
 
 
 def _assert_tokens_differ(context: CaseContext) -> None:
-    """Tokens without layers have weights that depend on them if not all receive the same."""
+    """Raise Violation if all outputs are equal; without layers, weights depend on the tokens."""
     tolerance = context.tolerance[:, -1] + context.tolerance[:, 0]
     difference = context.output[:, -1] - context.output[:, 0]
     expected = "tokens that differ receive different outputs"

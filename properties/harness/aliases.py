@@ -49,7 +49,7 @@ def resolve_aliases(
 def _find_path(
     mapping: ParameterMapping, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]
 ) -> str | None:
-    """Return the one parameter with a mapping's role and shape; of several heads, the first's."""
+    """Return the only parameter with this role and shape; with one for each head, the first."""
     role = tuple(name[-1] for name in mapping.holds)
     fitting = [
         path
