@@ -1,8 +1,9 @@
-"""What one more submission costs: `python -m benchmarks [SUBMISSIONS] [ROUNDS]`.
+"""The cost of grading one more submission: `python -m benchmarks [SUBMISSIONS] [ROUNDS]`.
 
 Grades a folder with one right answer and a folder with many, in turn, as whole processes in one
-job, and prints the median of the differences: the start of the interpreter and of the fork server
-cancels. The first run of all is not measured; it leaves behind what later ones find on the disk.
+job, and prints the median of the differences, in which the time to start the interpreter and the
+fork server cancels. The very first run is not measured, because it fills the caches on disk that
+later runs use.
 """
 
 import statistics

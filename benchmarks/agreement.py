@@ -1,10 +1,10 @@
 """Does a student's check agree with the grade? `python -m benchmarks.agreement [SEEDS [NAME ...]]`.
 
-Every answer kept beside the exercises is judged on the public cases, as `check` does, and on those
-of so many secret seeds (20), as `grade` does. A NAME is an exercise, or an exercise and a kind of
-answers: `causal_attention/right`. Says which claims come to another verdict under a seed, and what
-that is worth. Answers run in processes beside this one, JOBS of them (an environment variable; 1 if
-it is not set), without a sandbox. Ends with 1 where a right answer lost a claim.
+Every answer in the answer banks is judged on the public cases, as by `check`, and on the cases of
+SEEDS secret seeds (20 by default), as by `grade`. A NAME is an exercise, or an exercise and a kind
+of answers: `causal_attention/right`. Prints which claims get another verdict under a secret seed,
+and how many points this changes. Answers run without a sandbox in JOBS other processes (an
+environment variable; 1 if it is not set). The exit code is 1 if a right answer failed a claim.
 """
 
 import multiprocessing
@@ -33,7 +33,7 @@ SEEDS = 20
 
 @dataclass(frozen=True, slots=True)
 class SeedComparison:
-    """One answer, judged on the public cases and on others."""
+    """One answer, judged on the public cases and on those of secret seeds."""
 
     public: AnswerResult
     others: tuple[AnswerResult, ...]
@@ -41,7 +41,7 @@ class SeedComparison:
 
     @property
     def changed(self) -> Counter[str]:
-        """Under how many seeds each claim came to another verdict."""
+        """The number of seeds under which each claim got another verdict."""
         return Counter(
             name
             for other in self.others
@@ -50,17 +50,17 @@ class SeedComparison:
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """What it is worth: on the public cases, and on the others."""
+        """The answer's scores, on the public cases first and then under each seed."""
         return tuple(compute_score(each) for each in (self.public, *self.others))
 
     @property
     def states(self) -> set[bool]:
-        """Whether it passed, on any of the cases."""
+        """Whether the answer passed; two values if that depends on the seed."""
         return {not find_lost_claims(each) for each in (self.public, *self.others)}
 
 
 def find_lost_claims(judged: AnswerResult) -> tuple[str, ...]:
-    """The claims that earned nothing for themselves."""
+    """The claims that did not earn their own points."""
     return (*judged.broken, *judged.not_tried)
 
 
@@ -76,14 +76,14 @@ def compute_score(judged: AnswerResult) -> float:
 
 
 def compare_seeds(answer: Answer, seeds: Sequence[int]) -> SeedComparison:
-    """Judge an answer under the public seed and under these."""
+    """Judge an answer under the public seed and under these seeds."""
     began, exercise = time.process_time(), BY_SLUG[answer.exercise]
     others = tuple(check_answer(answer, exercise, seed) for seed in seeds)
     return SeedComparison(check_answer(answer, exercise), others, time.process_time() - began)
 
 
 def main() -> int:
-    """Compare all, say what differs."""
+    """Compare all answers, and print the differences."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
     named = sys.argv[2:] or [exercise.slug for exercise in ALL]
     seeds = tuple(draw_secret_seed().value for _ in range(count))
@@ -106,7 +106,7 @@ def _select_answers(slug: str, kind: str = "") -> list[Answer]:
 
 
 def _print_difference(each: SeedComparison) -> None:
-    """What differs, for one answer."""
+    """Print the differences for one answer."""
     answer = each.public.answer
     if each.changed:
         listed = ", ".join(f"{name} ({times})" for name, times in each.changed.items())

@@ -1,9 +1,10 @@
-"""What a second worker is worth: `python -m benchmarks.cluster [SUBMISSIONS [ROUNDS]]`.
+"""How much time a second worker saves: `python -m benchmarks.cluster [SUBMISSIONS [ROUNDS]]`.
 
 Starts two Dask clusters on this machine, one with a single worker and one with two; every worker
-has one thread, a fork server and a jail of its own. Both grade the same class in turn, after they
-have graded a small one to start what is started once, and must say the same. Prints the medians of
-the seconds from handing over the class to its last record. Needs the extra `cluster`.
+has one thread, a fork server and a jail of its own. Both grade the same class in turn, and their
+results must be the same. Before that they grade a small class, so that the time to start servers is
+not measured. Prints the medians of the seconds from handing over the class to its last record.
+Needs the extra `cluster`.
 """
 
 import os
@@ -70,14 +71,14 @@ def write_class(folder: Path, count: int) -> list[Submission]:
 
 
 def grade_class(cluster: Cluster, found: Sequence[Submission]) -> list[list[SubmissionRecord]]:
-    """What is said of everybody, without the seconds."""
+    """Return the records of all submissions without their times."""
     run = grade_all(cluster, found, Settings(exercise=EXERCISE))
     return [[replace(record, seconds=0.0) for record in records] for _, records in run]
 
 
 @contextmanager
 def start_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
-    """A scheduler with so many workers."""
+    """Start a scheduler with this many workers."""
     scheduler_file = folder / f"scheduler{workers}.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
@@ -105,7 +106,7 @@ def start_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
 
 
 def wait_for_address(scheduler_file: Path, workers: int) -> str:
-    """Of a scheduler, once its workers are there."""
+    """Return the address of a scheduler once its workers have connected."""
     from distributed import Client
 
     limit = time.monotonic() + START_S

@@ -1,9 +1,9 @@
-"""What grading costs as there is more to do: `python -m benchmarks.cost [--quick] [PART ...]`.
+"""How the cost of grading grows: `python -m benchmarks.cost [--quick] [PART ...]`.
 
 Parts: submissions (and jobs, and memory), cases, tokens, size. All are measured as whole processes
-with everything that they start, on one torch thread. A table for each; --quick takes fewer points
-and smaller ones, a few minutes in all, where everything takes well over an hour: a thousand tokens
-half of one, since errors are bounded query by query.
+with all their child processes, on one torch thread. Prints a table for each part. With --quick,
+fewer and smaller points are measured, which takes a few minutes; everything takes well over an
+hour. A thousand tokens take half an hour of it, since errors are bounded query by query.
 """
 
 import argparse
@@ -23,10 +23,12 @@ from headcheck.exercises import BY_SLUG
 EXERCISE = BY_SLUG["multi_head_attention"]
 
 FURTHER_ANSWERS = 12
-"""so many further right answers tell what each of them costs; one does where that takes minutes"""
+"""the number of additional right answers whose average cost is measured; only one where each takes
+minutes
+"""
 LONG_TOKENS = 512
 FEW_CASES = 3
-"""so many cases a claim gets where they are large, as in the exercise of GPT-2's size"""
+"""the number of cases for each claim if cases are large, as in the exercise of GPT-2's size"""
 SAMPLING_S = 0.5
 JOBS = (1, 2)
 SMALL = {"batch": 2, "d_in": 16, "heads": 2, "head_dim": 8}
@@ -39,7 +41,7 @@ SIZES, QUICK_SIZES = ((2, 16), (4, 64), (8, 256), (12, 768)), ((2, 16), (4, 64))
 
 @dataclass(frozen=True)
 class CostPoint:
-    """What grading right answers takes: the first ever, one, and each further one."""
+    """The cost of grading right answers: the very first, one, and each additional one."""
 
     first: Usage
     one: Usage
@@ -80,7 +82,7 @@ def main() -> None:
 
 
 def measure_by_submissions(quick: bool) -> None:
-    """A class, half of it right, in one job and in two."""
+    """Measure a class of which half the answers are right, with one job and with two."""
     print("| submissions | jobs | CPU s each | wall s each | wall s | largest process | together |")
     print("|---|---|---|---|---|---|---|")
     for count in QUICK_SUBMISSIONS if quick else SUBMISSIONS:
@@ -108,14 +110,14 @@ def _show_class(count: int, jobs: int, spent: Usage) -> None:
 
 
 def measure_by_cases(quick: bool) -> None:
-    """At most so many cases for each claim; claims with limits of their own get these."""
+    """Vary the largest number of cases for each claim; claims with their own limits keep these."""
     print(f"| cases of a claim, at most {POINT_HEADER}")
     for count in QUICK_CASES if quick else CASES:
         print(f"| {count} | {measure_point(count, {})} |", flush=True)
 
 
 def measure_by_tokens(quick: bool) -> None:
-    """Sequences as long as the context, in a small module."""
+    """Measure sequences as long as the context, in a small module."""
     print(f"| tokens {POINT_HEADER}")
     for tokens in QUICK_TOKENS if quick else TOKENS:
         sizes = {**SMALL, "tokens": tokens, "context_length": tokens}
@@ -123,7 +125,7 @@ def measure_by_tokens(quick: bool) -> None:
 
 
 def measure_by_size(quick: bool) -> None:
-    """Modules as wide as their tokens."""
+    """Measure modules as wide as their tokens."""
     print(f"| heads × width of a head {POINT_HEADER}")
     for heads, width in QUICK_SIZES if quick else SIZES:
         sizes = {"batch": 2, "d_in": width, "heads": heads, "head_dim": width // heads}
@@ -131,7 +133,7 @@ def measure_by_size(quick: bool) -> None:
 
 
 def measure_point(cases: int, sizes: Mapping[str, int]) -> CostPoint:
-    """Grade one right answer in a fresh home, again, and then more of them."""
+    """Grade one right answer in a fresh home, grade it again, and then grade more answers."""
     with tempfile.TemporaryDirectory() as scratch:
         home, one, many = (Path(scratch, name) for name in ("home", "one", "many"))
         home.mkdir()

@@ -1,9 +1,9 @@
-"""What a course costs beside the judging: `python -m benchmarks.course [SUBMISSIONS] [STORE]`.
+"""The cost of a course without judging: `python -m benchmarks.course [SUBMISSIONS] [STORE]`.
 
-Judges one wrong answer and pretends that everybody's verdict is that: a Canvas download of as many
-different files is taken in and stored one by one, taken in again with nothing to judge, and
-exported in every format. STORE is a file or a URL of an empty database; else a file of its own.
-Writes dashboard.html into the current folder.
+Judges one wrong answer and pretends that everybody gets its verdict: a Canvas download of
+SUBMISSIONS different files is read and stored one by one, read again with nothing to judge, and
+exported in every format. STORE is a file or the URL of an empty database; without it a temporary
+file is used. Writes dashboard.html into the current folder.
 """
 
 import sys
@@ -76,7 +76,7 @@ def grade_one(folder: Path, source: str, settings: Settings) -> SubmissionRecord
 def store_all(
     store: Store, archive: Path, settings: Settings, record: SubmissionRecord
 ) -> Sequence[object]:
-    """What grading does, but for the judging."""
+    """Do what grading does, except for the judging."""
     begun = store.begin("course", manifest.build_manifest(settings))
     with gather_submissions([str(archive)], IntakeOptions()) as intake:
         batches = grading.group_by_content(intake.submitted_files, settings)
@@ -91,13 +91,13 @@ def store_all(
 
 
 def grade_again(store: Store, archive: Path, settings: Settings) -> object:
-    """The same command once more: nothing is left to judge."""
+    """Run the same command once more, with nothing left to judge."""
     with gather_submissions([str(archive)], IntakeOptions()) as intake:
         return grading.grade(store, intake, settings, "course", attempts="latest", trusted=False)
 
 
 def measure_time(what: str, action: Callable[[], T]) -> T:
-    """Do it, and print how long it took."""
+    """Run the action, and print how long it took."""
     began = time.perf_counter()
     result = action()
     print(f"{what:32} {time.perf_counter() - began:8.2f} s")

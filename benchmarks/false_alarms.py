@@ -1,9 +1,10 @@
-"""Is a right answer ever accused? `python -m benchmarks.false_alarms SECONDS [FIRST_SEED]`.
+"""Does a right answer ever fail a claim? `python -m benchmarks.false_alarms SECONDS [FIRST_SEED]`.
 
-The solutions and right answers of all exercises but the largest take turns: in each turn, one gets
-generated cases from a seed of its own, as by `--search`, and every claim that holds is tried on
-those that it is tried on there. One check of a claim on a case is an evaluation. JOBS processes (an
-environment variable; 1 if it is not set), without a sandbox. Ends with 1 where one was accused.
+The solutions and right answers of all exercises except the largest take turns. In each turn, one
+answer gets cases that are generated from a new seed, as by `--search`, and every claim that holds
+is tried on the cases on which the search would try it. One check of a claim on a case is an
+evaluation. Answers run without a sandbox in JOBS processes (an environment variable; 1 if it is not
+set). The exit code is 1 if a right answer failed a claim.
 """
 
 import itertools
@@ -20,15 +21,17 @@ from headcheck.exercises.answers import Answer
 from headcheck.grader.audit.matrix import count_search, initialise_process, load_answers
 
 CASES = 40
-"""in a turn"""
+"""the number of cases in a turn"""
 TURNS = 8
-"""of a process: then it is replaced, with all that answers left in it"""
+"""the number of turns after which a process is replaced, along with any state that answers left in
+it
+"""
 TOO_LARGE = ("gpt2_size",)
 
 
 @dataclass
 class Tally:
-    """What was tried so far."""
+    """The evaluations so far."""
 
     turns: int = 0
     cases: int = 0
@@ -37,7 +40,7 @@ class Tally:
 
 
 def list_right_answers() -> list[Answer]:
-    """List the answers that no claim may accuse."""
+    """List the answers that must not fail any claim."""
     some = (exercise for exercise in ALL if exercise.slug not in TOO_LARGE)
     return [each for exercise in some for each in load_answers(exercise) if not each.is_wrong]
 
@@ -63,7 +66,7 @@ def run_turns(seconds: float, first_seed: int, jobs: int) -> Tally:
 def _complete(
     pool: ProcessPoolExecutor, turns: Iterator[tuple[Answer, int]], end: float, jobs: int
 ) -> Iterator[tuple[Answer, int, tuple[str, ...], int, int]]:
-    """Yield what each turn gave, and start others until the end."""
+    """Yield the result of each turn, and start new turns until the time is over."""
     running: dict[Future[tuple[tuple[str, ...], int, int]], tuple[Answer, int]] = {}
     while True:
         while len(running) < 2 * jobs and time.monotonic() < end:
@@ -78,7 +81,7 @@ def _complete(
 
 
 def main() -> int:
-    """Take turns, and say what came of them."""
+    """Run the turns, and print their results."""
     seconds = float(sys.argv[1])
     first_seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000
     tally = run_turns(seconds, first_seed, int(os.environ.get("JOBS", "1")))

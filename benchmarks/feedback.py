@@ -1,8 +1,8 @@
 """What feedback costs: `python -m benchmarks.feedback [ANSWERS] [SLUG]`.
 
-Grades so many of an exercise's wrong answers and as many right ones, as trusted code in this
-process, and prints what taking the evidence for pictures and the marked lines costs, what
-rendering the page costs, and how large pages are: medians, and the most.
+Grades ANSWERS wrong answers to an exercise and as many right ones, as trusted code in this process.
+Prints the cost of collecting the evidence for pictures and marked lines, the cost of rendering the
+page, and the size of pages: the median and the maximum of each.
 """
 
 import statistics
@@ -35,12 +35,12 @@ T = TypeVar("T")
 
 @dataclass
 class CallTimer:
-    """Seconds of processor time, one number for each call."""
+    """Measures the processor time of each call, in seconds."""
 
     spent: list[float] = field(default_factory=list)
 
     def wrap(self, function: Callable[P, T]) -> Callable[P, T]:
-        """The same function, its calls timed."""
+        """Return the same function with its calls timed."""
 
         @wraps(function)
         def called(*arguments: P.args, **named: P.kwargs) -> T:
@@ -64,13 +64,13 @@ def main() -> None:
 
 
 def choose_answers(exercise: Exercise, kind: str, count: int) -> list[Answer]:
-    """So many answers of a kind, evenly from the whole bank."""
+    """Return this many answers of a kind, evenly spread over the whole bank."""
     there = list_answers(exercise, kind)
     return there[:: max(1, len(there) // count)][:count]
 
 
 def report_on(kind: str, exercise: Exercise, paths: Sequence[Path]) -> None:
-    """Grade and render these answers, and print what it took."""
+    """Grade these answers, render their pages, and print the cost."""
     evidence, lines, pages, texts = CallTimer(), CallTimer(), CallTimer(), CallTimer()
     records: list[SubmissionRecord] = []
     with (
@@ -103,7 +103,7 @@ def report_on(kind: str, exercise: Exercise, paths: Sequence[Path]) -> None:
 
 
 def format_row(name: str, values: Sequence[float], unit: str) -> str:
-    """A name, the median and the most."""
+    """Format a row: a name, the median and the maximum."""
     return f"  {name:<15} {statistics.median(values):6.1f} {unit}, at most {max(values):.1f}"
 
 

@@ -1,13 +1,14 @@
-"""What could not be saved, beside what is spent: `python -m benchmarks.floor [ANSWERS]`.
+"""The least cost of grading, and the actual cost: `python -m benchmarks.floor [ANSWERS]`.
 
-The floor of a submission is a process of its own, confined, that has read and run what is judged,
-and the time in the submission's own constructors, forwards and backwards, for all the questions
-that it is asked. Everything else is headcheck's: asking, sending, comparing, looking for a smaller
-example, naming the mistake, reporting. Processor time, medians over so many right and as many wrong
-answers to `multi_head_attention`; the start of the command is not in it (`python -m benchmarks`).
+The floor of a submission is the cost of a confined process that has loaded and run the submission,
+plus the time in the submission's own constructors, forwards and backwards, for all calls that the
+checks make. Everything else is headcheck's own cost: preparing and sending calls, comparing,
+looking for a smaller example, naming the mistake, reporting. Prints processor times: medians over
+ANSWERS right and as many wrong answers to `multi_head_attention`. The start of the command is not
+included (see `python -m benchmarks`).
 
-A submission's own time is taken beside this process, where its class can be wrapped, while it is
-asked the same questions again.
+A submission's own time is measured in this process, where its class can be wrapped, while the same
+calls are made again.
 """
 
 import functools
@@ -50,7 +51,7 @@ HEADER = """\
 
 @dataclass(frozen=True)
 class ProcessorTime:
-    """Seconds of processor time."""
+    """Processor times in seconds."""
 
     born: float
     own: float
@@ -62,7 +63,7 @@ class ProcessorTime:
 
     @property
     def ratio(self) -> float:
-        """How many times the floor is spent."""
+        """The cost as a multiple of the floor."""
         return self.whole / self.floor
 
 
@@ -87,7 +88,7 @@ def main() -> None:
 
 @dataclass
 class WatchedServer:
-    """A fork server whose children are known, and what it and they have used."""
+    """A fork server that records its children and the processor time that it and they have used."""
 
     server: ServerHandle
     children: list[ChildChannel] = field(default_factory=list)
@@ -97,14 +98,14 @@ class WatchedServer:
         return self.children[-1]
 
     def get_used_time(self) -> float:
-        """Seconds: the children that have ended, and the server itself."""
+        """Return the seconds used by the children that have ended and by the server itself."""
         stat = Path(f"/proc/{self.server.process.pid}/schedstat").read_text()
         return int(stat.split()[0]) / 1e9 + sum(child.cpu for child in self.children)
 
 
 @dataclass
 class NestedTimer:
-    """Adds up the time spent in what it was put around; calls within calls count once."""
+    """Adds up the time spent in the functions that it wraps; nested calls count once."""
 
     seconds: float = 0.0
     depth: int = 0
@@ -125,7 +126,7 @@ class NestedTimer:
 
 
 class TimedRuntime(runtime.WorkerRuntime):
-    """A host that knows how long it was in the submission's code."""
+    """A host that measures how long the submission's code runs."""
 
     def __init__(self, clock: NestedTimer) -> None:
         super().__init__()
@@ -143,7 +144,7 @@ class TimedRuntime(runtime.WorkerRuntime):
 
 @dataclass
 class TimedSandbox:
-    """Makes such hosts in this process."""
+    """Makes timed hosts in this process."""
 
     clock: NestedTimer = field(default_factory=NestedTimer)
 

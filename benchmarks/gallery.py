@@ -1,8 +1,8 @@
 """What right and wrong attention look like: `python -m benchmarks.gallery docs`.
 
 One common mistake of each exercise (`gallery.toml`) is graded on the public cases. The first
-picture of its report, with what is right beside what was got, goes to `docs/images/gallery`, and
-`docs/gallery.md` shows it.
+picture of its report, which shows the right result beside the actual one, goes to
+`docs/images/gallery`, and `docs/gallery.md` shows it.
 """
 
 import re

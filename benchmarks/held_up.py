@@ -1,10 +1,10 @@
-"""How long one file holds up a class: `python -m benchmarks.held_up [--all] [--jobs N] [NAME ...]`.
+"""How one file delays a class: `python -m benchmarks.held_up [--all] [--jobs N] [NAME ...]`.
 
-Grades a class of twenty, and the same class with each file of `tests/hostile/costly.py` added
-in turn, as whole processes. A class with one may take 1.5 times as long as without, and 20 s more;
-one that takes longer is marked, and the exit code is 1. Names choose files; --all takes those that
-try to get around the limits, too. The class without is measured before and after, because the load
-of the machine counts: it is printed.
+Grades a class of twenty, and the same class with each file of `tests/hostile/costly.py` added in
+turn, as whole processes. With such a file, a class may take 1.5 times as long as without it, and 20
+s more; a file that delays it longer is marked, and the exit code is 1. Names select files; with
+--all, files that try to get around the limits are included, too. The class without such a file is
+measured before and after and both times are printed, because the load of the machine matters.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def measure_delay(names: Sequence[str], jobs: Sequence[str]) -> int:
-    """Print a row for each file; 1 if a class took longer than it may."""
+    """Print a row for each file; return 1 if a class took longer than it may."""
     known = {**COSTLY, **COSTLY_VARIANTS}
     with tempfile.TemporaryDirectory() as scratch:
         folder, home = Path(scratch, "class"), Path(scratch, "home")
@@ -64,7 +64,7 @@ def measure_delay(names: Sequence[str], jobs: Sequence[str]) -> int:
 
 
 def grade_folder(folder: Path, home: Path, jobs: Sequence[str]) -> Usage:
-    """Grade a folder. No exercise is named, so that every definition of a file is judged."""
+    """Grade a folder. No exercise is named, so every definition in a file is judged."""
     words = (sys.executable, "-m", "headcheck", "grade", str(folder), "--format", "json", *jobs)
     return spending.run(Command(words, ROOT), home, ok_statuses=(0, 1))
 

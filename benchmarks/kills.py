@@ -1,13 +1,14 @@
-"""Nothing is lost, whatever kills it: `python -m benchmarks.kills [COUNT [KILLS [SEED [FOLDER]]]]`.
+"""Killing it loses nothing: `python -m benchmarks.kills [COUNT [KILLS [SEED [FOLDER]]]]`.
 
 Grades a course of right, wrong, broken and hostile answers with the real judge twice: undisturbed,
-and killed by SIGKILL so many times, each time after another number of submissions and at a random
-moment of the next one, now the command alone, now all of its processes. Compares what comes out:
-the report without its seconds, and the CSV export, byte for byte. Needs a checkout, for the hostile
-answers, and takes as long as two gradings of that course. What was made is left in FOLDER, if one
-is given that does not exist.
+and killed by SIGKILL KILLS times, each time after a different number of submissions and at a random
+moment of the next one: sometimes only the command, sometimes all of its processes. Compares the
+results: the report without its times, and the CSV export, byte for byte. Needs a checkout, for the
+hostile answers, and takes as long as two gradings of that course. If FOLDER is given (it must not
+exist), all files stay there.
 
-Exit code: 0 the same, 1 not, or something finished was lost, or a process was left over.
+The exit code is 0 if the results are the same. It is 1 if they differ, if a finished submission was
+lost, or if a process was left running.
 """
 
 import hashlib
@@ -41,7 +42,7 @@ HOSTILE = (
     "connects_by_tcp", "runs_programs", "daemon", "fork_bomb", "fills_the_disk",
     "memory_bomb_at_import", "prints_forty_megabytes", "loops_at_import",
 )  # fmt: skip
-"""attacks whose end does not depend on how busy the machine is"""
+"""attacks whose outcome does not depend on how busy the machine is"""
 BROKEN = (
     b"", b"def broken(:\n", b"\x00\x01\x02", b"%PDF-1.7", b"PK\x03\x04", b"import torch\n",
     b"raise SystemExit\n", b"class MultiHeadAttention: pass\n", "# täst\n".encode("latin-1"),
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def fill(folder: Path, count: int, seed: int) -> None:
-    """A class of as many different files: half of them right, a fifth broken or hostile."""
+    """Write a class of `count` different files: half of them right, a fifth broken or hostile."""
     folder.mkdir()
     chance = random.Random(seed)
     right, wrong = (cycle_answers(kind, chance) for kind in ("right", "wrong"))
@@ -92,14 +93,14 @@ def fill(folder: Path, count: int, seed: int) -> None:
 
 
 def cycle_answers(kind: str, chance: random.Random) -> Iterator[str]:
-    """The bank's answers of a kind, again and again, in a shuffled order."""
+    """Yield the bank's answers of a kind, again and again, in a shuffled order."""
     texts = [answer.source for answer in list_answers(EXERCISE, kind)]
     chance.shuffle(texts)
     return itertools.cycle(texts)
 
 
 def load_attacks() -> list[str]:
-    """Hostile answers, with nothing there that they are after."""
+    """Return hostile answers; nothing that they try to reach exists here."""
     texts = [(ATTACKS / f"{name}.py").read_text(encoding="utf-8") for name in HOSTILE]
     marks = ("won", "token", "arena", "project", "tcp", "udp", "unix", "abstract")
     for mark in marks:
@@ -117,7 +118,7 @@ def write_answer(path: Path, text: str, *, notebook: bool) -> None:
 
 
 def build_command(folder: Path, store: str) -> list[str]:
-    """The command that is killed, and given again."""
+    """Return the command that is killed and run again."""
     return [
         *(sys.executable, "-m", "headcheck", "grade", str(folder / "class"), "--format", "json"),
         *("--store", str(folder / f"{store}.db"), "--exercise", EXERCISE.slug),
@@ -125,7 +126,7 @@ def build_command(folder: Path, store: str) -> list[str]:
 
 
 def finish(folder: Path, store: str) -> None:
-    """Let the command come to its end, and keep what it says."""
+    """Let the command finish, and keep its output."""
     done = subprocess.run(build_command(folder, store), check=False, stdout=subprocess.PIPE)
     if done.returncode != 1:
         sys.exit(f"exit code {done.returncode} where 1 was due: not everything passes")
@@ -136,7 +137,7 @@ def finish(folder: Path, store: str) -> None:
 
 
 def disturb(folder: Path, count: int, kills: int, chance: random.Random) -> list[str]:
-    """Kill the command again and again; what went wrong."""
+    """Kill the command again and again; return what went wrong."""
     faults: list[str] = []
     finished = 0
     for target in sorted(chance.sample(range(count), kills)):
@@ -151,7 +152,7 @@ def disturb(folder: Path, count: int, kills: int, chance: random.Random) -> list
 
 
 def run_and_kill(folder: Path, target: int, moment: float, whole: bool, faults: list[str]) -> int:
-    """Start the command and kill it a moment after so many are finished; how many are."""
+    """Kill the command a moment after `target` submissions; return how many it finished."""
     process = subprocess.Popen(
         build_command(folder, "killed"), stdout=subprocess.DEVNULL, start_new_session=True
     )
@@ -172,7 +173,7 @@ def run_and_kill(folder: Path, target: int, moment: float, whole: bool, faults: 
 
 
 def count_judgements(store: Path) -> int:
-    """How many judgements a store holds."""
+    """Return how many judgements a store holds."""
     if not store.exists():
         return 0
     try:
@@ -184,7 +185,7 @@ def count_judgements(store: Path) -> int:
 
 
 def find_descendants(pid: int) -> set[int]:
-    """The processes below one."""
+    """Return all descendants of a process."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -198,7 +199,7 @@ def find_descendants(pid: int) -> set[int]:
 
 
 def wait_for_exit(pids: set[int]) -> set[int]:
-    """Those of these processes that are still there after some time."""
+    """Return those of these processes that still exist after some time."""
     limit = time.monotonic() + EXIT_S
     while time.monotonic() < limit:
         pids = {pid for pid in pids if is_alive(pid)}
@@ -209,7 +210,7 @@ def wait_for_exit(pids: set[int]) -> set[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there, and no zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -217,7 +218,7 @@ def is_alive(pid: int) -> bool:
 
 
 def compare(folder: Path) -> list[str]:
-    """Where the two gradings differ, if they do."""
+    """Return the differences between the two gradings, if any."""
     both = [from_json((folder / f"{s}.json").read_bytes()) for s in ("undisturbed", "killed")]
     texts = [to_json(strip_seconds(report)).encode() for report in both]
     tables = [(folder / f"{s}.csv").read_bytes() for s in ("undisturbed", "killed")]
@@ -231,7 +232,7 @@ def compare(folder: Path) -> list[str]:
 
 
 def list_differences(one: Report, other: Report) -> Iterator[str]:
-    """The first submissions about which two reports say different things."""
+    """Yield the first submissions about which two reports differ."""
     plain = [strip_seconds(report).submissions for report in (one, other)]
     different = [(a, b) for a, b in zip(*plain, strict=False) if a != b]
     yield f"{len(different)} records differ, of {len(one.submissions)}; {len(other.submissions)}"

@@ -1,7 +1,8 @@
 """What common mistakes cost: `python -m benchmarks.points > docs/points.md`.
 
-Mistakes are ranked by severity in `severity.toml`, before points were looked at. The same answers
-are judged on the public cases, and Spearman's rank correlation compares severity with points lost.
+`severity.toml` ranks the mistakes by severity; the ranks were chosen before anybody looked at the
+points. The same answers are judged on the public cases, and Spearman's rank correlation compares
+severity with points lost.
 """
 
 import subprocess
@@ -47,7 +48,7 @@ def measure(slug: str, names: Collection[str]) -> dict[str, float]:
 
 
 def render_exercise(severity: Mapping[str, int], lost: Mapping[str, float]) -> list[str]:
-    """Return the table of one exercise, the worst first."""
+    """Return the table of one exercise, the worst mistake first."""
     names = sorted(severity, key=lambda name: (-severity[name], -lost[name], name))
     correlation = compute_spearman([severity[n] for n in names], [lost[n] for n in names])
     rows = [f"| {n.replace('_', ' ')} | {severity[n]} | {100 * lost[n]:.0f} % |" for n in names]
@@ -57,7 +58,7 @@ def render_exercise(severity: Mapping[str, int], lost: Mapping[str, float]) -> l
 
 @click.command()
 def main() -> None:
-    """Print what mistakes cost, beside how bad they are."""
+    """Print the points that mistakes cost, beside their severity."""
     severities = tomllib.loads(SEVERITIES.read_text())
     for slug, severity in severities.items():
         lost = measure(slug, severity)

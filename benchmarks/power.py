@@ -1,10 +1,10 @@
-"""How far right and wrong answers are from the bound: `python -m benchmarks.power [FOLDER]`.
+"""Errors of right and wrong answers, in bounds: `python -m benchmarks.power [FOLDER]`.
 
-Every answer kept beside the exercises (but those of GPT-2's size) is asked all questions that can
-be recorded. Of each, the largest error is taken, in units of the bound that decides: 1 is what a
-right answer may be off at most. For inputs in float64 that is float32's bound, too, since what
-computes in float32 inside is right, and noted. Right answers that give no gradient where it is
-zero have none to measure there, and are left out of that dtype. Prints a table, draws power.svg.
+Every answer in the banks (except those of GPT-2's size) gets all queries that can be recorded. The
+largest error of each answer is measured in units of the bound that decides: a right answer is off
+by 1 at most. For inputs in float64 the bound is that of float32, since an answer that computes in
+float32 internally is right, with a note. Right answers that return no gradient where it is zero
+have nothing to measure there, and are left out for that dtype. Prints a table and draws power.svg.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from headcheck.properties.violation import SubmissionFailed
 RIGHT = (AnswerKind.SOLUTION, AnswerKind.RIGHT)
 DTYPES = ("float64", "float32")
 PLOT_MIN, PLOT_MAX = 1e-12, 1e12
-"""What the plot shows; what is beyond, and what is no number, lies at its edge."""
+"""The range of the plot; errors beyond it, and NaN, are drawn at its edge."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _find_worst(answer: Answer) -> dict[str, float]:
 
 
 def _compute_ratio(exchange: BatchRequest, subject: ChannelSubject, name: str) -> float:
-    """The largest error in units of the bound; infinite where there is no answer of that form."""
+    """Return the largest error in units of the bound; infinity if no answer has the right form."""
     try:
         row = exchange.join_answers(exchange.send_to(subject, name))
     except SubmissionFailed:

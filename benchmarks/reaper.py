@@ -1,19 +1,20 @@
-"""Runs a command to the end of all that it started, and says what that took.
+"""Run a command until all processes that it started have ended, and report the cost.
 
     python -I benchmarks/reaper.py FD EVERY COMMAND...
 
 It writes one line of JSON to a file descriptor: exit status, wall and processor seconds, and bytes
 of memory. Wall time ends with the command. Processor time is that of the whole tree: this process
 is the subreaper, so whatever outlives its parent (a fork server of multiprocessing, say, and all
-that it has waited for) becomes its own child, is waited for, and counts. A run in which something
-does not end is refused.
+that it has waited for) becomes its own child, is waited for, and counts. A run in which some
+process does not end is refused.
 
-Memory is what the largest process held at most, and, if EVERY is not 0, the largest sum over all
-processes at one moment, looked at every so many seconds: their proportional set sizes, so that
-pages shared by several count once. Looking takes time; leave it out where time is measured.
+Memory is the peak of the largest process. If EVERY is not 0, it is also the largest sum over all
+processes at one moment, sampled every EVERY seconds: the sum of their proportional set sizes, so
+that pages shared by several processes count once. Sampling takes time, so leave it out when time is
+measured.
 
-It is a process of its own, and a small one: the kernel adds up usage over the life of a process,
-and counts what the parent held as held by the child, too.
+The reaper is a small process of its own, because the kernel adds up usage over the life of a
+process, and counts the parent's memory as the child's, too.
 """
 
 import ctypes
@@ -31,7 +32,7 @@ ENDING_S = 60.0
 
 
 def main(fd: int, every: float, command: list[str]) -> None:
-    """Run, wait, tell."""
+    """Run the command, wait, and write the cost."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "this kernel has no subreapers")
     began = time.monotonic()
@@ -53,7 +54,7 @@ def main(fd: int, every: float, command: list[str]) -> None:
 
 
 def wait_sampling_memory(pid: int, every: float) -> int:
-    """Wait for the end of a child; the most that all descendants held at one moment."""
+    """Wait for a child to end; return the most memory all descendants held at one moment."""
     poll = select.poll()
     poll.register(os.pidfd_open(pid), select.POLLIN)
     most = 0
@@ -63,7 +64,7 @@ def wait_sampling_memory(pid: int, every: float) -> int:
 
 
 def reap_children(pid: int) -> int:
-    """Wait for every child there is, or will be; the exit status of this one."""
+    """Wait for all present and future children; return the exit status of this one."""
     status, limit = 0, time.monotonic() + ENDING_S
     while True:
         try:
@@ -80,7 +81,7 @@ def reap_children(pid: int) -> int:
 
 
 def find_descendants(pid: int) -> Iterator[int]:
-    """Every process below this one, as far as they hold still."""
+    """Yield the descendants of a process that can be found while processes come and go."""
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
@@ -91,7 +92,7 @@ def find_descendants(pid: int) -> Iterator[int]:
 
 
 def measure_memory(pid: int) -> int:
-    """The proportional set size of a process, in bytes; 0 if it is gone."""
+    """Return the proportional set size of a process, in bytes; 0 if it is gone."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -100,7 +101,7 @@ def measure_memory(pid: int) -> int:
 
 
 def get_command_line(pid: int) -> str:
-    """What runs there, for a message."""
+    """Return the command line of a process, for a message."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
     except OSError:

@@ -1,8 +1,8 @@
 """What the sandbox costs: `python -m benchmarks.sandbox [CHILDREN] [CALLS]`.
 
-For the best rung of this machine, and for none of its layers: from asking for a child to its first
-reply, until it is gone again, and how much longer a call takes than in this process. Medians; on a
-busy machine they say more about the others on it.
+Measures the best sandbox that this machine supports, and no sandbox: the time from the request for
+a child to its first reply, the time until it has ended, and how much longer a call takes than in
+this process. Prints medians; on a busy machine they mostly show the load.
 """
 
 import statistics
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def time_child(server: ServerHandle) -> tuple[float, float]:
-    """Seconds until a child has answered, and until it is gone."""
+    """Return the seconds until a child has answered, and until it has ended."""
     began = time.perf_counter()
     child = server.start_child(Limits())
     child.request("drop", {"handles": []})
@@ -54,7 +54,7 @@ def time_child(server: ServerHandle) -> tuple[float, float]:
 
 
 def compare_calls(server: ServerHandle, calls: int) -> None:
-    """The same calls, in a child and here."""
+    """Compare the same calls in a child and in this process."""
     session = Session(server, SOURCE.encode(), "py", Limits())
     session.load("wanted")
     namespace: dict[str, object] = {}
@@ -72,17 +72,17 @@ def compare_calls(server: ServerHandle, calls: int) -> None:
 
 
 def forward(module: Module) -> None:
-    """One call."""
+    """Make one call."""
     module.forward([INPUT], CallOptions())
 
 
 def vjp(module: Module) -> None:
-    """One gradient."""
+    """Compute one gradient."""
     module.vjp([INPUT], INPUT, [], None)
 
 
 def time_calls(action: Callable[[], None], times: int) -> list[float]:
-    """Seconds that it takes, each time."""
+    """Return the seconds that each run of an action takes."""
     found = []
     for _ in range(times):
         began = time.perf_counter()
@@ -92,7 +92,7 @@ def time_calls(action: Callable[[], None], times: int) -> list[float]:
 
 
 def show(name: str, seconds: list[float]) -> None:
-    """A median, and the fastest."""
+    """Print the median and the fastest time."""
     median, best = 1e3 * statistics.median(seconds), 1e3 * min(seconds)
     print(f"  {name:<24} {median:7.2f} ms (fastest {best:.2f})")
 

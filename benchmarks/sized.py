@@ -1,10 +1,10 @@
-"""Grades a folder on other cases than students get: `python -m benchmarks.sized FOLDER 100`.
+"""Grade a folder on cases that students do not get: `python -m benchmarks.sized FOLDER 100`.
 
     python -m benchmarks.sized FOLDER CASES [FIELD=SIZE ...]
 
-The bank of `multi_head_attention` has so many cases, and all of them have the sizes that are named:
-fields of a `Case`. Claims that need another size still get it. One job; limits so wide that nothing
-comes near them.
+The exercise `multi_head_attention` gets CASES cases, and all of them have the given sizes, which
+are fields of a `Case`. Claims that need another size still get it. There is one job, and the limits
+are too wide to matter.
 """
 
 import functools
@@ -32,7 +32,7 @@ WIDE_LIMITS = {
     "reply": 4 << 30,
 }
 UNSIZED_CAPABILITIES = {Capability.WIDTHS, Capability.DIVISIBLE, Capability.DROPOUT}
-"""Their claims choose sizes of their own, or ask so often that little else would be measured."""
+"""Their claims choose their own sizes, or make so many calls that they would dominate the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def main() -> None:
 def resize_exercise(cases: int, sizes: Mapping[str, int]) -> ResizedExercise:
     """The exercise with other cases.
 
-    Another slug, too: what is kept on disk for the exercise must not be mistaken for this one's.
+    It also has another slug, so that it does not use files that are cached for the real exercise.
     """
     named = "_".join(f"{name}_{size}" for name, size in sizes.items())
     slug = f"{EXERCISE.slug}_on_{cases}_{named}"

@@ -1,4 +1,4 @@
-"""What a command takes, with everything that it starts: see `benchmarks/reaper.py`."""
+"""The cost of a command, with all processes that it starts: see `benchmarks/reaper.py`."""
 
 import json
 import os
@@ -16,12 +16,12 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", 
 
 
 class CommandFailed(Exception):
-    """A command that did not do what is measured; the message has what it said."""
+    """The command failed, so nothing was measured; the message has its output."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """Something to run: words, the folder to be in, and what the environment has besides."""
+    """A command to run: its words, its working folder, and additional environment variables."""
 
     words: tuple[str, ...]
     folder: Path
@@ -30,7 +30,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Usage:
-    """What it took: seconds and bytes."""
+    """The cost of a run: seconds and bytes."""
 
     wall: float
     cpu: float
@@ -44,9 +44,9 @@ class Usage:
 def run(
     command: Command, home: Path, *, every: float = 0.0, ok_statuses: Sequence[int] = (0,)
 ) -> Usage:
-    """Run a command with one thread and a home folder of its own; memory is looked at `every` s.
+    """Run a command with one thread and its own home folder; sample memory every `every` seconds.
 
-    Raises Broken when it ends with another status than `ok_statuses`.
+    Raises CommandFailed if its exit status is not among `ok_statuses`.
     """
     ours, theirs = os.pipe()
     words = [sys.executable, "-I", str(REAPER), str(theirs), str(every), *command.words]
@@ -76,7 +76,7 @@ def _read_text(file: IO[bytes]) -> str:
 
 
 def build_environment(home: Path) -> dict[str, str]:
-    """One thread, and nothing read from or left in the folders of whoever measures."""
+    """Return an environment with one thread and without access to the user's own folders."""
     jupyter = {f"JUPYTER_{what}_DIR": str(home / what.lower()) for what in ("CONFIG", "DATA")}
     return {
         **os.environ,
@@ -91,7 +91,7 @@ def build_environment(home: Path) -> dict[str, str]:
 
 
 def sum_usage(parts: Iterable[Usage]) -> Usage:
-    """Several commands, one after another, as one."""
+    """Return the usage of several commands, run one after another."""
     all_ = list(parts)
     return Usage(
         wall=sum(part.wall for part in all_),

@@ -1,17 +1,19 @@
-"""What answers cost that nobody has seen: `python -m benchmarks.unseen [COUNT] [SEED] [PYTHON]`.
+"""The cost of grading unseen answers: `python -m benchmarks.unseen [COUNT] [SEED] [PYTHON]`.
 
 `python -m benchmarks.unseen class SIZE [SEED] [PYTHON]` grades a class of that size.
 
 A right answer to `multi_head_attention`, in one of the styles of the bank, gets two changes, each
-drawn from all that `exercises/mutants.py` knows. Those that crash on a first call are drawn again:
-students see that themselves. Few of these answers are right, and no two seeds have many in common:
-development looks at none of them, so nothing can be tuned to them. They are graded in one job, and
-so are right answers, no two the same. A class is graded as classes are, in as many jobs as there
-are processors: half of it right, and answers repeated by Zipf's law, the second most frequent half
-as often as the first. Of a class the last column is the wall time of all.
+drawn from all that `exercises/mutants.py` can make. Answers that crash on the first call are drawn
+again, because students notice such crashes themselves. Few of these answers are right, and
+different seeds have few answers in common. Nobody looks at them during development, so nothing can
+be tuned to them. They are graded in one job, and so are as many different right answers. A class is
+graded in as many jobs as there are processors. Half of its answers are right, and answers repeat by
+Zipf's law: the second most frequent occurs half as often as the first. For a class, the last column
+is the wall time of the whole run.
 
-PYTHON is the interpreter of an environment in which another version is installed: it grades the
-same files after this one, and the second row has what it took in times of what this one took.
+PYTHON is the interpreter of an environment in which another version of headcheck is installed. That
+version grades the same files after this one, and the second row shows its times as multiples of
+this version's.
 """
 
 import json
@@ -45,7 +47,7 @@ CLASS_HEADER = """\
 
 @dataclass(frozen=True)
 class GradingTime:
-    """What grading a folder took: each answer's wall time, and the processor time of all."""
+    """The cost of grading a folder: each answer's wall time, and the processor time of all."""
 
     seconds: Sequence[float]
     usage: Usage
@@ -53,7 +55,7 @@ class GradingTime:
 
     @property
     def figures(self) -> tuple[float, ...]:
-        """Mean, median, 95th percentile and most, the processor time of each, wall time of all."""
+        """Mean, median, 95th percentile, maximum, processor time per answer, wall time of all."""
         ordered = sorted(self.seconds)
         late = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
         middle = statistics.median(ordered)
@@ -93,7 +95,7 @@ def list_right_sources() -> list[str]:
 
 
 def draw_unseen(count: int, draw: random.Random) -> list[str]:
-    """Return so many different answers, each a right one with two changes."""
+    """Return `count` different answers, each a right one with two changes."""
     found: dict[str, None] = {}
     while len(found) < count:
         once = draw.choice(mutate_source(draw.choice(list_right_sources()))).source
@@ -115,13 +117,13 @@ def runs(source: str) -> bool:
 
 
 def draw_by_zipf(sources: Sequence[str], count: int, draw: random.Random) -> list[str]:
-    """Return so many answers; the n-th of those given is drawn as often as 1 / n."""
+    """Draw `count` of these answers; the n-th with a probability proportional to 1/n."""
     weights = [1 / rank for rank in range(1, len(sources) + 1)]
     return draw.choices(sources, weights, k=count)
 
 
 def grade(sources: Sequence[str], python: str, *, as_class: bool) -> GradingTime:
-    """Grade them with an installation, after a first run that nobody measures."""
+    """Grade answers with an installed version, after a first run that is not measured."""
     with tempfile.TemporaryDirectory() as scratch:
         home, one, all_ = (Path(scratch, name) for name in ("home", "one", "all"))
         home.mkdir()
@@ -135,7 +137,7 @@ def grade(sources: Sequence[str], python: str, *, as_class: bool) -> GradingTime
 
 
 def write(sources: Sequence[str], folder: Path) -> None:
-    """Write what students hand in: no two files are the same."""
+    """Write the submissions of a class; no two files are the same."""
     folder.mkdir()
     for number, source in enumerate(sources):
         Path(folder, f"student{number:04}.py").write_text(f"# student {number}\n{source}\n")
@@ -150,7 +152,7 @@ def run(folder: Path, home: Path, python: str, jobs: Sequence[str]) -> Usage:
 
 
 def format_rows(name: str, taken: Sequence[GradingTime]) -> list[str]:
-    """Return the rows of the table: this version, and another in times of it."""
+    """Return the rows of the table: this version, and another one as a multiple of it."""
     ours, *others = [each.figures for each in taken]
     rows = [(name, [f"{x:.2f}" for x in ours])]
     for other in others:

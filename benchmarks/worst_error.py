@@ -2,12 +2,12 @@
 
     python -m benchmarks.worst_error [EXAMPLES]
 
-A random grid measures errors as they usually are. Here Hypothesis climbs: it is told the largest
+A random grid measures typical errors. Here Hypothesis searches for large ones: it gets the largest
 ratio of error to limit, K·B, over all right algorithms (`hypothesis.target`), and varies sizes,
-masks, sharpness, contents and the seed of the numbers to raise it. One column has numbers as cases
-have them, with scores of a standard deviation up to 8. The other goes beyond what any case has:
-larger scores, and numbers of which large parts cancel in some step. Prints a table: a right answer
-may have 1 at most.
+masks, sharpness, contents and the seed of the numbers to raise it. One column has the numbers of
+usual cases, whose scores have a standard deviation up to 8. The other goes beyond any case: larger
+scores, and numbers of which large parts cancel in some step. Prints a table of ratios: a right
+answer may have 1 at most.
 """
 
 import math
@@ -39,14 +39,14 @@ from tests.properties.test_tolerance import (
 SLOW = ("loop", "online, block 1")
 """algorithms left out where sequences are long"""
 LARGEST = {"float16": 3e4, "bfloat16": 1e30, "float32": 1e30, "float64": 1e200}
-"""Beyond this a number of the dtype is near its largest, and no answer is right or wrong."""
+"""Beyond this, numbers may overflow in the dtype, so that no answer is right or wrong."""
 EXAMPLES = 1500
 LIKE_CASES = ("nowhere",)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is attended, how, and which terms are made to cancel."""
+    """A case, options of attention, and the steps whose terms are made to cancel."""
 
     case: Case
     mask: str
@@ -65,12 +65,12 @@ KNOWN = (
         "nowhere",
     ),
 )  # fmt: skip
-"""what earlier searches found to be beyond the limit: tried first"""
+"""settings that exceeded the limit in earlier searches; they are tried first"""
 
 
 @dataclass
 class WorstError:
-    """The largest ratio seen, where, and the largest of each algorithm."""
+    """The largest ratio found, its setting, and the largest ratio of each algorithm."""
 
     ratio: float = 0.0
     where: str = ""
@@ -92,7 +92,7 @@ class WorstError:
 def attention_settings(
     draw: st.DrawFn, dtype: str, cancels: tuple[str, ...], max_tokens: int
 ) -> Setting:
-    """Settings of a whole module; they shrink to one token, nothing cancelling."""
+    """Draw settings of a whole module; they shrink to one token without cancellation."""
     where = draw(st.sampled_from(cancels))
     tokens = draw(st.integers(1, max_tokens))
     beyond = 64 if dtype == "float16" else 512
@@ -127,7 +127,7 @@ def make_mask(setting: Setting) -> Tensor:
 def measure_outputs(setting: Setting) -> dict[str, float]:
     """Return the largest error of each algorithm's output, in units of K·B.
 
-    Nothing where numbers come near the largest of the dtype.
+    Returns no errors if numbers come near the largest of the dtype.
     """
     case, mask = setting.case, make_mask(setting)
     p, x = changed(case, setting.cancels)
@@ -177,7 +177,7 @@ def measure_gradients(setting: Setting) -> dict[str, float]:
 
 
 def _find_largest(exact: MultiHeadResult, *others: Tensor) -> float:
-    """Return the largest number on the way, partial sums of unscaled scores among them."""
+    """Return the largest intermediate number, including partial sums of unscaled scores."""
     products = exact.query.abs() @ exact.key.abs().mT
     return max(
         float(t.abs().max()) for t in (exact.query, exact.key, exact.value, products, *others)
@@ -190,7 +190,7 @@ MEASURES = {"output": measure_outputs, "gradients": measure_gradients}
 def find_worst(
     what: str, dtype: str, cancels: tuple[str, ...], examples: int, max_tokens: int = 48
 ) -> WorstError:
-    """Let Hypothesis climb towards the largest error of an output or of gradients in a dtype."""
+    """Let Hypothesis search for the largest error of an output or of gradients in a dtype."""
     worst, measure = WorstError(), MEASURES[what]
 
     @seed(0)
@@ -215,7 +215,7 @@ def find_worst(
 
 
 def iter_rows(examples: int) -> Iterator[tuple[str, str, WorstError, WorstError]]:
-    """Yield for outputs and gradients in every dtype: as cases are drawn, and beyond."""
+    """Yield the worst errors of each dtype for usual cases and beyond: outputs, then gradients."""
     for what in MEASURES:
         for dtype in ("float64", "float32", "bfloat16", "float16"):
             drawn = find_worst(what, dtype, LIKE_CASES, examples)

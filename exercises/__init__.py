@@ -1,4 +1,4 @@
-"""All exercises in teaching order, each in a folder of its own; see `exercises.contract_file`."""
+"""All exercises in teaching order. Each has its own folder; see `exercises.contract_file`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

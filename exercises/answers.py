@@ -1,7 +1,7 @@
 """The answer bank of an exercise: right and wrong submissions, each with its source.
 
 A file in `answers/right` or `answers/wrong` is an answer; its docstring describes its style or its
-fault. Most wrong answers are another answer with one fault put in: `answers/faults.toml`.
+fault. Most wrong answers are other answers into which `answers/faults.toml` puts one fault.
 
     [no_scale]
     base = "right/plain.py"
@@ -10,7 +10,7 @@ fault. Most wrong answers are another answer with one fault put in: `answers/fau
 
 The base is another answer, by its path in `answers/`, or `solution.py`. `why` replaces its
 docstring, and the edits are made below it, in order. The text that an edit replaces must occur
-once, or `count` times. So no change of a base repairs or moves a fault unnoticed.
+once, or `count` times. Therefore no change of a base can repair or move a fault unnoticed.
 """
 
 import difflib

@@ -59,9 +59,11 @@ INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.BUILDER: (*TOKENS, "mask"),
     Entry.FUNCTION: ("x", "queries", "keys", *ROLES),
 }
-"""the inputs of a call, by entry; a function also takes its parameters"""
+"""the inputs that a call may have, for each kind of entry point; a function also takes its
+parameters
+"""
 PREREQUISITES = ("it_attends", "it_equals_the_equation")
-"""prerequisites of all points; an exercise uses the first of these that it has"""
+"""properties that must hold for any points; an exercise uses the first of these that it has"""
 MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 TOGETHER = (
     ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
@@ -74,7 +76,7 @@ TOGETHER = (
     ({"shift_in"}, ("gain_in",)),
     ({"shift_ff"}, ("gain_ff",)),
 )
-"""parameters that are stored together: if a module has one of the first, it has all of the
+"""parameters that are stored together: a module that has one of the first group has all of the
 second"""
 SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
@@ -105,7 +107,7 @@ NEEDED: Mapping[Capability, str] = {
     C.CENTRED_NORMS: 'write token_norm = "layer"',
     C.TRANSFER: 'write entry = "transfer"',
 }
-"""What to write in a contract that lists a capability without the key it depends on."""
+"""What to write in a contract that lists a capability without the key on which it depends."""
 
 
 def find_problems(contract: Contract) -> Iterator[Problem]:
@@ -266,7 +268,7 @@ def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
 
 
 def _check_holders(contract: Contract) -> Iterator[Problem]:
-    """Check that every parameter is stored in one place, together with those that belong to it."""
+    """Check that every parameter is stored once, together with the parameters that belong to it."""
     places: dict[str, str] = {}
     for mapping in contract.mappings:
         for name in mapping.holds:

@@ -13,8 +13,8 @@
 
 The keys are the fields of `Exercise` and `Contract`, and the type of a field says what may be
 written: a field that is added there is a key here. `parameters` are the contract's mappings.
-Members of an enumeration are written in small letters. What follows from the rest need not be
-listed among the capabilities: see `properties.implied_capabilities`.
+Members of an enumeration are written in lower case. Capabilities that follow from the rest of the
+contract need not be listed: see `properties.implied_capabilities`.
 """
 
 import functools
@@ -49,7 +49,7 @@ TEXT_FILES: Mapping[str, str] = {
     "statement.md": "what students read",
     "hints.md": "a numbered list of hints",
 }
-"""the other files of the folder, and what each holds; few commands need the solution"""
+"""the other files of the folder, and the content of each; few commands need the solution"""
 NO_CONTRACT = "there is no such file: an exercise is a folder with a contract"
 SECONDS = ("call_s", "idle_s", "read_s", "import_s", "total_s")
 COUNTS = (
@@ -283,7 +283,7 @@ def _read_contract(value: object, place: Place, others: Collection[str] = ()) ->
 
 
 def expect_call_form(contract: Contract) -> CallForm:
-    """Return the form of a call if the file has none: only the order of inputs is its own."""
+    """Return the form of a call if the file states none: usual, except for the inputs' order."""
     usual = contract.entry is Entry.TRANSFER or contract.call in USUAL_CALLS
     usual |= contract.entry is Entry.FUNCTION and not set(ROLES) & set(contract.call)
     return USUAL if usual else CallForm(inputs=contract.call)
@@ -305,7 +305,7 @@ def names_folder(name: str) -> bool:
 
 
 def load_exercise(folder: Path) -> Exercise:
-    """Return the exercise in a folder: one object, as long as its contract stays as it is.
+    """Return the exercise in a folder: the same object until its contract file changes.
 
     Raises BadContract.
     """
@@ -321,8 +321,9 @@ def load_exercise(folder: Path) -> Exercise:
 def load_contract(path: Path) -> Contract:
     """Return the contract in a file, or in a folder with one, without its exercise.
 
-    No statement then says what else the class takes and refuses. Properties about that apply only
-    if `stated` is listed, and those about 16 bits only if `half` is. Raises BadContract.
+    Without a statement it is unknown what else the class accepts and refuses. Properties about that
+    apply only if `stated` is listed, and those about 16 bits only if `half` is listed. Raises
+    BadContract.
     """
     path = path.expanduser()
     path = path / CONTRACT_FILE if path.is_dir() else path
@@ -341,9 +342,9 @@ def load_contract(path: Path) -> Contract:
 
 @functools.cache
 def read_exercise(folder: Path, text: str) -> Exercise:
-    """Return the exercise of a folder whose contract file says this. Raises BadContract.
+    """Return the exercise of a folder whose contract file has this text. Raises BadContract.
 
-    Processes that are sent an exercise call this, so that each has one object of it.
+    Unpickling an exercise calls this, so that each process has only one object of it.
     """
     place = Place(folder / CONTRACT_FILE, text)
     if not SLUG.fullmatch(folder.name):
@@ -358,7 +359,7 @@ def read_exercise(folder: Path, text: str) -> Exercise:
 
 
 def omit_points(text: str) -> str:
-    """Return a contract file without its points, in the same form for any layout; "" for none."""
+    """Return a contract without its points as normalised text; "" if there is no contract."""
     if not text:
         return ""
     table = {key: value for key, value in tomllib.loads(text).items() if key != "points"}

@@ -1,8 +1,8 @@
-"""Write a contract as the text of a `contract.toml`: `exercises.contract_file` inverted.
+"""Write a contract as the text of a `contract.toml`, the inverse of `exercises.contract_file`.
 
 Only values that differ from the defaults are written, so a file is as short as one written by hand.
-Loading it returns an equal contract, if the contract has all the capabilities that follow from it
-(`properties.implied_capabilities`), since those are not written.
+Implied capabilities (`properties.implied_capabilities`) are not written either. So loading the file
+returns an equal contract only if the contract has all of them.
 """
 
 import json
@@ -110,7 +110,7 @@ def _write_field(value: Any) -> "str | _Table":
 
 
 def _iter_named(record: Any, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the lines of an entry: one line, or one for each part of an entry that holds others."""
+    """Yield the lines of an entry: a single line, or a line for each part of a nested entry."""
     name, main = NAMED[type(record)]
     keys = (*above, getattr(record, name))
     others = {

@@ -38,17 +38,19 @@ DEFAULT_POINTS: Mapping[PropertyGroup, float] = {
     PropertyGroup.DEVICE: 2,
     PropertyGroup.INITIALISATION: 3,
 }
-"""The points of the groups, unless an exercise has its own; groups without properties have none."""
+"""The points of the groups if an exercise does not state them; groups without properties get none.
+"""
 
 
 MAX_MESSAGE = 1000
-"""the most characters of a message, since it may quote the file or its name"""
+"""the most characters of a message; without a limit a quoted file or name could make it huge"""
 
 
 class BadContract(ValueError):
-    """A folder that is no exercise. The message names the file, the line and the remedy.
+    """A folder does not hold a valid exercise. The message names the file, the line and the remedy.
 
-    It quotes the file, which may be a stranger's, so it is one line without control characters.
+    The message quotes the file, which may be a stranger's, so it has one line and no control
+    characters.
     """
 
     def __init__(self, text: str) -> None:
@@ -69,29 +71,29 @@ class Exercise:
     builds_on: tuple[str, ...] = ()
     """the slugs of the exercises that come before it"""
     aliases: tuple[str, ...] = ()
-    """prefixes of other names that answers to this exercise may have"""
+    """other prefixes that the names of answers to this exercise may have"""
     points: Mapping[PropertyGroup, float] = field(default_factory=dict)
     """the points of groups, where they differ from `DEFAULT_POINTS`"""
     cases: int = 24
     """the largest number of cases for one property"""
     by_hand: bool = False
-    """whether torch's own attention functions may not be called"""
+    """whether calling torch's own attention functions is forbidden"""
     limits: Mapping[str, float] = field(default_factory=dict)
     """resource limits where they differ from the usual: fields of the grader's `Limits`"""
     source: str = ""
     """the text of its contract file; see `exercises.contract_file`"""
 
     def __reduce__(self) -> tuple[Callable[..., Exercise], tuple[Path, str]]:
-        """Pickle as a folder and a text, so that the receiver also has one object per exercise."""
+        """Pickle the folder and the text, so that the receiver also has one object per exercise."""
         from headcheck.exercises.contract_file import read_exercise
 
         return read_exercise, (self.folder, self.source)
 
     @cached_property
     def properties(self) -> tuple[Property, ...]:
-        """All properties that make sense for the contract, and are not waived.
+        """All properties that make sense for the contract and are not waived.
 
-        Raises BadContract if a waived property does not exist, or points depend on it.
+        Raises BadContract if a waived property does not exist or is a prerequisite of points.
         """
         from headcheck.properties import families
 
@@ -113,7 +115,7 @@ class Exercise:
 
     @functools.cache  # noqa: B019  # exercises live as long as the process
     def plan_cases(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
-        """Return the cases that each property is checked on: the same for every submission.
+        """Return the cases on which each property is checked: the same for every submission.
 
         The seed determines their random numbers; sizes and options are always the same.
         """
@@ -127,7 +129,7 @@ class Exercise:
 
     @cached_property
     def prerequisite(self) -> Property:
-        """The property that must hold for any points: a stub satisfies many by doing nothing."""
+        """The property without which nothing earns points: a stub satisfies many others."""
         return next(each for each in self.properties if each.name == self.prerequisite_name)
 
     @property
@@ -154,14 +156,14 @@ class Exercise:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """The items of the numbered list in `hints.md`, each one step further than the last."""
+        """The items of the numbered list in `hints.md`; each reveals more than the one before."""
         text = self._read("hints.md")
         items = LIST_ITEM_START.split(text)[1:]
         return tuple(textwrap.dedent(f"   {item}").strip() for item in items)
 
     @property
     def has_solution(self) -> bool:
-        """Whether its folder has a solution; a copy of a student or on a cluster may have none."""
+        """Whether its folder has a solution; copies for students or on a cluster may lack it."""
         return (self.folder / "solution.py").is_file()
 
     @property

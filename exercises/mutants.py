@@ -1,4 +1,4 @@
-"""Generate mutants: wrong answers that each are a solution with one small change.
+"""Generate mutants: each is the solution with one small change, and usually wrong.
 
 The answer banks hold the mistakes that people make; mutants cover what could be wrong at every node
 of a solution: an operator, a number, a dimension, two names swapped, a call or a line left out. The
@@ -54,7 +54,7 @@ class Mutant:
     """A solution with one change."""
 
     name: str
-    """describes the change in terms of the code, and stays the same as long as that code does"""
+    """describes the change in terms of the code, and stays the same until that code changes"""
     source: str
 
 
@@ -68,7 +68,7 @@ def generate_mutants(exercise: Exercise) -> list[Mutant]:
 
 
 def mutate_source(source: str, lines: Container[int] | None = None) -> list[Mutant]:
-    """Return all mutants of a source that differ as code: on these lines, or on any."""
+    """Return all mutants of a source that differ as code, with changes on these lines or on any."""
     tree = _strip_docstrings(ast.parse(source))
     original = ast.unparse(tree)
     counts: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def mutate_source(source: str, lines: Container[int] | None = None) -> list[Muta
 def load_equivalents(exercise: Exercise) -> dict[str, str]:
     """Return the names of the equivalent mutants of a solution, with the reasons.
 
-    Raises ValueError if `equivalents.toml` cannot be read, or names something that is no mutant.
+    Raises ValueError if `equivalents.toml` cannot be read or names a mutant that does not exist.
     """
     path = exercise.folder / "equivalents.toml"
     if not path.exists():
@@ -146,7 +146,7 @@ def _strip_docstrings(tree: ast.Module) -> ast.Module:
 
 
 def _mutate(tree: ast.Module, lines: Container[int]) -> Iterator[tuple[str, str]]:
-    """Yield every change inside a function on one of these lines, and the source with it."""
+    """Yield every change inside a function on these lines, and the changed source."""
     for container, key, function in _walk(tree, ""):
         node = container[key]
         if function and getattr(node, "lineno", None) in lines:
@@ -157,7 +157,7 @@ def _mutate(tree: ast.Module, lines: Container[int]) -> Iterator[tuple[str, str]
 
 
 def _walk(parent: ast.AST, function: str) -> Iterator[tuple[Any, Any, str]]:
-    """Yield the place of each node below (a list or dict, and a key) and the function around it."""
+    """Yield each descendant's place (a list or dict, and a key) and the function around it."""
     if isinstance(parent, ast.FunctionDef):
         function = parent.name
     for field, value in ast.iter_fields(parent):
@@ -251,7 +251,7 @@ def _mutate_attribute(node: ast.Attribute) -> Mutations:
 
 
 def _find_interchangeable(name: str) -> Iterator[str]:
-    """Yield the names with another word of a triple: keys and values for queries."""
+    """Yield the name with another word of its triple: for queries, with keys and with values."""
     for triple in INTERCHANGEABLE_NAMES:
         for word in triple:
             if re.search(rf"(^|_){word}($|_)", name):

@@ -6,7 +6,7 @@
     # %%                                a code cell of the notebook begins
     # %% [markdown]                     a Markdown cell begins, written as comments
 
-Students get everything else. The two starters differ only in their form.
+Students get everything outside of the solution. The two starters differ only in their form.
 """
 
 import ast
@@ -112,9 +112,9 @@ def list_unwritten(module: str) -> tuple[str, ...]:
 def render_notebook(exercise: Exercise) -> str:
     """Return the starter as the text of a notebook, nbformat 4.5.
 
-    It has a cell that installs headcheck where it is missing, as on Colab and Kaggle, the
-    statement, the cells, the hints, each folded up, and a cell that checks the answer.
-    Raises ValueError if the markers in `solution.py` do not match.
+    The notebook begins with a cell that installs headcheck where it is missing, as on Colab and
+    Kaggle. Then come the statement, the starter's cells, the folded hints, and a cell that checks
+    the answer. Raises ValueError if the markers in `solution.py` do not match.
     """
     from nbformat import v4
 
@@ -131,7 +131,7 @@ def render_notebook(exercise: Exercise) -> str:
 
 
 def _write_command(exercise: Exercise, ending: str) -> str:
-    """Return the command that checks the starter; exercises of a course lie beside it."""
+    """Return the command that checks the starter; a course's own exercises are files beside it."""
     named = "" if exercise.is_ours else f" --exercise {exercise.slug}"
     return f"headcheck check {exercise.slug}.{ending}{named}"
 
@@ -159,7 +159,7 @@ def _build_page(text: str) -> str:
 
 
 def _fold_hints(hints: Sequence[str]) -> str:
-    """Fold up each hint; without the blank lines its Markdown would not be rendered."""
+    """Fold each hint; without the blank lines its Markdown would not be rendered."""
     each = (
         f"<details>\n<summary>Hint {number}</summary>\n\n{hint}\n\n</details>"
         for number, hint in enumerate(hints, 1)
@@ -184,9 +184,9 @@ def _render_links(exercise: Exercise, endings: Sequence[str]) -> str:
 
 
 def write_starter(exercise: Exercise, directory: Path, *, form: StarterForm) -> list[Path]:
-    """Write the starter, or both, into a directory, which is created if it is missing.
+    """Write one starter or both into a directory, which is created if it is missing.
 
-    Raises FileExistsError, and writes nothing, if a file exists: it may hold an answer.
+    Raises FileExistsError and writes nothing if a file exists, because it may hold an answer.
     """
     return _write_files(_render_starters(exercise, directory, form), directory)
 
@@ -194,7 +194,7 @@ def write_starter(exercise: Exercise, directory: Path, *, form: StarterForm) -> 
 def write_starters(
     exercises: Sequence[Exercise], directory: Path, *, form: StarterForm
 ) -> list[Path]:
-    """Write a table of contents and the starters of a series, and return the paths in this order.
+    """Write a table of contents and the starters of a series; return their paths in this order.
 
     Raises FileExistsError, and writes nothing, if one of the files exists.
     """
@@ -242,7 +242,7 @@ RENDERERS: Mapping[str, Callable[[Exercise], str]] = {"ipynb": render_notebook, 
 
 
 def _split_cells(exercise: Exercise) -> list[StarterCell]:
-    """Return the cells that are not empty, without the solution and without the title."""
+    """Return the non-empty cells, without the solution and without the title."""
     blocks: list[tuple[str, list[str]]] = [(CODE, [])]
     for line in _strip_solution(exercise):
         if line in (CODE, MARKDOWN):
@@ -254,7 +254,7 @@ def _split_cells(exercise: Exercise) -> list[StarterCell]:
 
 
 def _strip_title(lines: list[str]) -> list[str]:
-    """Remove a title, which the statement and the module's docstring have already."""
+    """Remove the title, which the statement and the module's docstring already have."""
     if not (lines and _uncomment(lines[0]).startswith("# ")):
         return lines
     return list(dropwhile(lambda line: not _uncomment(line), lines[1:]))
@@ -265,7 +265,7 @@ def _uncomment(line: str) -> str:
 
 
 def _strip_solution(exercise: Exercise) -> Iterator[str]:
-    """Yield the lines of the solution, with one line for every region that the student writes."""
+    """Yield the lines of the source, with one line in place of each part of the solution."""
     path = exercise.folder / "solution.py"
     opened: int | None = None
     regions = 0

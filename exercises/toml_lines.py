@@ -22,7 +22,7 @@ Table = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value in a TOML file, by the keys that lead to it."""
+    """The place of a value in a TOML file: the keys that lead to it."""
 
     path: Path
     text: str
@@ -34,7 +34,7 @@ class Place:
         return replace(self, keys=(*self.keys, *keys))
 
     def fail(self, problem: str, value: object = None) -> Exception:
-        """Return the error about this place, or about one of the values of a list there."""
+        """Return the error about this place, or about one value of a list at this place."""
         return self.fail_at(find_line(self.text, self.keys, value), problem)
 
     def fail_at(self, line: int, problem: str) -> Exception:
@@ -48,7 +48,7 @@ class Place:
 
 
 def read_text(path: Path, missing: str, error: type[Exception] = BadContract) -> str:
-    """Return the text of a file. Raises the error, with the given message if there is no file."""
+    """Return the text of a file. Raises `error`, with the message `missing` if there is no file."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def parse(place: Place) -> Table:
 
 
 def _refuse_large_numbers(value: object, place: Place) -> None:
-    """Raise the error of a place whose whole number is too large for TOML."""
+    """Raise the place's error if an integer at this place is too large for TOML."""
     if isinstance(value, dict):
         for key, each in value.items():
             _refuse_large_numbers(each, place.enter(key))
@@ -94,7 +94,7 @@ def _refuse_large_numbers(value: object, place: Place) -> None:
 def find_line(text: str, keys: tuple[str, ...], value: object = None) -> int:
     """Return the line of a key, or of its table, which tomllib does not report.
 
-    With a value, that of the line below it where this value is written, in quotes.
+    With a value, returns the line after that on which this value is written in quotes.
     """
     entries = [(1, ()), *_iter_entries(text)]
     depths = [_count_common(keys, path) for _, path in entries]
@@ -118,6 +118,6 @@ def _iter_entries(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def _count_common(keys: tuple[str, ...], path: tuple[str, ...]) -> int:
-    """Return how many keys two paths share, if one leads to the other; else -1."""
+    """Return how many keys two paths share if one is a prefix of the other; else -1."""
     shared = min(len(keys), len(path))
     return shared if keys[:shared] == path[:shared] else -1

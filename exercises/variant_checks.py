@@ -23,14 +23,14 @@ HEAD_DIMS = range(1, 65)
 """the widths of a head to try"""
 
 OF_OTHERS = (*PER_HEAD, "W_gate", "W_down")
-"""parameters of variants that attention in a block may not have"""
+"""parameters of variants that are not supported for attention in a block"""
 
 Problem = tuple[tuple[str, ...], object, str]
-"""the keys that lead to the fault, the wrong value if there are several, and advice"""
+"""the keys that lead to the fault, the wrong value if the keys lead to several, and advice"""
 
 
 def check_variant(contract: Contract) -> Iterator[Problem]:
-    """Yield the contradictions in positions, windows, latents and halves."""
+    """Yield the contradictions of a contract in positions, windows, latents and halves."""
     yield from _check_positions(contract)
     if "window" in _take(contract) and Capability.CAUSAL not in contract.capabilities:
         yield ("arguments",), None, "a window ends at the token itself: list `causal`, too"
@@ -44,7 +44,7 @@ def check_variant(contract: Contract) -> Iterator[Problem]:
 
 
 def _take(contract: Contract) -> set[str]:
-    """Return the quantities that arguments take, or the fields of a config among them."""
+    """Return the quantities that arguments, or the fields of a config, take."""
     taken = (each for argument in contract.arguments for each in (argument, *argument.fields))
     return {argument.quantity for argument in taken}
 
@@ -64,7 +64,7 @@ def _check_positions(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_halves(contract: Contract) -> Iterator[Problem]:
-    """Check that queries and keys have halves in differential attention."""
+    """Check that queries and keys can be halved in differential attention."""
     if _may_be_odd(contract):
         yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
     placed = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
@@ -74,7 +74,7 @@ def _check_halves(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_latents(contract: Contract) -> Iterator[Problem]:
-    """Check that latents have a rotating part beside heads, as wide as an argument says."""
+    """Check that latents come with a rotating part beside heads, whose width an argument sets."""
     if not contract.stores("W_down") or not _take(contract) >= {"d_latent", "rope_dim"}:
         text = "latents need W_down in [parameters], and arguments that take d_latent and rope_dim"
         yield ("arguments",), None, text
@@ -100,7 +100,7 @@ def _check_latent_mapping(mapping: ParameterMapping) -> Iterator[Problem]:
 
 
 def _check_features(contract: Contract) -> Iterator[Problem]:
-    """Check that linear attention, which has no softmax, has nothing that belongs to one."""
+    """Check that linear attention, which has no softmax, has no feature that needs a softmax."""
     held = [name for name in ("sinks", "lambdas") if contract.stores(name)]
     taken = {argument.quantity for argument in contract.arguments} & {"softcap", "dropout"}
     turned = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
@@ -115,7 +115,7 @@ def _check_features(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_block(contract: Contract) -> Iterator[Problem]:
-    """Check that a block has all its parts, and plain attention as wide as its tokens."""
+    """Check that a block has all its parts, and that attention is plain and as wide as tokens."""
     is_block = contract.stores("W_1")
     if not is_block and (contract.token_norm or contract.activation):
         key = "token_norm" if contract.token_norm else "activation"
@@ -143,7 +143,7 @@ def _check_block(contract: Contract) -> Iterator[Problem]:
 
 
 def _may_be_narrow(contract: Contract) -> bool:
-    """Return whether a token may have only one or two numbers."""
+    """Return whether the contract allows tokens of only one or two numbers."""
     rules = contract.size_rules
     if contract.sizes and {"heads", "head_dim"} <= contract.sizes.keys():
         return contract.sizes["heads"] * contract.sizes["head_dim"] < 3
@@ -176,7 +176,7 @@ def _check_alone(contract: Contract) -> Iterator[Problem]:
 
 
 def _may_be_odd(contract: Contract, share: float = 1.0) -> bool:
-    """Return whether a head may have a width of which this share is not even."""
+    """Return whether the contract allows a head of which this share is not an even number."""
     fixed, rules = (contract.sizes or {}).get("head_dim"), contract.size_rules
     allows = (lambda _: True) if rules is None else rules.get_test("head_dim")
     widths = (width for width in HEAD_DIMS if allows(width) and fixed in (None, width))

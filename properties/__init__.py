@@ -1,12 +1,12 @@
-"""What must hold of every correct attention, and how it is checked.
+"""The properties of every correct attention, and how they are checked.
 
 Read in this order:
 
-    contract, case, subject    what is asked of a submission, on what, and who answers
-    oracle, tolerance          the exact answer in float64, and how far from it rounding may lead
+    contract, case, subject    the requirements, the inputs, and the code that is checked
+    oracle, tolerance          the exact answer in float64, and the error that rounding may cause
     harness/                   a submission made ready to be checked against a contract
-    property, check            one property, and its verdict on a set of cases
-    families/                  the properties themselves, one file a family
-    cases/                     the case set that everybody gets, and the search for smaller ones
-    mistakes/                  the mistake that explains a submission's answers, by name
+    property, check            a property, and the verdict on it for a set of cases
+    families/                  the properties themselves, one file for each family
+    cases/                     the cases that everybody gets, and the search for smaller ones
+    mistakes/                  the names of mistakes that explain a submission's answers
 """

@@ -1,8 +1,8 @@
 """Error bounds of a block, and of its gradients, from absolute values.
 
 As in `properties.absolute_roles`, the rounding errors of a correct implementation are proportional
-to sums of absolute values. The input of each step is bounded from the bounds of the steps before
-it, even if numbers cancel there.
+to sums of absolute values. The input of each step is bounded by the bounds of the steps before it,
+even if numbers cancel in these steps.
 """
 
 from dataclasses import dataclass
@@ -56,9 +56,9 @@ def make_absolute_block(
 def leave_feed_forward(
     block: AbsoluteBlock, parameters: Parameters, grad: Tensor
 ) -> tuple[Tensor, Scales]:
-    """Go back from the output of a block to the output of attention and its residual.
+    """Propagate gradients back from the output of a block to the sum of attention and residual.
 
-    An error before the activation moves its slope, so it counts here, too.
+    An error before the activation also changes the slope of the activation, so it counts here.
     """
     p = parameters.map(lambda t: t.detach().abs())
     assert p.W_1 is not None and p.W_2 is not None, "there is a feed-forward"
@@ -73,6 +73,6 @@ def leave_feed_forward(
 def leave_norm_of_tokens(
     block: AbsoluteBlock, entered: Tensor, beside: Tensor
 ) -> tuple[Tensor, Scales]:
-    """Go back from the input of attention, and from its residual, to the tokens."""
+    """Propagate gradients back from the input of attention and from its residual to the tokens."""
     scales = block.norm_in.bound_own("in", entered)
     return beside + block.norm_in.pull_back(entered), scales

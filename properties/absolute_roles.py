@@ -1,7 +1,7 @@
 """Error bounds of queries, keys and values, and of their layers' gradients.
 
 The rounding errors of a correct implementation are proportional to sums of absolute values, even if
-the terms cancel. This module computes these sums, and those of gradients that go through norms and
+the terms cancel. This module computes these sums, also for gradients that go through norms and
 layers.
 """
 
@@ -29,10 +29,10 @@ from headcheck.reference import (
 
 @dataclass(frozen=True, eq=False)
 class AbsoluteNorm:
-    """The norm of queries or keys on absolute values: of numbers, and of their gradients.
+    """The norm of queries or keys, applied to absolute values of numbers and of gradients.
 
-    With r one over the root of the mean square and y = t r, the gradient of t is
-    r (g - y mean(y g)), where g is that of y, which is multiplied by the gain.
+    With r one over the root of the mean square and y = t r, the gradient of t is r (g - y mean(y
+    g)), where g is the gradient of y, and y is then multiplied by the gain.
     """
 
     unit: Tensor
@@ -47,12 +47,12 @@ class AbsoluteNorm:
         return self.unit * self.factor + self.shift
 
     def bound_own(self, name: str, grad: Tensor) -> dict[str, Tensor]:
-        """Return the gradients of the gain and the shift, given that of the result."""
+        """Return the gradients of the gain and the shift, given the gradient of the result."""
         gain = (grad * self.unit).flatten(0, -2).sum(0)
         return {f"gain_{name}": gain, f"shift_{name}": grad.flatten(0, -2).sum(0)}
 
     def pull_back(self, grad: Tensor) -> Tensor:
-        """Return the gradient of the norm's input, given that of its result."""
+        """Return the gradient of the norm's input, given the gradient of its result."""
         inner = grad * self.factor
         pulled = self.size * (inner + self.unit * (self.unit * inner).mean(-1, keepdim=True))
         return pulled + pulled.mean(-1, keepdim=True) if self.centred else pulled
@@ -61,7 +61,7 @@ class AbsoluteNorm:
 def make_absolute_norm(
     bound: Tensor, exact: Tensor, gain: Tensor | None, shift: Tensor | None, variant: Variant
 ) -> AbsoluteNorm | None:
-    """Return the norm of queries or keys from their bound and their values; None without a norm."""
+    """Return the absolute norm for a bound and the exact values; None if there is no norm."""
     if not variant.norm:
         return None
     centred = variant.norm == "layer"
@@ -105,10 +105,10 @@ Scales = dict[str, Tensor]
 
 
 def enter_layers(x: Tensor, p: Parameters, parts: Mapping[str, Tensor], case: Case) -> Scales:
-    """Go back from queries, keys and values of all heads to their layers, and to x.
+    """Propagate gradients back from all heads' queries, keys and values to their layers and to x.
 
-    Parameters and x are absolute values. With latents each head's own coordinates come first, then
-    those that rotate.
+    Parameters and x are absolute values. With latents, the rotating coordinates follow each head's
+    own.
     """
     sources = dict.fromkeys(parts, x)
     own = {name: part[..., : case.head_dim] for name, part in parts.items()}
@@ -133,13 +133,13 @@ def enter_layers(x: Tensor, p: Parameters, parts: Mapping[str, Tensor], case: Ca
 
 
 def count_heads(name: str, case: Case) -> int:
-    """Return how many heads a part has: keys and values may be shared, rotating keys always are."""
+    """Return how many heads a part has: keys and values may be shared; rotating keys always are."""
     if name == "kr":
         return 1
     return case.kv_heads if name in "kv" else case.heads
 
 
 def bound_layer(name: str, grad: Tensor, x: Tensor) -> Scales:
-    """Return the gradients of a layer's weight and bias from that of its output, and its input."""
+    """Return a layer's gradients of weight and bias, given its input and its output's gradient."""
     rows = grad.flatten(0, -2)
     return {f"W_{name}": rows.mT @ x.flatten(0, -2), f"b_{name}": rows.sum(0)}

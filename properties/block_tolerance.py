@@ -1,12 +1,14 @@
 """The tolerance of a block: norms of tokens, residuals and a feed-forward around attention.
 
-Errors go through the steps one after the other. A norm of tokens is bounded like that of queries
-(`bound_normed_error`), and after attention its input already has errors. A residual adds the errors
-of both, and its own rounding. With g(z) = z Φ(z) and an error e of z, g is off by at most
+Errors are propagated through the steps one after the other. The error of a norm of tokens is
+bounded like that of a norm of queries (`bound_normed_error`); after attention its input already has
+errors. A residual adds the errors of both terms and its own rounding. With g(z) = z Φ(z) and an
+error e of z, g is off by at most
 
     e min(L, |g'(z)| + C e) + 4u |z|      L = max |g'|, C = max |g''|
 
-since Φ is rounded like one, however small it is: it may be computed as (1 + erf)/2, or by tanh.
+since the rounding error of Φ is that of a number near 1, however small Φ is: Φ may be computed as
+(1 + erf)/2, or with tanh.
 """
 
 import math
@@ -58,7 +60,7 @@ def bound_block(
 def bound_activated_error(
     hidden: Tensor, error: Tensor, steps: BlockSteps, precision: Precision
 ) -> Tensor:
-    """Bound the error of the activation of numbers that have an error."""
+    """Bound the error of activated numbers, given the error of the numbers before."""
     slope = (find_activation_slope(hidden, steps).abs() + BEND * error).clamp(max=STEEPEST)
     return slope * error + 4 * precision.u * hidden.abs()
 

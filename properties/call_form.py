@@ -2,9 +2,9 @@
 
 Usually `forward` takes tokens of shape (batch, tokens, width) and perhaps a mask in which zero or
 False means "must not attend", and returns the output, perhaps with the weights. Other modules take
-queries, keys and values separately, order the axes otherwise, block what we keep, or return more. A
-call form describes this as data. The worker converts the call itself
-(`grader/sandbox/worker/call_hooks.py`), so that every request to a module goes through it.
+queries, keys and values separately, order the axes differently, use a mask in which True means
+"must not attend", or return more. A call form describes this as data. The worker converts the call
+itself (`grader/sandbox/worker/call_hooks.py`), so that every request to a module goes through it.
 """
 
 import math
@@ -17,7 +17,7 @@ from headcheck.properties.case import MaskForm
 
 
 class TokenAxes(StrEnum):
-    """The axes of an input and of the output, in order; width is that of a token."""
+    """The axes of an input and of the output, in order; "width" is the width of a token."""
 
     BATCH_FIRST = "batch tokens width"
     TOKENS_FIRST = "tokens batch width"
@@ -28,12 +28,12 @@ class TokenAxes(StrEnum):
 
     @property
     def are_cut(self) -> bool:
-        """Whether tokens are given cut into heads."""
+        """Whether tokens are already cut into heads."""
         return "heads" in self
 
 
 class Polarity(StrEnum):
-    """What a mask says."""
+    """The meaning of the entries of a mask."""
 
     KEEP = "keep"  # true or nonzero where a query may attend
     BLOCK = "block"  # true or nonzero where it may not
@@ -41,7 +41,7 @@ class Polarity(StrEnum):
 
 
 class EmptyRow(StrEnum):
-    """What a query gets that may attend to nothing."""
+    """The output of a query that may attend to nothing."""
 
     ANYTHING = "anything"  # NaN, too: nothing is promised
     FINITE = "finite numbers"
@@ -50,16 +50,18 @@ class EmptyRow(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MaskConvention:
-    """How a mask is passed. All masks are made in the usual convention first."""
+    """How a mask is passed. Masks are made in the usual convention and then converted."""
 
     polarity: Polarity = Polarity.KEEP
     dtype: str | None = None
     """the dtype by name; None means the mask's own, or that of the tokens for an added mask"""
     axes: int | None = None
-    """how many of (batch, heads, queries, keys) are passed, counted from the last; None means
-    any"""
+    """how many of the axes (batch, heads, queries, keys) are passed, counted from the last; None
+    means any number"""
     keys_only: bool = False
-    """whether it is the same for all queries, without an axis for them or with one of length 1"""
+    """whether the mask is the same for all queries, so that it has no axis for queries or one of
+    length 1
+    """
     fill: float = -math.inf
     """the number that hides a key in an added mask"""
     required: bool = False
@@ -69,7 +71,7 @@ class MaskConvention:
 
     @property
     def forms(self) -> tuple[MaskForm, ...]:
-        """The shapes, in the usual convention, that can be converted; empty for all."""
+        """The forms of usual masks that can be converted to this convention; empty if all can."""
         if self.keys_only:
             return (MaskForm.BATCH_ONE_ONE_KEY,)
         match self.axes:
@@ -85,7 +87,7 @@ class CacheConvention:
     """How keys and values of earlier tokens pass from one call to the next.
 
     Either the caller passes them: a call takes None or the cache of an earlier call, and returns
-    its own. Or the module keeps them until it is told to forget them.
+    its own. Or the module keeps them until a method clears them.
     """
 
     argument: str = "cache"
@@ -98,30 +100,32 @@ class CacheConvention:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """The inputs of a call in order, and the places of the results in what comes back.
+    """The inputs of a call in order, and the places of the results among the returned values.
 
     An input is "x", the tokens; "query", "key" or "value", which are the tokens where a sequence
-    attends to itself; "context", the tokens that are attended to; or "mask".
+    attends to itself; "context", the tokens to which queries attend; or "mask".
     """
 
     inputs: tuple[str, ...] = ("x", "mask")
     axes: TokenAxes = TokenAxes.BATCH_FIRST
     mask: MaskConvention = MaskConvention()
     places: tuple[int, ...] | None = None
-    """the places of the results in what is returned; None if they are all of it, in order"""
+    """the places of the results among the returned values; None if the returned values are the
+    results, in order
+    """
     one_head: bool = False
-    """whether the weights, if they are a result, have no axis for heads"""
+    """whether returned weights lack the axis for heads"""
     cache: CacheConvention | None = None
     """how a call continues a sequence, if it can"""
     without_weights: Mapping[str, int | float | bool | str] | None = None
-    """the arguments of a call that wants no attention weights, by name"""
+    """the arguments, by name, of a call that requests no attention weights"""
 
     def to_meta(
         self, heads: int, numbers: Mapping[str, object] = MappingProxyType({})
     ) -> Mapping[str, object] | None:
-        """Return it as data for a request with this many heads; None for the usual form.
+        """Return the call form as data for a request with this many heads; None for the usual form.
 
-        A function gets the `numbers` in each call, behind the tensors.
+        A function gets the `numbers` after the tensors in each call.
         """
         if self == USUAL:
             return None

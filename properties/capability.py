@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 
 class Capability(Enum):
-    """A feature that a contract has or lacks; a property applies if all it needs are there."""
+    """A feature that a contract has or lacks; a property applies to contracts with all it needs."""
 
     MODULE = auto()  # there is an object with state
     STATELESS = auto()  # it is a function of tensors

@@ -1,7 +1,7 @@
-"""A case: everything that is random about one check, as a few small values and one seed.
+"""A case: all variable inputs of one check, as a few small values and one seed.
 
-A case holds no tensor. `properties.cases.case_tensors` derives the tensors, always the same ones,
-so a case prints in one line, replays anywhere and shrinks well.
+A case holds no tensor. `properties.cases.case_tensors` derives the same tensors from it every time,
+so a case prints in one line, can be replayed anywhere, and shrinks well.
 """
 
 from dataclasses import dataclass, fields
@@ -22,9 +22,9 @@ class InputContent(StrEnum):
 
 
 class MemoryLayout(StrEnum):
-    """How the input is laid out in memory; its values do not depend on it.
+    """How the input is laid out in memory; the layout does not change its values.
 
-    Except that an expanded batch, which shares its memory, repeats its first sequence.
+    The exception is an expanded batch: its sequences share memory, so all of them equal the first.
     """
 
     CONTIGUOUS = "contiguous"
@@ -35,7 +35,7 @@ class MemoryLayout(StrEnum):
 
 
 class MaskForm(StrEnum):
-    """The shape of the mask for `forward`; all broadcast to (batch, heads, tokens, tokens)."""
+    """The shape of the mask for `forward`; each broadcasts to (batch, heads, tokens, tokens)."""
 
     NONE = "no mask"
     QUERY_KEY = "(t, t)"
@@ -71,7 +71,7 @@ class Case:
     group: int = 0
     """how many heads share keys and values; 0 if the case leaves it open"""
     window: int = 0
-    """how many tokens each token sees, itself included; 0 if the case leaves it open"""
+    """how many tokens each token may see, including itself; 0 if the case leaves it open"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
     d_latent: int = 0
@@ -81,7 +81,7 @@ class Case:
     block: int = 0
     """how many keys are computed at a time; 0 if the case leaves it open"""
     causal: bool = False
-    """whether later tokens are hidden, if a call may choose"""
+    """whether later tokens are hidden, if that is an option of calls"""
     bias: bool = False
     dropout: float = 0.0
     sharpness: int = 1

@@ -10,7 +10,7 @@ CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_s
 
 
 def list_own_names(contract: Contract) -> dict[str, str]:
-    """Return an exercise's names of sizes that differ from ours."""
+    """Return the names that an exercise gives to sizes, where they differ from ours."""
     own = {argument.quantity: argument.name for argument in contract.arguments}
     if not contract.mappings:
         own["d_out"] = "d"
@@ -23,7 +23,7 @@ def list_own_names(contract: Contract) -> dict[str, str]:
 
 
 def describe_case(contract: Contract, case: Case) -> str:
-    """Describe a case in one line, without sizes that the exercise does not have."""
+    """Describe a case in one line, without sizes that do not exist in the exercise."""
     own = list_own_names(contract)
     sizes = (f"{own.get(name, name)}={value:g}" for name, value in _list_sizes(contract, case))
     words = [text for text, shown in _list_words(contract, case, own) if shown]
@@ -31,7 +31,7 @@ def describe_case(contract: Contract, case: Case) -> str:
 
 
 def _list_sizes(contract: Contract, case: Case) -> Iterator[tuple[str, float]]:
-    """Yield the names of the sizes that an exercise has, as we call them, with the values."""
+    """Yield our names of the sizes that exist in an exercise, with their values."""
     has_width = contract.entry is not Entry.BUILDER  # whose author chooses it
     has_heads = contract.has(Capability.HEADS)
     is_apart = any(a.name == "d_out" and a.quantity == "head_dim" for a in contract.arguments)
@@ -56,7 +56,7 @@ def _list_sizes(contract: Contract, case: Case) -> Iterator[tuple[str, float]]:
 
 
 def _list_words(contract: Contract, case: Case, own: dict[str, str]) -> Iterator[tuple[str, bool]]:
-    """Yield the other features of a case in words, each with whether the case has it."""
+    """Yield the other features in words, each with whether the case has it."""
     mask, form = contract.call_form.mask, str(case.mask_form)
     if mask.keys_only and mask.axes == 2:
         form = form.replace(MaskForm.BATCH_ONE_ONE_KEY.value, "(b, t)")

@@ -17,22 +17,23 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 EXHAUSTIVE_LIMIT = 60
-"""Up to this many smaller cases are all tried; Hypothesis chooses among more."""
+"""If there are at most this many smaller cases, all are tried; among more, Hypothesis chooses."""
 VISIBLE = 0.1
 """the relative difference at which a reader sees that a number is wrong"""
 OTHER_NUMBERS = 6
-"""how many other seeds of the smallest case are tried to find a visible difference"""
+"""how many other seeds are tried with the smallest case to find a visible difference"""
 SEARCH_BUDGET = 100
-"""the most cases of all searches on one submission; one example in a hundred needs more"""
+"""the most cases that all searches on one submission may try; one example in a hundred needs more
+"""
 ADDED_IN_SHAPE = re.compile(r"^shape \((?:1, ){1,2}(\d+, \d+)\)")
 ADDED_AXES = re.compile(r"^([^\[]+)\[(?:0, ){1,2}(\d+, \d+)\]")
 Error = TypeVar("Error", bound=Exception)
 
 
 def check_property(prop: Property, harness: Harness, cases: Sequence[Case]) -> Verdict:
-    """Check one property on its selected cases, and shrink a failing case as far as possible.
+    """Check one property on its selected cases; shrink a failing case as far as possible.
 
-    Raises only internal errors. Replacing a dead process is up to the caller.
+    Raises only internal errors. The caller must replace a dead process.
     """
     return shrink_failure(find_first_failure(prop, harness, cases), harness)
 
@@ -40,7 +41,8 @@ def check_property(prop: Property, harness: Harness, cases: Sequence[Case]) -> V
 def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
     """Return a verdict with the smallest case on which the property fails in the same way.
 
-    A verdict without a failure that can be shrunk is returned as it is. Raises the same errors.
+    A verdict without a failure that can be shrunk is returned unchanged. Raises the same errors as
+    `check_property`.
     """
     prop, case, violation = verdict.property, verdict.case, verdict.violation
     if case is None or violation is None or not harness.contract.has(*prop.needs):
@@ -57,7 +59,7 @@ def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
 
 
 def find_first_failure(prop: Property, harness: Harness, cases: Sequence[Case]) -> Verdict:
-    """Check one property on cases, in their order, up to the first on which it does not hold."""
+    """Check one property on cases in order, up to the first case on which it does not hold."""
     for tried, drawn in enumerate(cases, 1):
         context = harness.get_context_for(prop.needs, drawn)
         try:
@@ -88,7 +90,8 @@ def _record_failure(
 def drop_added_axes(violation: Violation, contract: Contract) -> Violation:
     """Return a violation without the axes that the answer's own results lack.
 
-    Answers without a batch are compared as a batch of one, and their weights as those of one head.
+    Answers without a batch axis are compared as a batch of one, and weights without an axis for
+    heads as those of one head.
     """
     if contract.has(Capability.BATCH):
         return violation
@@ -104,9 +107,9 @@ def drop_added_axes(violation: Violation, contract: Contract) -> Violation:
 def _reuse_counterexample(
     search: "CounterexampleSearch", case: Case
 ) -> tuple[Case, Violation] | None:
-    """Return a small case on which another property failed, if this one fails there likewise.
+    """Return a small case on which another property failed, if this property also fails on it.
 
-    One example for several properties is easier to follow, and saves a search.
+    Sharing one example between several properties is easier to follow, and saves a search.
     """
     reused = search.find_first(search.harness.counterexamples, case)
     return None if reused is None else search.find_most_visible(reused)
@@ -117,8 +120,8 @@ def find_smallest_failure(
 ) -> tuple[Case, Violation]:
     """Search for the smallest case on which the property fails in the same way.
 
-    The search starts at the first of the starting cases on which the property fails. If few cases
-    are smaller, all of them are tried; if many are, Hypothesis chooses.
+    The search begins with the first starting case on which the property fails. If only few cases
+    are smaller than this one, all of them are tried; otherwise Hypothesis chooses.
     """
     search.tried[case] = violation
     start = search.find_first(list_starting_cases(case), case) or case
@@ -134,33 +137,33 @@ def find_smallest_failure(
 
 @dataclass(frozen=True)
 class CounterexampleSearch:
-    """A search for cases on which a property fails in the same way; none is checked twice.
+    """A search for cases on which a property fails in the same way; no case is checked twice.
 
-    All searches on a submission share a budget of cases: one that fails everywhere, and differently
-    each time, would be searched for hours. A count, unlike a time limit, gives the same example in
-    every run.
+    All searches on a submission share a budget of cases, because a submission that fails every
+    property in another way would otherwise take hours. The budget is a count, because a time limit
+    would give other examples in other runs.
     """
 
     prop: Property
     harness: Harness
     kind: ViolationKind
     without: frozenset[Peculiarity] = frozenset()
-    """peculiarities that no case may have"""
+    """peculiarities that cases must not have"""
     tried: dict[Case, Violation | None] = field(default_factory=dict)
 
     @property
     def failing_cases(self) -> list[Case]:
-        """Those found so far."""
+        """The failing cases found so far."""
         return [c for c, v in self.tried.items() if v is not None and v.kind is self.kind]
 
     def get_violation(self, case: Case) -> tuple[Case, Violation]:
-        """Return a failing case with its violation."""
+        """Return a failing case and its violation."""
         violation = self.tried[case]
         assert violation is not None, "the case fails"
         return case, violation
 
     def rank(self, case: Case) -> tuple[tuple[int, int], float, str]:
-        """Return the sort key of failing cases: small ones first, then those that show most."""
+        """Return the sort key of failing cases: small cases first, then the largest difference."""
         return case.size, -self._get_difference(case), str(case)
 
     def _get_difference(self, case: Case) -> float:
@@ -169,9 +172,9 @@ class CounterexampleSearch:
         return 1.0 if difference is None else difference
 
     def find_most_visible(self, case: Case) -> tuple[Case, Violation]:
-        """Return a failing case, or one with other numbers if the difference is more visible there.
+        """Return a failing case, or the case with another seed that shows the difference better.
 
-        0.585276 in the place of 0.585149 teaches nothing.
+        A student learns nothing from 0.585276 in place of 0.585149.
         """
         tried = [case]
         with self.harness.suppress_notes():
@@ -183,9 +186,9 @@ class CounterexampleSearch:
         return self.get_violation(min(tried, key=self.rank))
 
     def find_first(self, cases: Iterable[Case], largest: Case) -> Case | None:
-        """Return the first failing case, transformed for the property, if it is no larger.
+        """Return the first transformed case that fails and is no larger than `largest`.
 
-        It has the dtype and the device of `largest`.
+        The returned case has the dtype and the device of `largest`.
         """
         candidates = (
             case
@@ -198,7 +201,7 @@ class CounterexampleSearch:
             return next(filter(self._fails, candidates), None)
 
     def shrink(self, start: Case) -> None:
-        """Let Hypothesis shrink a case, as far as its budget goes."""
+        """Let Hypothesis shrink a case, as far as the search budget allows."""
         # Importing it takes a third of a second, and few submissions need it.
         from headcheck.properties.cases import shrinking
 
@@ -206,11 +209,11 @@ class CounterexampleSearch:
             shrinking.shrink(start, self.fails)
 
     def fails(self, drawn: Case) -> bool:
-        """Return whether the property fails in the same way on this case, once transformed."""
+        """Return whether the property fails in the same way on this case after transformation."""
         return any(map(self._fails, self._transform_case(drawn)))
 
     def fails_untransformed(self, case: Case) -> bool:
-        """Return whether it fails on this case, which already meets the property's needs."""
+        """Return whether the property fails on a case that already meets its needs."""
         return case in self._transform_case(case) and self._fails(case)
 
     def _transform_case(self, drawn: Case) -> tuple[Case, ...]:
@@ -226,7 +229,7 @@ class CounterexampleSearch:
 
 
 def _find_violation(prop: Property, context: LiveContext) -> Violation | None:
-    """Return how a property fails on a case, if it does."""
+    """Return how a property fails on a case; None if it holds."""
     try:
         prop.check(context)
     except Violation as violation:

@@ -1,4 +1,4 @@
-"""Compare an answer with the expected one, its form before its values.
+"""Compare an answer with the expected one: first its form, then its values.
 
 The message about a wrong value has the expected value with its tolerance, the value that was
 returned, how many elements are off, and the place of the worst one.
@@ -38,7 +38,7 @@ def assert_finite(got: Tensor, what: str = "output", hint: str = "") -> None:
 
 
 def check_close(got: Tensor, expected: Tensor, tolerance: Tolerance, what: str = "output") -> bool:
-    """Return True if `got` is as exact as its dtype allows, False if only as float32 allows.
+    """Return True if `got` is as exact as its dtype, False if it is only as exact as float32.
 
     Raises Violation if it is neither.
     """
@@ -62,7 +62,7 @@ def check_close(got: Tensor, expected: Tensor, tolerance: Tolerance, what: str =
 
 
 def format_distinct(one: float, other: float) -> tuple[str, str]:
-    """Format two numbers with at least six digits, and as many as show that they differ."""
+    """Format two numbers with at least six digits, or as many as show that they differ."""
     for digits in range(6, 18):
         shown = f"{one:.{digits}g}", f"{other:.{digits}g}"
         if shown[0] != shown[1]:

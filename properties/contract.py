@@ -1,4 +1,4 @@
-"""What an exercise asks for, as data.
+"""The requirements of an exercise, as data.
 
 All exercises are one computation (project, split, score, mask, normalise, mix, merge, project). A
 contract states the differences: the entry point and its arguments, the places of the canonical
@@ -47,7 +47,7 @@ class Returns(StrEnum):
 
 
 class Positions(StrEnum):
-    """How the answer depends on the positions of tokens, besides the mask."""
+    """How the answer depends on the positions of tokens, apart from the mask."""
 
     NONE = "not at all"
     ROTARY = "queries and keys are rotated, in halves"
@@ -99,7 +99,7 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
 """The value of a case's field if the contract lacks a capability."""
 
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
-"""Under these the exponentials of some scores overflow."""
+"""kinds of tokens with which the exponentials of some scores overflow"""
 
 SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
 """the parameters of queries and keys, each with its counterpart"""
@@ -109,9 +109,9 @@ CONSTANT = "constant"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A constructor argument: its name and the quantity of the case that it takes.
+    """A constructor argument: its name, and the quantity of the case that it gets.
 
-    An optional argument is only passed when the case differs from its default.
+    An optional argument is only passed if the case's value differs from its default.
     """
 
     name: str
@@ -152,7 +152,9 @@ EXTRA_CONFIG: Mapping[str, int | float | bool] = {
     "resid_pdrop": 0.0,
     "bias": True,
 }
-"""What classes in the style of nanoGPT and minGPT also read; here it disables dropout."""
+"""Further config fields that classes in the style of nanoGPT and minGPT read; these values disable
+dropout.
+"""
 
 
 def make_config(case: Case) -> dict[str, int | float | bool]:
@@ -169,7 +171,7 @@ class Contract:
     arguments: tuple[Argument, ...] = ()
     mappings: tuple[ParameterMapping, ...] = ()
     variables: tuple[Argument, ...] = ()
-    """variables of the submission that are sizes, and are set like arguments"""
+    """variables of the submission that hold sizes, and are set like arguments"""
     call: tuple[str, ...] = ("x",)
     returns: Returns = Returns.OUTPUT
     call_form: CallForm = USUAL
@@ -190,7 +192,7 @@ class Contract:
     """the norm of queries and keys, before positions rotate them"""
     norm_epsilon: float = 0.0
     """the number that the norm adds to the mean square, or to the variance; 0 means the dtype's
-    rounding"""
+    machine epsilon"""
     norm_gain_from: float = 0.0
     """the number that is added to the stored gain: 1 if a module stores the gain minus 1"""
     token_norm: Norm = Norm.NONE
@@ -200,9 +202,9 @@ class Contract:
     activation: Activation = Activation.NONE
     """the activation of a block's feed-forward"""
     hidden_factor: int = 4
-    """the width of a feed-forward between its layers, in widths of a token"""
+    """the width of a feed-forward between its layers, as a multiple of a token's width"""
     size_rules: SizeRules | None = None
-    """the rules that `with_sizes` got, and those that follow"""
+    """the rules that were passed to `with_sizes`, and the rules that follow from them"""
     waived: tuple[str, ...] = ()
     """names of applicable properties that are not checked"""
 
@@ -211,7 +213,7 @@ class Contract:
 
     @property
     def callee(self) -> Contract:
-        """The contract of the module that is called: after a transfer, the target's."""
+        """The contract of the module that is called; if weights are transferred, the target's."""
         return self if self.transfer is None else self.transfer[1]
 
     @property
@@ -220,14 +222,14 @@ class Contract:
         return tuple(a for a in self.arguments if a.quantity in DISPENSABLE)
 
     def drop_argument(self, argument: Argument) -> Contract:
-        """Return the contract of a constructor that does not take this argument."""
+        """Return the contract with a constructor that does not take this argument."""
         kept = tuple(other for other in self.arguments if other is not argument)
         lost = DISPENSABLE[argument.quantity]
         return replace(self, arguments=kept, capabilities=self.capabilities - lost)
 
     @property
     def is_handed_parameters(self) -> bool:
-        """Whether its parameters, or queries, keys and values, are inputs of each call."""
+        """Whether each call gets the parameters, or queries, keys and values, as inputs."""
         return self.entry is Entry.FUNCTION and self.call_form == USUAL
 
     def stores(self, name: str) -> bool:
@@ -246,8 +248,8 @@ class Contract:
     def swap_query_and_key(self) -> Contract | None:
         """Return the contract with the names of the query and key layers swapped.
 
-        None if these are not separate layers of the same tokens: in a fused layer the statement
-        fixes the order.
+        None if they are not separate layers of the same tokens; in a fused layer the statement
+        fixes their order.
         """
         separate = all(len(mapping.holds) == 1 for mapping in self.mappings)
         layers = self.has(Capability.PROJECTED, Capability.MODULE)
@@ -287,7 +289,7 @@ class Contract:
         return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
 
     def with_sizes(self, rules: SizeRules) -> Contract:
-        """Return the contract of an implementation that has these sizes only.
+        """Return the contract of an implementation that supports only these sizes.
 
         Raises BadSizes if the contract allows none of these sizes.
         """
@@ -316,11 +318,11 @@ class Contract:
         return {a.name: v for a, v in values if not (a.optional and v == a.default)}
 
     def build_variables(self, case: Case) -> dict[str, int | float | bool]:
-        """Return the values that variables of the submission get."""
+        """Return the values for the submission's variables."""
         return list_numbers(self.variables, case)
 
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
-        """Return the attribute paths of all parameters of this case, with their shapes."""
+        """Return the shapes of all parameters in this case, by attribute path."""
         return {
             mapping.path.format(head=head): mapping.compute_shape(self._get_head_sizes(case), head)
             for mapping, head in self._iter_mappings(case)
@@ -331,7 +333,7 @@ class Contract:
         return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *own)
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
-        """Yield the mappings that this case has parameters for, with the head of per-head ones."""
+        """Yield the mappings for this case's parameters, each with its head if it has only one."""
         for mapping in self.mappings:
             if self.has_biases(case) or not mapping.is_bias:
                 heads = case.kv_heads if mapping.is_shared else case.heads
@@ -352,7 +354,7 @@ class Contract:
     def to_canonical(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
         """Invert `to_stored`, by canonical name. It is linear, so it maps gradients as well.
 
-        Raises Violation where a tensor is missing or has another shape.
+        Raises Violation if a tensor is missing or has another shape.
         """
         import torch
 
@@ -370,6 +372,6 @@ class Contract:
 
 
 def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
-    """Return the case itself if nothing changes: a case set fits thousands of cases."""
+    """Return the same case if nothing changes, to save time: case sets adapt thousands of cases."""
     changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
     return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields

@@ -1,8 +1,8 @@
-"""Describe a crash: its cause, and the shapes involved with the names of their axes.
+"""Describe a crash: its cause, and the shapes that are involved, with the names of their axes.
 
 The sentence and its particulars come from the submission's process, and the sizes of the call from
-ours. An axis gets a name only if no other size of the call, and no usual product of sizes, is as
-long, and if such an axis can be in that place.
+ours. An axis gets the name of a size only if its length equals no other size of the call and no
+usual product of sizes, and if such an axis can be in that place.
 """
 
 import itertools
@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 Piece = str | tuple[int, ...]
 """a part of a sentence: text, or a shape"""
 WHOLE = frozenset({"heads", "head_dim"})
-"""the two sizes whose product is also the size of an axis"""
+"""the two sizes whose product may also be the length of an axis"""
 COUNTS = ("batch", "heads", "kv_heads")
-"""sizes of the axes in front of the tokens"""
+"""sizes of axes that come before the tokens"""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSizes:
-    """The sizes of one call by our names, with the exercise's names if these differ."""
+    """The sizes of one call by our names, and the exercise's names where they differ."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     text: str = ""
     """the input in words"""
     in_case: bool = True
-    """whether this is the case's own input rather than one of another size"""
+    """whether this is the case's own input rather than an input of another size"""
 
     def name_shape(self, shape: tuple[int, ...]) -> str:
-        """Write a shape with the names of the axes that can only be one: (batch=2, tokens=3, 5)."""
+        """Write a shape, with names for axes that are unambiguous: (batch=2, tokens=3, 5)."""
         found = [self._find_size(length) for length in shape]
         is_square = len(shape) > 1 and shape[-1] == shape[-2]
         axes = (
@@ -41,7 +41,7 @@ class CallSizes:
         return f"({', '.join(axes)}{',' * (len(shape) == 1)})"
 
     def _find_size(self, length: int) -> str | None:
-        """Return the one size that is as long as an axis."""
+        """Return the size that equals the length of an axis; None unless exactly one does."""
         found = [name for name, size in self.sizes.items() if size == length]
         if length < 2 or len(found) != 1 or length in self._iter_compounds():
             return None
@@ -50,7 +50,7 @@ class CallSizes:
     def _belongs(
         self, name: str, place: int, found: Sequence[str | None], *, is_square: bool
     ) -> bool:
-        """Whether this axis can be in that place; if not, its length is a coincidence."""
+        """Whether a size's axis can be in this place; if not, the equal length is a coincidence."""
         axes = len(found)
         if name in COUNTS:
             first_is_batch = name != "batch" and "batch" in self.sizes
@@ -60,7 +60,7 @@ class CallSizes:
         return True
 
     def _iter_compounds(self) -> Iterator[int]:
-        """Yield the lengths of axes that combine several sizes, or are a part of one."""
+        """Yield the lengths of axes that combine several sizes, or that are a part of a size."""
         for (one, size), (other, by) in itertools.combinations(self.sizes.items(), 2):
             if {one, other} != WHOLE and min(size, by) > 1:
                 yield size * by

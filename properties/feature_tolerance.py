@@ -1,8 +1,8 @@
 """The tolerance of linear attention, whose weights are shares of products of positive features.
 
 Let f = elu(q) + 1 and g = elu(k) + 1 be features, and s = Σ f g their products. An error e of q
-moves f by at most e times its largest slope nearby, exp(q + e) or 1. elu(q) is rounded by that of
-one at most, and so is the sum: 2u (1 + f). So products are off by
+moves f by at most e times its largest slope nearby, exp(q + e) or 1. The rounding errors of elu(q)
+and of the sum are at most those of numbers near 1 + f: 2u (1 + f) in total. So products are off by
 
     D = (e_f g + f e_g + e_f e_g) / s
 

@@ -1,9 +1,10 @@
 """The exact gradients of a case, and their tolerances.
 
 Every gradient is a sum of terms. The rounding errors of a correct implementation are proportional
-to the sums of their absolute values, however much the terms cancel: the chain rule of attention,
-applied to the absolute values of all numbers, gives these (`compute_absolute_gradients`). Over nine
-correct algorithms in float32 the largest error was 0.15 of the tolerance, in bfloat16 0.10.
+to the sums of their absolute values, however much the terms cancel: `compute_absolute_gradients`
+computes these sums by applying the chain rule of attention to the absolute values of all numbers.
+Over nine correct algorithms in float32 the largest error was 0.15 of the tolerance, in bfloat16
+0.10.
 """
 
 import math
@@ -87,7 +88,7 @@ def compute_gradients(
 ) -> ExactGradients:
     """Return the oracle's gradients in float64. Cached: all submissions get the same queries.
 
-    Dropout often keeps the same weights, too, since all submissions draw from the same seed.
+    Dropout also often keeps the same weights, because all submissions draw from the same seed.
     """
     names, tensors = zip(*parameters.items(), strict=True)
     content = hash_tensors(x, may_attend, loss.cotangent, loss.kept, *tensors)
@@ -161,7 +162,7 @@ def compute_role_gradients(
 ) -> ExactGradients:
     """Return the oracle's gradients of queries, keys and values that are inputs themselves.
 
-    Each is of shape (batch, tokens, width) and keeps a length of its own; there are no weights.
+    Each has shape (batch, tokens, width) with its own number of tokens. There are no layers.
     """
     query, key, value = leaves = [t.detach().clone().requires_grad_() for t in roles]
     eye = torch.eye(query.shape[-1], dtype=query.dtype)
@@ -184,7 +185,7 @@ def compute_role_gradients(
 
 
 def weigh_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
-    """Return the absolute factor of each softmax in the weights, along its axis."""
+    """Return the absolute factor of each softmax in the weights, along the axis of softmaxes."""
     if lambdas is None:
         return torch.ones_like(softmaxes[..., :1, :1])
     factors = torch.stack([torch.ones_like(lambdas), lambdas.abs()])
@@ -192,12 +193,12 @@ def weigh_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
 
 
 def sum_maps(softmaxes: Tensor, lambdas: Tensor | None) -> Tensor:
-    """Return the weights before anything cancels: sums instead of differences."""
+    """Return the weights without cancellation: sums instead of differences of softmaxes."""
     return softmaxes if lambdas is None else (softmaxes * weigh_maps(softmaxes, lambdas)).sum(0)
 
 
 def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN) -> float:
-    """Return the error of an element in roundings of the sum of its terms."""
+    """Return an element's error, in units of the rounding error of the sum of its terms."""
     visible = exact.scores[exact.softmaxes > 0]
     largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
     # The rounding of exp and its argument (4S), and of products of this length.
@@ -222,10 +223,11 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
 def compute_block_growth(
     case: Case, attention: MultiHeadResult, variant: Variant, parameters: Parameters
 ) -> float:
-    """Return the error of an element that goes through a block, in roundings.
+    """Return the error of an element that goes through a block, in roundings of its terms.
 
-    Norms sum up all numbers of a token: the first one's errors move scores, the second's are those
-    of one more step, as are its layers', of which the second sums up all that is hidden.
+    Norms sum up all numbers of a token. The errors of the first norm change scores. The second norm
+    adds one more step, and so do the layers after it, of which the second sums over the hidden
+    width.
     """
     assert parameters.W_1 is not None, "there is a feed-forward"
     visible = attention.scores[attention.softmaxes > 0].detach()
@@ -238,7 +240,8 @@ def compute_block_growth(
 def count_feature_roundings(exact: MultiHeadResult, length: int) -> float:
     """Return the relative error of features, in roundings.
 
-    They are rounded like one, however small; what their layer rounds grows with their size.
+    However small features are, they are rounded like numbers near 1; the rounding errors of their
+    layer grow with their size.
     """
     features = torch.cat([exact.query.detach().flatten(), exact.key.detach().flatten()])
     return 4 / float(features.min()) + 2 * math.sqrt(length) * float(features.max())
@@ -247,7 +250,7 @@ def count_feature_roundings(exact: MultiHeadResult, length: int) -> float:
 def _select_output(
     contract: Contract, exact: MultiHeadResult, x: Tensor, parameters: Parameters, loss: Loss
 ) -> Tensor:
-    """Return the output that the loss is a sum over."""
+    """Return the output over which the loss is a sum."""
     if not contract.has(Capability.ATTENTION):
         return linear(x, parameters.W_v, parameters.b_v)
     match contract.returns:
@@ -313,7 +316,7 @@ def compute_absolute_gradients(
 def _enter_heads(
     contract: Contract, p: Parameters, loss: Loss, value: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of the output, of the merged heads, and of the weights."""
+    """Propagate gradients from the loss to the output, the merged heads, and the weights."""
     grad = loss.cotangent.abs()
     if loss.output:  # the weights themselves, before the values, or the log of their divisor
         nothing = torch.zeros_like(merge_heads(value[..., :1, :].expand(*kept.shape[:-1], -1)))
@@ -332,7 +335,7 @@ def _enter_scores(
     compared: tuple[Tensor, Tensor],
     variant: Variant,
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Go back from weights to queries, keys, and the parameters of each head between them."""
+    """Propagate gradients from the weights to queries, keys, and per-head parameters between."""
     (query, key), softmaxes = compared, exact.softmaxes.detach()
     into_softmaxes = into_weights * weigh_maps(softmaxes, p.lambdas)
     mean = (softmaxes * into_softmaxes).sum(-1, keepdim=True)

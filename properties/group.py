@@ -1,4 +1,4 @@
-"""The groups of properties, for which points are awarded."""
+"""The groups of properties, which earn points."""
 
 from enum import StrEnum
 

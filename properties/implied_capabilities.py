@@ -25,17 +25,17 @@ ROLES = ("query", "key", "value")
 
 
 def takes(*quantities: str) -> Callable[[Contract], bool]:
-    """Return a test of contracts: whether an argument takes one of these quantities."""
+    """Return a test for whether a contract's arguments take one of these quantities."""
     return lambda contract: any(a.quantity in quantities for a in _list_taken(contract))
 
 
 def _list_taken(contract: Contract) -> list[Argument]:
-    """Return the arguments, and the fields of a config among them."""
+    """Return the arguments, including the fields of a config."""
     return [each for argument in contract.arguments for each in (argument, *argument.fields)]
 
 
 def holds(name: str) -> Callable[[Contract], bool]:
-    """Return a test of contracts: whether they store the parameter of this name."""
+    """Return a test for whether a contract stores the parameter of this name."""
     return lambda contract: any(name in mapping.holds for mapping in contract.mappings)
 
 
@@ -52,7 +52,7 @@ def _is_normed(contract: Contract) -> bool:
 
 
 def attends(contract: Contract) -> bool:
-    """Return whether softmax is involved."""
+    """Return whether a contract involves attention weights."""
     return bool({C.CAUSAL, C.FULL} & contract.capabilities)
 
 
@@ -69,7 +69,7 @@ def _takes_tokens(contract: Contract) -> bool:
 
 
 def takes_roles(contract: Contract) -> bool:
-    """Return whether it is a function of queries, keys and values."""
+    """Return whether the entry point is a function of queries, keys and values."""
     return contract.entry is Entry.FUNCTION and set(ROLES) <= set(contract.call)
 
 
@@ -178,8 +178,8 @@ STEPS = frozenset(
         C.BARE,
     }
 )
-"""The implied capabilities that say which steps the equation has. The others say what may be asked
-of a module besides, which an exercise decides, or how a class behaves when it is called."""
+"""The implied capabilities that say which steps the equation has. The other capabilities say what
+else may be required of a module, which an exercise decides, or how calls of a class behave."""
 
 
 def restate_steps(contract: Contract) -> Contract:

@@ -1,4 +1,4 @@
-"""Choose the sizes and limits that few contracts have, if a case leaves them open."""
+"""Choose sizes and limits that exist in few contracts, if a case leaves them open."""
 
 from collections.abc import Collection
 
@@ -7,7 +7,7 @@ from headcheck.properties.case import Case
 from headcheck.properties.size_rules import SizeRules, list_divisors
 
 USUAL_SOFTCAP = 2.0
-"""the limit of scores if a case leaves it open: usual scores come near it"""
+"""the limit of scores if a case leaves it open; usual scores come near this limit"""
 USUAL_ROPE_DIM = 4
 """the number of rotated coordinates if a case leaves it open: two pairs with different angles"""
 
@@ -40,7 +40,7 @@ def _choose_latents(rules: SizeRules, case: Case) -> dict[str, int]:
 
 
 def _choose_group(rules: SizeRules, heads: int, asked: int) -> int:
-    """Return the nearest group size that divides the heads; a small one if the case has none."""
+    """Return the nearest group size that divides the heads; a small one if `asked` is 0."""
     allows = rules.get_test("kv_heads")
     sizes = [size for size in list_divisors(heads) if allows(heads // size)]
     if not asked:

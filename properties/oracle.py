@@ -31,14 +31,14 @@ from headcheck.reference import (
 )
 
 MAX_CACHED_SCORES = 1 << 22
-"""the most scores of all answers that are cached: a few hundred MiB at the very most"""
+"""the most scores in all cached answers together, which take a few hundred MiB at most"""
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
     """The outputs in order, each with its tolerance, and every intermediate result.
 
-    Shared by all submissions of a process, so it must not be modified.
+    All submissions of a process share this object, so it must not be modified.
     """
 
     outputs: tuple[Tensor, ...]
@@ -73,10 +73,10 @@ def compute_expected(
     others: Sequence[Tensor] = (),
     added: Tensor | None = None,
 ) -> Expected:
-    """Return the oracle's answer in float64. Cached: all submissions get the same queries.
+    """Return the oracle's answer in float64; cached, since all submissions get the same queries.
 
-    `others` are the tokens of keys and values, together or each, if they are not x. `added` is
-    added to the scores.
+    `others` are the tokens of keys and values if these differ from x: one tensor for both, or two.
+    `added` is added to the scores.
     """
     family = (
         contract.returns,
@@ -184,5 +184,5 @@ def _compute_expected_linear(
 
 
 def get_precisions(dtype: str) -> tuple[Precision, Precision]:
-    """Return the precision of a dtype, and that of an answer that computes in float32 instead."""
+    """Return the precision of a dtype, and the precision of computation in float32 instead."""
     return PRECISIONS[dtype], PRECISIONS["float32" if dtype == "float64" else dtype]

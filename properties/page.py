@@ -51,7 +51,7 @@ def _render_row(each: Property) -> str:
 
 
 def _format_requirements(each: Property) -> str:
-    """Name the prerequisites; one word stands for all those about the form."""
+    """Name the prerequisites; one word stands for all prerequisites about the form."""
     required = list(each.requires)
     formed = set(FORM) <= set(required)
     rest = [f"`{other.name}`" for other in required if not (formed and other in FORM)]

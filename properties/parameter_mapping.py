@@ -1,9 +1,9 @@
 """Map canonical parameters to the tensors of an implementation, and back.
 
 Canonically a projection is one matrix of shape (out, in), as in `torch.nn.Linear`, and its heads
-are consecutive blocks of rows; the output layer has them as blocks of columns. An implementation
-may keep several projections in one tensor, the heads in another order, or all of it transposed.
-Packing is linear and loses nothing, so it maps gradients as well as parameters.
+are consecutive blocks of rows; in the output layer they are blocks of columns. An implementation
+may keep several projections in one tensor, the heads in another order, or the tensors transposed.
+Packing is linear and invertible, so it maps gradients as well as parameters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VECTORS = frozenset({"gain_q", "gain_k", "shift_q", "shift_k"})
 
 
 class Packing(StrEnum):
-    """How projections, and the heads of each, follow one another in a tensor."""
+    """The order of projections, and of their heads, in a tensor."""
 
     ROWS = "each projection whole, one after the other"
     HEADS = "for each head its part of every projection; for heads that share, of all of them"
@@ -36,14 +36,14 @@ class Packing(StrEnum):
 
     @property
     def kernel_axes(self) -> int:
-        """How many axes of length 1 a matrix has besides its own."""
+        """How many additional axes of length 1 a matrix has."""
         return {Packing.CONVOLUTION: 1, Packing.IMAGE_CONVOLUTION: 2}.get(self, 0)
 
 
 PER_HEAD = ("sinks", "lambdas")
 """canonical parameters with one number for each head"""
 LATENTS = ("W_down", "W_qr", "W_kr")
-"""canonical parameters of latent attention: there are all of them, or none"""
+"""canonical parameters of latent attention: a contract has all of them or none"""
 BESIDE_HEADS = ("W_down", "W_kr")
 """canonical parameters that all heads share"""
 NORMS_OF_TOKENS = ("gain_in", "shift_in", "gain_ff", "shift_ff")
@@ -51,7 +51,7 @@ NORMS_OF_TOKENS = ("gain_in", "shift_in", "gain_ff", "shift_ff")
 FEED_FORWARD = ("W_1", "b_1", "W_2", "b_2")
 """canonical parameters of a block's feed-forward"""
 AROUND = (*NORMS_OF_TOKENS, *FEED_FORWARD)
-"""canonical parameters of a block around attention; heads have no parts of these"""
+"""canonical parameters of a block around attention; these are not split among heads"""
 BY_HEAD = (Packing.STACKED, Packing.BETWEEN)
 """packings whose tensors have an axis for heads"""
 
@@ -75,7 +75,7 @@ class HeadSizes:
         return self.heads * self.head_dim
 
     def count_heads(self, name: str) -> int:
-        """Return how many heads a canonical parameter has: keys and values may be shared."""
+        """Return how many heads a canonical parameter has; heads may share keys and values."""
         if name in BESIDE_HEADS or name in AROUND:
             return 1
         return self.kv_heads if name[-1] in "kv" else self.heads
@@ -97,7 +97,7 @@ class ParameterMapping:
     """One tensor of the implementation and the canonical parameters packed into it.
 
     `path` is an attribute path. If it contains `{head}`, the number of a head, there is one tensor
-    per head, which holds that head's rows only, and of an output layer its columns.
+    per head, which holds only that head's rows, or its columns of an output layer.
     """
 
     path: str
@@ -111,12 +111,12 @@ class ParameterMapping:
 
     @property
     def is_output(self) -> bool:
-        """Whether it belongs to the output layer, whose heads are columns."""
+        """Whether the tensor belongs to the output layer, whose heads are columns."""
         return self.holds[0].endswith("_o")
 
     @property
     def is_shared(self) -> bool:
-        """Whether heads may share all the parameters that it holds."""
+        """Whether heads may share all parameters in the tensor."""
         return all(name[-1] in "kv" for name in self.holds)
 
     @property
@@ -124,7 +124,7 @@ class ParameterMapping:
         return self.transposed and self.holds[0].startswith("W_")
 
     def compute_shape(self, sizes: HeadSizes, head: int | None) -> tuple[int, ...]:
-        """Return the shape of the tensor; with a head, of this head's tensor."""
+        """Return the shape of the tensor; if a head is given, the shape of this head's tensor."""
         whole = head is None or self.is_output
         counts = [sizes.count_heads(name) for name in self.holds]
         parts = zip(self.holds, counts if whole else [1] * len(counts), strict=True)
@@ -210,7 +210,7 @@ class ParameterMapping:
                 return self._split(stored, sizes)
 
     def _count_groups(self, sizes: HeadSizes) -> int:
-        """Return how many parts a tensor of all heads has; heads that share belong to one part."""
+        """Return how many parts a tensor of all heads has; heads that share form one part."""
         return min(sizes.count_heads(name) for name in self.holds)
 
     @staticmethod
@@ -218,7 +218,7 @@ class ParameterMapping:
         return sizes.get_rows(name) * sizes.count_heads(name)
 
     def _split(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
-        """Cut a tensor into the parameters it holds; a single head's tensor, into equal parts."""
+        """Cut a tensor into the parameters it holds; a single head's tensor has equal parts."""
         rows = [self._count_rows(name, sizes) for name in self.holds]
         return list(stored.split(rows) if sum(rows) == len(stored) else stored.chunk(len(rows)))
 

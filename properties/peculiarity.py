@@ -1,8 +1,8 @@
-"""Peculiarities: features that some cases have and the plainest cases lack.
+"""Peculiarities: features of some cases that the plainest cases lack.
 
 A student who forgets to cut the mask to the number of tokens has still written attention. So a
-definition is first checked on the plainest case. Then each peculiarity is checked by a property of
-its own. If that property fails, all others use cases without the peculiarity. An unsupported
+definition is first checked on the plainest cases. Then each peculiarity is checked by its own
+property. If that property fails, all others use cases without the peculiarity. An unsupported
 peculiarity therefore costs only its own property.
 """
 
@@ -14,7 +14,7 @@ from headcheck.properties.case import Case, MaskForm, MaskType, MemoryLayout
 
 @dataclass(frozen=True)
 class Peculiarity:
-    """A feature that a case may have: how to find it in a case, and how to remove it."""
+    """A feature of cases: how to detect it in a case, and how to remove it."""
 
     is_in: Callable[[Case], bool]
     remove: Callable[[Case], Case]

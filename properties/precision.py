@@ -1,4 +1,4 @@
-"""How dtypes round."""
+"""The rounding of dtypes."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Precision:
 
     @property
     def ua(self) -> float:
-        """Products are accumulated in float32 or better, whatever they are stored in."""
+        """The unit roundoff of accumulation, which is in float32 or better for every dtype."""
         return min(self.u, 2.0**-24)
 
 

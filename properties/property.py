@@ -35,17 +35,17 @@ NOT_ASKED_MESSAGE = "Not tried for lack of time, which costs no points"
 Sizes = Mapping[str, object]
 """values of some fields of a case"""
 SizesSource = Callable[[], Sequence[Sizes]]
-"""returns sizes that take a while to choose"""
+"""returns sizes whose choice takes a while"""
 CaseSelection = Callable[[Sequence[Case]], Sequence[Case]]
-"""keeps some of these cases"""
+"""selects some of the given cases"""
 RecordableCheck = Callable[[CaseContext], None]
 CheckFunction = Callable[[LiveContext], None]
-"""Every `RecordableCheck` is one, too: a LiveContext is a CaseContext."""
+"""Every `RecordableCheck` is also a `CheckFunction`, because a LiveContext is a CaseContext."""
 
 
 @dataclass(frozen=True, eq=False)
 class Property:
-    """One property; there is one object of each."""
+    """One property; there is only one object for each property."""
 
     name: str
     claim: str
@@ -61,22 +61,26 @@ class Property:
     hint: str = ""
     dtypes: tuple[str, ...] = ("float64", "float32")
     redundant_because: str = ""
-    """why it exists although it follows from the properties that it requires"""
+    """why the property exists although it follows from the properties that it requires"""
     list_sizes: SizesSource | None = field(default=None, repr=False)
-    """returns the sizes to check it at, if they do not come from the case set"""
+    """returns the sizes at which to check the property, if they do not come from the case set"""
     choose: CaseSelection = field(default=tuple, repr=False)
-    """selects those of the fitting cases on which it may be checked"""
+    """selects cases for the check from those that fit"""
     about: Peculiarity | None = None
-    """the peculiarity that this property tests; if it fails, the others use cases without it"""
+    """the peculiarity that this property tests; if the property fails, all others use cases without
+    the peculiarity
+    """
     essential: bool = False
-    """whether its group depends on it: if it fails, the group earns no points"""
+    """whether the points of its group depend on the property: if it fails, the group earns no
+    points
+    """
 
     def applies_to(self, contract: Contract) -> bool:
         """Return whether the property makes sense for this contract."""
         return self.needs <= contract.capabilities
 
     def select_cases(self, contract: Contract, case_set: Iterable[Case]) -> tuple[Case, ...]:
-        """Return the cases of a case set on which to check this property, the most diverse first.
+        """Select the cases on which to check this property from a case set, the most diverse first.
 
         Unchanged cases are preferred to transformed ones, so that properties share modules:
         constructing them costs most.
@@ -97,7 +101,7 @@ class Property:
     def replace_cases(
         self, contract: Contract, cases: Sequence[Case], without: Set[Peculiarity]
     ) -> Sequence[Case]:
-        """Return cases without some peculiarities; none if it cannot be checked without them.
+        """Return cases without some peculiarities; none if the property needs the peculiarities.
 
         A property about something that the submission lacks keeps its cases.
         """
@@ -115,7 +119,7 @@ class Property:
     def _apply_sizes(
         self, contract: Contract, case_set: Sequence[Case], sizes: Sequence[Sizes]
     ) -> tuple[Case, ...]:
-        """Return a case of each of its sizes; dtype, device and seed come from the case set."""
+        """Return a case for each of these sizes; dtype, device and seed come from the case set."""
         drawn = itertools.cycle(case_set)
         cases = (_resize(case, each) for case, each in zip(drawn, sizes, strict=False))
         return transform_cases(contract, self.transform, cases)
@@ -126,7 +130,7 @@ def _make_source(sizes: Sequence[Sizes] | SizesSource | None) -> SizesSource | N
 
 
 def _resize(case: Case, sizes: Sizes) -> Case:
-    """Return a case of these sizes; it fills its context unless the sizes say otherwise."""
+    """Return a case of these sizes; it is as long as its context unless the sizes say otherwise."""
     kept = {"dtype": case.dtype, "device": case.device, "seed": case.seed}
     filled = {"context_length": sizes["tokens"]}
     return Case(**{**kept, **filled, **sizes})  # type: ignore[arg-type]  # as the fields
@@ -134,7 +138,7 @@ def _resize(case: Case, sizes: Sizes) -> Case:
 
 @dataclass(frozen=True)
 class PropertyFamily:
-    """A family of properties: their group, and their common prerequisites.
+    """A family of properties: their group and their common prerequisites.
 
     Use it as a decorator factory: `@family_property(Capability.CAUSAL, on=at_least(tokens=2))`.
     """
@@ -180,9 +184,9 @@ class PropertyFamily:
 
 
 def get_recordable_check(check: CheckFunction) -> RecordableCheck | None:
-    """Return a check function if its annotation says that it takes any CaseContext, else None.
+    """Return a check function if it is annotated to take any CaseContext, else None.
 
-    Raises TypeError where `context` is annotated otherwise.
+    Raises TypeError if the annotation of `context` is neither of the two contexts.
     """
     annotation = get_type_hints(check).get("context")
     if annotation is CaseContext:
@@ -206,20 +210,20 @@ class Verdict:
     case_description: str = ""
     """the case in one line, in the terms of the exercise"""
     hint: str = ""
-    """a better hint than the property's own, if the source gave one"""
+    """a better hint than the property's own, if the source code suggests one"""
     hint_is_certain: bool = False
-    """whether that hint is true for every mistake, such as a missing module"""
+    """whether that hint is true whatever the mistake is, such as one about a missing module"""
     without: frozenset[Peculiarity] = frozenset()
-    """the peculiarities that its cases left out, because the properties about them had failed"""
+    """the peculiarities that its cases lack, because the properties about them had failed"""
 
     @cached_property
     def unsupported(self) -> bool:
-        """Whether it could not be checked because a library or a device does not support it."""
+        """Whether the check was impossible because a library or a device does not support it."""
         return self.status is Status.NOT_TRIED and self.failure is not None
 
     @cached_property
     def message(self) -> str:
-        """What the student reads; empty if the property holds."""
+        """The message for the student; empty if the property holds."""
         if self.violation is not None:
             return str(replace(self.violation, hint=self.hint or self.violation.hint))
         if self.unsupported:
@@ -240,14 +244,14 @@ class Verdict:
         return ""
 
     def without_hint(self) -> "Verdict":
-        """Return the same without a hint, since the mistake is known better than a hint guesses."""
+        """Return the verdict without its hint, which is only a guess if the mistake is known."""
         bare = None if self.violation is None else replace(self.violation, hint="")
         prop = replace(self.property, hint="")
         return replace(self, property=prop, violation=bare, hint="")
 
     @cached_property
     def redacted_message(self) -> str:
-        """The message where cases are withheld: without numbers and inputs."""
+        """The message for runs that withhold their cases: without numbers and inputs."""
         if self.violation is not None:
             return replace(self.violation, hint=self.hint or self.violation.hint).redacted_message
         if self.failure is not None and self.status not in NOT_FAILED:
@@ -268,7 +272,7 @@ VerdictCallback = Callable[[Verdict], None]
 
 
 def ignore_verdict(verdict: Verdict) -> None:
-    """Do nothing: nobody waits for single verdicts."""
+    """Ignore a verdict, when nobody waits for single verdicts."""
 
 
 def check_in_order(
@@ -279,10 +283,10 @@ def check_in_order(
 ) -> Iterator[Verdict]:
     """Check each property on its cases, unless one that it requires does not hold.
 
-    A required property that could not be tried may hold, so those that require it are tried. If the
-    required property is about something that the submission lacks, properties that do without it
-    are tried as well. After a property about a peculiarity fails, the others are checked on cases
-    without it.
+    A required property that could not be tried may hold, so properties that require it are still
+    tried. If the required property is about something that the submission lacks, properties that
+    work without this are tried as well. After a property about a peculiarity fails, the others are
+    checked on cases without it.
     """
     broken: list[Property] = []
     harness.unsupported.clear()

@@ -1,6 +1,6 @@
 """The tolerance of queries, keys and values before they are compared and averaged.
 
-It comes from the rounding in layers, norms and rotations; see `properties.tolerance`.
+Their errors come from rounding in layers, norms and rotations; see `properties.tolerance`.
 """
 
 import math
@@ -28,7 +28,7 @@ def bound_linear_error(
 ) -> Tensor:
     """Bound the rounding error of x Wᵀ + b.
 
-    Kernels start a sum from the bias, so that every partial sum may be of the size of the result.
+    Kernels start the sum with the bias, so every partial sum may be as large as the result.
     """
     if weight is None:
         return torch.zeros_like(result)
@@ -47,9 +47,10 @@ def bound_normed_error(
 ) -> Tensor:
     """Bound the error of normed queries or keys, from their values and errors before the norm.
 
-    With r one over the root of the mean square and y = t r, an error e of t moves r by at most
-    r³ mean(|t| e), so y by r (e + |y| mean(|y| e)); r itself is rounded, and sums up d squares. A
-    mean that is subtracted first brings the errors of all numbers, and its own.
+    With r one over the root of the mean square and y = t r, an error e of t moves r by at most r³
+    mean(|t| e), so y by r (e + |y| mean(|y| e)). The number r itself is rounded, and sums d
+    squares. A mean that is subtracted first adds the errors of all numbers and its own rounding
+    error.
     """
     if not variant.norm:
         return error
@@ -69,7 +70,7 @@ def bound_normed_error(
 
 
 def bound_turning(t: Tensor, variant: Variant) -> Tensor:
-    """Bound the size of queries or keys after rotation, from a bound before it."""
+    """Bound the size of queries or keys after rotation, given a bound before rotation."""
     if not variant.rotary:
         return t
     cos, sin = variant.make_tables(t)
@@ -77,7 +78,7 @@ def bound_turning(t: Tensor, variant: Variant) -> Tensor:
 
 
 def bound_angles(t: Tensor, variant: Variant, rounding: float) -> Tensor:
-    """Bound the error of each angle; the error of base^-e grows with e and with the position.
+    """Bound the error of each angle; the error from base^-e grows with e and with the position.
 
     Angles are computed in float32 or better, as they have to be: 257 is 256 in bfloat16.
     """
@@ -89,7 +90,7 @@ def bound_angles(t: Tensor, variant: Variant, rounding: float) -> Tensor:
 
 
 def bound_placed_error(t: Tensor, error: Tensor, variant: Variant, precision: Precision) -> Tensor:
-    """Bound the error of queries or keys after positions, from their values and errors before.
+    """Bound the error of queries or keys after rotation, given their values and errors before.
 
     Rotation keeps lengths, so the caller may pass the queries or keys after rotation.
     """
@@ -111,7 +112,7 @@ def bound_role_errors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Bound the errors of queries, keys and values before they are compared and averaged.
 
-    `error` is that of the tokens, if these are computed themselves.
+    `error` is the error of the tokens, if these are themselves the result of a computation.
     """
     heads, p, (q, k, v) = exact.query.shape[-3], parameters, exact.projected
     keys_from, values_from = (others[0], others[-1]) if others else (x, x)
@@ -146,8 +147,8 @@ def bound_read_error(
     """Bound the rounding error of keys or values, which are made of tokens or of their latents.
 
     An implementation may multiply queries with the layer of keys first, and averages of latents
-    with the layer of values last. Then latents determine the rounding of scores and averages, even
-    if they cancel in these layers.
+    with the layer of values last. Then the rounding errors of scores and averages grow with the
+    latents, even if these cancel in the layers.
     """
     if parameters.W_down is None:
         return bound_linear_error(x, weight, result, precision)

@@ -1,7 +1,8 @@
-"""Rules for the sizes of an implementation that has fewer than its contract allows.
+"""Rules for the sizes of an implementation that supports fewer sizes than its contract.
 
-Written as `head_dim=even tokens<=64 heads=1,2,4 d_out%8`: each rule names a size, and says that it
-is even, one of several, a multiple, at most or at least a number.
+Written as `head_dim=even tokens<=64 heads=1,2,4 d_out%8`: each rule names a size, and says that the
+size is even, is one of several numbers, is a multiple of a number, or is at most or at least a
+number.
 """
 
 import functools
@@ -23,12 +24,12 @@ GRAMMAR = "write rules such as head_dim=even, heads=1,2,4, d_out%8, tokens<=64 o
 
 
 class BadSizes(ValueError):
-    """Rules that cannot be read, or that no case satisfies; the message, one line, says why."""
+    """Rules cannot be read, or no case satisfies them; the message says why in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeRule:
-    """What one size may be."""
+    """The allowed values of one size."""
 
     name: str
     among: tuple[int, ...] = ()
@@ -52,7 +53,7 @@ class SizeRule:
 
 @dataclass(frozen=True, slots=True)
 class SizeRules:
-    """Rules for the sizes of a case; all of them hold."""
+    """Rules for the sizes of a case, which must satisfy all of them."""
 
     rules: tuple[SizeRule, ...] = ()
 
@@ -129,7 +130,7 @@ class SizeRules:
         return lambda value: all(rule.allows(value) for rule in rules)
 
     def get_top(self, value: int, *names: str) -> int:
-        """Return a number up to which there is an allowed size, if there is any."""
+        """Return a number that is at least the smallest allowed size, if any size is allowed."""
         rules = [rule for rule in self.rules if rule.name in names]
         named = (number for rule in rules for number in (rule.least, *rule.among))
         return max(value, *named, 1) + math.lcm(*(rule.multiple for rule in rules))
@@ -137,7 +138,7 @@ class SizeRules:
 
 @functools.lru_cache(maxsize=4096)
 def _choose_heads(rules: SizeRules, heads: int, head_dim: int) -> tuple[int, int] | None:
-    """Return the nearest number of heads and their width; if several are near, keep the heads."""
+    """Return the nearest number and width of heads; of equally near ones, the given number."""
     widths = rules.get_test("d_out")
     names = "heads", "head_dim", "d_out"
     pairs = itertools.product(
@@ -159,9 +160,9 @@ def list_divisors(number: int) -> list[int]:
 
 
 def _list_by_distance(value: int, top: int) -> list[int]:
-    """Return the numbers from 1 to `top`, the nearest first; of two that are as near, the larger.
+    """Return the numbers from 1 to `top`, nearest first; of two equally near ones, the larger.
 
-    The larger one still satisfies a minimum that a property needs.
+    The larger one comes first, because it still satisfies a minimum that a property needs.
     """
     return sorted(range(1, top + 1), key=lambda c: (abs(c - value), -c))
 

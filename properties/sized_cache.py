@@ -1,4 +1,4 @@
-"""A cache of results within a process, limited by how many numbers they hold."""
+"""A cache of results within a process, limited by the total count of numbers in the results."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -8,11 +8,11 @@ T = TypeVar("T")
 EACH = 1024
 """the overhead of each result, counted in numbers"""
 LARGEST_SHARE = 16
-"""a result that takes more than 1/n of the room is not kept"""
+"""the n for which a result is not kept if it takes more than 1/n of the room"""
 
 
 class SizedCache(Generic[T]):
-    """Results by key; the oldest are dropped when all together hold too many numbers."""
+    """Results by key; the oldest are dropped when the results together hold too many numbers."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -21,7 +21,7 @@ class SizedCache(Generic[T]):
         self._turn = threading.Lock()
 
     def get_or_make(self, key: Hashable, make: Callable[[], T], count: Callable[[T], int]) -> T:
-        """Return the result of this key; `count` says how many numbers a new one holds."""
+        """Return the result of this key; `count` returns how many numbers a new result holds."""
         if (known := self.results.get(key)) is not None:
             return known[0]
         made = make()

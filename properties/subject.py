@@ -1,4 +1,4 @@
-"""The interface of an implementation under check, wherever it runs.
+"""The interface to an implementation under check, wherever the implementation runs.
 
 A property does not know whether a subject is a class in this process or a student's notebook in a
 confined one. Only names, numbers and tensors cross this protocol, so that they can cross a process
@@ -30,11 +30,12 @@ class TensorInfo:
 class CallOptions:
     """How to call `forward`.
 
-    With `training` None the module stays in its mode. `seed` seeds the random number generators
-    before the call. `watched` records which attention functions of torch the call goes through,
-    and `counted` how many numbers it holds. `times` repeats the call; the last one is answered.
-    The first `apart` inputs are tokens: see `properties.call_form`. In the `manner` "added" the
-    numbers of the mask are added to the scores, and "without weights" these are not wanted.
+    If `training` is None, the module stays in its mode. `seed` seeds the random number generators
+    before the call. `watched` records which of torch's attention functions the call uses, and
+    `counted` records how many numbers it holds. `times` repeats the call, and the last result is
+    returned. The first `apart` inputs are tokens: see `properties.call_form`. The `manner` "added"
+    means that the numbers of the mask are added to the scores, and "without weights" that no
+    attention weights are requested.
     """
 
     training: bool | None = False
@@ -64,13 +65,14 @@ class CallResult:
     training_after: bool = False
     called: tuple[str, ...] = ()
     held: int = 0
-    """the most numbers that new tensors held at a time, if they were counted"""
+    """the most numbers that new tensors held at the same time, if they were counted"""
     kept: int = 0
     """how many numbers are in the cache that the call returned, if they were counted"""
     altered: tuple[str, ...] = ()
-    """attributes of the inputs that changed, except their numbers"""
+    """attributes of the inputs that changed, such as their shapes; their numbers are not among them
+    """
     unmoved: tuple[str, ...] = ()
-    """sentences about tensors that were used after a move although they were not moved"""
+    """sentences about tensors that were used after a move without having been moved"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +88,11 @@ class Pass:
     weights_learn: bool = True
     """whether the parameters require gradients"""
     backward: tuple[int, ...] = ()
-    """the passes whose outputs are then propagated back, by number, one after the other"""
+    """the numbers of the passes from whose outputs gradients are then propagated back, one after
+    the other
+    """
     rate: float = 0.0
-    """the rate of a step of gradient descent after that; 0 for no step"""
+    """the rate of a gradient descent step after that; 0 for no step"""
     clear: bool = False
     """whether the gradients are cleared at the end"""
     output: int = 0
@@ -105,7 +109,7 @@ class Chunk:
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     """the weights to write before the call, by attribute path"""
     mask: Tensor | None = None
-    """the mask of all keys so far, those of earlier chunks first"""
+    """the mask for all keys so far, the keys of earlier chunks first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +118,12 @@ class PassResult:
 
     output: Tensor
     input_gradients: Mapping[int, Tensor | None]
-    """the input's gradient of each pass that was propagated back, by number"""
+    """the gradient of the input of each pass that was propagated back, by the pass's number"""
     gradients: Mapping[str, Tensor | None]
     """the gradients that have added up in the parameters, by path; empty if nothing was propagated
     back"""
     weights: Mapping[str, Tensor]
-    """the weights after a step of gradient descent, by path; empty without a step"""
+    """the weights after a gradient descent step, by path; empty without a step"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,25 +133,26 @@ class Gradients:
     inputs: tuple[Tensor | None, ...]
     parameters: Mapping[str, Tensor | None]
     kept: int = 0
-    """how many numbers new tensors held between forward and backward, if they were counted"""
+    """how many numbers were held in new tensors between forward and backward, if they were counted
+    """
     held: int = 0
-    """the most numbers that new tensors held at a time, in the forward or in the backward"""
+    """the most numbers that new tensors held at the same time, in the forward or the backward"""
 
 
 class Module(Protocol):
     """One constructed instance (or one function) of the submission.
 
-    Every method raises `SubmissionFailed` when the submission's own code goes wrong.
+    Every method raises `SubmissionFailed` if the submission's own code fails.
     """
 
     def describe_tensors(self, *, unregistered: bool = False) -> Mapping[str, TensorInfo]:
         """Return the registered parameters and buffers, by state-dict name.
 
-        With `unregistered`, other tensors that it holds as well, by attribute path.
+        With `unregistered`, the result also has the module's other tensors, by attribute path.
         """
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
-        """Return tensors by attribute path, registered or not, without those that do not exist.
+        """Return tensors, registered or not, by attribute path; missing ones are left out.
 
         Without paths, return all registered tensors.
         """
@@ -158,19 +163,19 @@ class Module(Protocol):
     def exchange(self, tensors: Mapping[str, Tensor], *, layers: bool = False) -> None:
         """Set tensors by attribute path; registered parameters are replaced by new ones.
 
-        With `layers`, so are the parts of the module that hold them.
+        With `layers`, the submodules that hold them are also replaced.
         """
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Call `load_state_dict` with its own state dict, updated by these entries."""
+        """Call `load_state_dict` with the module's own state dict, updated by these entries."""
 
     def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
-        """Call it once."""
+        """Call the module once."""
 
     def refill(
         self, first: Sequence[Tensor], inputs: Sequence[Tensor], reuse: str, grad: str
     ) -> CallResult:
-        """Call it for `first`, then for `inputs`, and return the latter answer.
+        """Call the module for `first`, then for `inputs`, and return the second answer.
 
         `inputs` reuse the same tensor objects ("kept"), the memory of `first` after it was freed
         ("freed"), or tensors in whose storages `first` filled all but the last token ("grown").
@@ -192,8 +197,8 @@ class Module(Protocol):
         """Return the gradients of sum(output * cotangent), in evaluation mode.
 
         With `only`, only the input with this number requires a gradient. `apart` and `counted` are
-        as in `CallOptions`, and `memory` is the layout of the cotangent, too. The backward runs
-        this many `times` through the graph, each time with new gradients, and the last ones are
+        as in `CallOptions`, and `memory` is also the layout of the cotangent. The backward runs
+        through the graph `times` times, each time with new gradients, and the last gradients are
         returned.
         """
 
@@ -204,7 +209,7 @@ class Module(Protocol):
         passes: Sequence[Pass],
         paths: Sequence[str],
     ) -> tuple[PassResult, ...]:
-        """Carry out passes one after the other, without ever reseeding.
+        """Run passes one after the other, without ever reseeding.
 
         Each input is a list of arguments, and has a cotangent. A step of gradient descent moves
         each of `parameters()`, as an optimizer would, by `rate` times its gradient.
@@ -213,30 +218,31 @@ class Module(Protocol):
     def decode(
         self, chunks: Sequence[Chunk], counted: bool = False, manner: str = "usual"
     ) -> tuple[CallResult, ...]:
-        """Call it in evaluation mode for chunks of sequences, in order, each with its cache.
+        """Call the module in evaluation mode for chunks of sequences in order, each with its cache.
 
-        The cache is passed by name, or in the `manner` "by position". "in training" is another one.
+        The cache is passed by name, or positionally if the `manner` is "by position". With the
+        `manner` "in training" the calls are in training mode.
         """
 
     def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
-        """Call it, overwrite its result, and call it again; return the second answer.
+        """Call the module, overwrite its result, and call it again; return the second answer.
 
-        `altered` lists the inputs, and other results, that changed by the writing.
+        `altered` lists the inputs and the other results that the writing changed.
         """
 
     def call_within(
         self, way: str, inputs: Sequence[Tensor], weights: Mapping[str, Tensor]
     ) -> CallResult:
-        """Call it within torch's "functional_call", with these weights, "vmap" or "autocast"."""
+        """Call the module in torch's "functional_call" (with `weights`), "vmap" or "autocast"."""
 
     def nest(self) -> "Module":
-        """Return another module of which this one is a part, and which passes calls on to it."""
+        """Return a larger module that contains this one and passes calls on to it."""
 
     def pair(self, other: "Module") -> "Module":
-        """Return a module that calls this one, then the other, and returns both first outputs."""
+        """Return a module that calls this module and the other, and returns both first outputs."""
 
     def list_breaches(self, inputs: Sequence[Tensor]) -> Sequence[str]:
-        """Describe how it breaks the rules of every nn.Module when it is called."""
+        """Describe how calls of the module break the rules for every nn.Module."""
 
     def list_replaced(self) -> Sequence[str]:
         """Return the names of the methods that replace its parameters by other objects."""
@@ -245,7 +251,7 @@ class Module(Protocol):
         """Freeze or unfreeze the parameters, set their gradients to one, and set the mode."""
 
     def list_modes(self) -> Sequence[bool]:
-        """Return whether it is in training, and each of its parts."""
+        """Return whether the module, and each of its submodules, is in training mode."""
 
     def move(self, dtype: str | None, device: str | None) -> None:
         """Call `.to(dtype)` and `.to(device)`."""
@@ -253,7 +259,8 @@ class Module(Protocol):
     def copy(self, way: str) -> "Module":
         """Return another instance with the same state.
 
-        By "deepcopy", "pickle" or "state_dict"; by "subclass" it is of a derived class.
+        The `way` is "deepcopy", "pickle", "state_dict", or "subclass", which makes an instance of a
+        derived class.
         """
 
 
@@ -274,12 +281,12 @@ class Subject(Protocol):
     ) -> Module:
         """Build an instance with these arguments and move it to a dtype and a device.
 
-        With a call form, as data, it is called in the usual form.
+        With a call form (as data), calls of the instance are written in the usual form.
 
-        The arguments are passed by name where the names fit, or all "by position". A mapping
-        becomes an object with these attributes; "by class" they are attributes of its class.
-        `variables` replaces the values of variables in the submission's module, and values computed
-        from them follow.
+        The arguments are passed by name where the names match, or all "by position". A mapping
+        becomes an object with these attributes; with "by class" they are attributes of its class.
+        `variables` replaces the values of variables in the submission's module, and values that are
+        computed from them change accordingly.
         """
 
     def draw_after_construction(
@@ -291,7 +298,7 @@ class Subject(Protocol):
         """Return the parameters of a new instance that nobody has initialised."""
 
     def list_disturbed(self) -> Sequence[str]:
-        """Return which settings of torch its code has changed so far, constructors included."""
+        """Return the settings of torch that its code has changed so far, also in constructors."""
 
     def get_function(
         self,
@@ -301,8 +308,8 @@ class Subject(Protocol):
     ) -> Module:
         """Return a function as a module whose `forward` calls it, with these variables set.
 
-        With a call form it is called in the usual form.
+        With a call form, calls of the function are written in the usual form.
         """
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
-        """Call a function of the submission on modules built before, for its side effects."""
+        """Call a function of the submission on existing modules, for its side effects."""

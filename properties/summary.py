@@ -1,7 +1,7 @@
-"""Summaries of all properties without their check functions, read quickly and without torch.
+"""Summaries of all properties without check functions, which load quickly and without torch.
 
 `summaries.toml` is made by `python -m headcheck.properties.summaries`; a test compares the two. It
-serves code that only names or counts properties: `headcheck show`, feedback levels, waiving.
+is for code that only names or counts properties: `headcheck show`, feedback levels, waiving.
 """
 
 import functools

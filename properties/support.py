@@ -1,9 +1,9 @@
-"""A property that a library or a device does not support counts as not tried, with the reason.
+"""A check that a library or a device does not support counts as not tried, with the reason.
 
-Only the error can show this, so it is recognised by its message, and only if the case may cause it.
-In the usual dtypes on the CPU torch computes everything, unless a submission restricts it to one
-kernel, so that other errors there are the submission's own. A property that is not tried earns no
-points: nobody gains by raising such an error.
+Only the error shows that something is not supported, so the error's message is examined, and only
+if the case may cause such an error. In the usual dtypes on the CPU torch supports everything unless
+a submission restricts it to one kernel, so other errors there are the submission's own. A property
+that is not tried earns no points, so nobody gains by raising such an error.
 """
 
 import re

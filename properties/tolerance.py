@@ -10,7 +10,7 @@ practice, Higham & Mary 2019)
 
     D = u (2|s| + |s - max s|) + 2u A2 + 2√d ua A + what the errors of q and k contribute
 
-and, because do = Cov_p(ds, v), the output by at most
+and, because do = Cov_p(ds, v), the output is off by at most
 
     B = Σ_j p expm1(D) |v - o|                                 the range of v, not its offset
       + Σ_j p (3u + 2√n ua + u(|lse| + |s - lse|)) |v| + u|o|  softmax and rounding
@@ -72,8 +72,9 @@ def bound_adjustment(
 ) -> Tensor | float:
     """Bound the rounding error of adding distances to scores, and of limiting them.
 
-    An implementation may add the key's position instead of minus the distance. That is the same in
-    a softmax, but as large for near keys as for far ones, so in 16 bits it needs wider numbers.
+    An implementation may add the key's position instead of minus the distance. A softmax gives the
+    same weights then, but this bias is as large for near keys as for far keys, so in 16 bits it
+    needs wider numbers.
     """
     error: Tensor | float = 0.0
     if variant.alibi:
@@ -86,7 +87,7 @@ def bound_adjustment(
 
 
 def seat_sinks(exact: MultiHeadResult, sinks: Tensor | None) -> MultiHeadResult:
-    """Return attention in which the sinks, if there are any, are one more key and value.
+    """Return the result of attention with the sinks, if there are any, as one more key and value.
 
     The score of this key is not a product, and its value is zero, so the theory above still holds.
     """
@@ -103,7 +104,7 @@ def seat_sinks(exact: MultiHeadResult, sinks: Tensor | None) -> MultiHeadResult:
 
 
 def seat_one_more(t: Float[Tensor, "*batch k d"]) -> Float[Tensor, "*batch k+1 d"]:
-    """Append a key or a value of zero, or the error of one: none."""
+    """Append a key or a value of zero; appended to errors, this is an error of zero."""
     return torch.nn.functional.pad(t, (0, 0, 0, 1))
 
 
@@ -143,7 +144,7 @@ def bound_context_error(
     value_error: Tensor,
     precision: Precision,
 ) -> Float[Tensor, "*batch heads q d"]:
-    """Return B of the theory above, before the heads are merged: of each softmax."""
+    """Return B of the theory above for each softmax, before the heads are merged."""
     weights, value = exact.softmaxes, exact.value
     context = weights @ value
     moved = weights * torch.expm1(errors.clamp(max=50.0))
@@ -196,7 +197,7 @@ def compute_bounds(
 ) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
     """Return K·B for the output of a whole module, and the bound of its attention weights.
 
-    `others` are the tokens of keys and values, together or each, if they are not x.
+    `others` are the tokens of keys and values if these differ from x: one tensor for both, or two.
     """
     given = x, parameters, exact, scale, precision, may_attend, others, variant
     output, weights = bound_attention(*given)
@@ -216,7 +217,7 @@ def bound_attention(
 ) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
     """Return B for the output of attention, and the bound of its weights.
 
-    `error` is the error of the tokens, if these are computed, as in a block.
+    `error` is the error of the tokens, if these are themselves computed, as in a block.
     """
     p, read = parameters, (x, parameters, exact, precision, others, variant, error)
     query_error, key_error, value_error = bound_role_errors(*read)
@@ -241,9 +242,10 @@ def bound_attention(
 def bound_difference(
     error: Tensor, size: Tensor, lambdas: Tensor | None, precision: Precision
 ) -> Tensor:
-    """Carry the errors of two softmaxes, or of their averages, through their difference.
+    """Propagate the errors of two softmaxes, or of their averages, through their difference.
 
-    Both, and the product with lambda, may be rounded relative to their size before they cancel.
+    Both terms, and the product with lambda, may be rounded relative to their size before they
+    cancel.
     """
     if lambdas is None:
         return error
@@ -256,8 +258,8 @@ def bound_logsumexp(
 ) -> Float[Tensor, "*batch heads q"]:
     """Return K times the bound of log Σ exp s, for queries and keys that are inputs themselves.
 
-    Errors D of the scores move it by at most log Σ p exp(D). Sums are off by as much as those of a
-    softmax, and their logarithm, added to the maximum or not, is rounded.
+    Errors D of the scores move it by at most log Σ p exp(D). The sums have the same errors as in a
+    softmax, and their logarithm is rounded, whether it is added to the maximum or not.
     """
     unmoved = torch.zeros_like(exact.query), torch.zeros_like(exact.key)
     errors = bound_score_error(exact, *unmoved, scale, precision, None)
@@ -271,10 +273,10 @@ def bound_logsumexp(
 def bound_gated_error(
     x: Tensor, context: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
 ) -> Tensor:
-    """Carry the error of the merged heads through the gate, if there is one.
+    """Propagate the error of the merged heads through the gate, if there is one.
 
     An error e of its argument moves a sigmoid by at most its slope times expm1(e). Its own rounding
-    is that of one: it may be computed as (1 + tanh)/2.
+    error is that of a number near 1, because it may be computed as (1 + tanh)/2.
     """
     if exact.gate is None:
         return context
@@ -291,7 +293,7 @@ def bound_gated_error(
 def propagate_through_output(
     context: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
 ) -> Tensor:
-    """Carry the error of the merged heads through the output projection, if there is one."""
+    """Propagate the error of the merged heads through the output projection, if there is one."""
     if parameters.W_o is None:
         return context
     own = bound_linear_error(exact.context, parameters.W_o, exact.output, precision)

@@ -22,7 +22,7 @@ def find_visible(
     device: torch.device | None = None,
     keys: int | None = None,
 ) -> Tensor | None:
-    """Return who may attend to whom, by the causal mask, the window and the given mask.
+    """Return which token may attend to which, by the causal mask, the window and the given mask.
 
     If there are more keys than tokens, `keys` is their number, and the tokens are the last of them.
     """
@@ -37,12 +37,12 @@ def find_visible(
 
 
 def hides_later_tokens(contract: Contract, case: Case) -> bool:
-    """Return whether no token sees a later one: always, or because the case says so."""
+    """Return whether later tokens are hidden, because of the contract or the case."""
     return contract.has(Capability.CAUSAL) or case.causal
 
 
 def get_variant(contract: Contract, case: Case) -> Variant:
-    """Return the steps of the equation in this case beyond the plain ones."""
+    """Return the steps of the equation in this case in addition to the plain ones."""
     rounding = torch.finfo(getattr(torch, case.dtype)).eps
     return Variant(
         rotary=contract.positions in ROTARY,

@@ -11,7 +11,7 @@ from headcheck.properties.peculiarity import Peculiarity
 
 
 class Status(StrEnum):
-    """How the check of one property ended. A fault of the grader is never a status."""
+    """The outcome of the check of one property. Errors in the grader itself are never a status."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -20,17 +20,17 @@ class Status(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     NOT_TRIED = "not_tried"
     NOT_ASKED = "not_asked"
-    """every call ended, but no time was left for the check; it costs no points"""
+    """all calls returned, but no time was left for the check; it costs no points"""
 
 
 NOT_FAILED = frozenset({Status.PASSED, Status.NOT_TRIED, Status.NOT_ASKED})
-"""the statuses that are no failures"""
+"""the statuses that do not count as failures"""
 UNKNOWN = (Status.NOT_TRIED, Status.NOT_ASKED)
 """the statuses that say nothing about a submission"""
 
 
 class ViolationKind(StrEnum):
-    """What differs, in the order of comparison: a wrong shape is reported before a wrong value."""
+    """The kind of difference, in the order of comparison: wrong shapes come before wrong values."""
 
     CONSTRUCTION = "construction"
     TYPE = "type"
@@ -42,7 +42,7 @@ class ViolationKind(StrEnum):
 
 
 class Reason(StrEnum):
-    """What is wrong, as a code. Mistakes are named by codes, so that words may change."""
+    """The reason of a violation, as a code. Mistakes refer to codes, so messages may change."""
 
     # what is built
     WEIGHT_ABSENT = auto()
@@ -135,14 +135,14 @@ class Violation(Exception):
     reason: str = ""
     """a `Reason`, or the name of the mistake that gives this answer; empty if neither is known"""
     shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    """the expected shape and the one that came, of a result"""
+    """the expected shape and the actual shape of a result"""
     difference: float | None = None
     """the relative error of a wrong value, as a share of the larger of the two numbers"""
     known: Peculiarity | None = None
     """the peculiarity of the failing call, if the submission is known not to support it"""
 
     def with_details(self, claim: str, case: str, hint: str) -> "Violation":
-        """Return it with the details of the check; a case and a hint of its own take precedence."""
+        """Return it with the check's details; its own case and hint take precedence over these."""
         return replace(self, claim=claim, case=self.case or case, hint=self.hint or hint)
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class Violation(Exception):
 
     @property
     def redacted_message(self) -> str:
-        """The message without numbers: what differs, where, hint; nothing of the case."""
+        """The message without numbers: what differs, the place and the hint, but not the case."""
         noun = re.sub(r"\[[^\]]*\]", "", self.where)
         at = f" at {noun}" if noun else ""
         rows = ("got", KIND_MESSAGES[self.kind] + at), ("hint", self.hint)
@@ -168,9 +168,9 @@ class Violation(Exception):
 class SubmissionFailed(Exception):
     """The submission itself failed: it raised, took too long, or asked for too much memory.
 
-    With the status NOT_TRIED it is nobody's fault, because something that the check needs is not
-    supported. With the status NOT_ASKED there was no time for the check. `cell` and `line` locate
-    the failure in the student's own code, when that is known.
+    The status NOT_TRIED means that the failure is nobody's fault, because something that the check
+    needs is not supported. The status NOT_ASKED means that there was no time for the check. `cell`
+    and `line` locate the failure in the student's own code, when that is known.
     """
 
     status: Status
@@ -180,7 +180,7 @@ class SubmissionFailed(Exception):
     after: str = ""
     """the earlier calls, if the failure depends on them"""
     crash: Crash | None = None
-    """the explanation of the crash, if its exception shows one"""
+    """the explanation of the crash, if the exception is a known one"""
     case: str = ""
     """the sizes in one line, if they are not those of the case that the check was given"""
     known: Peculiarity | None = None
@@ -191,7 +191,7 @@ class SubmissionFailed(Exception):
 
     @property
     def redacted_message(self) -> str:
-        """The message without text of the submission, which may reveal its inputs."""
+        """The message without text from the submission, because such text may reveal the inputs."""
         if self.status in STATUS_MESSAGES:
             return STATUS_MESSAGES[self.status]
         name = self.message.partition(":")[0]
@@ -212,7 +212,7 @@ class Note:
 
 
 def head_check(status: str, claim: str) -> str:
-    """Return the heading of a message: the outcome of the check, then its claim.
+    """Return the heading of a message: the outcome of the check, then the claim.
 
     Without the heading, the claim would read as if it were true.
     """
@@ -226,6 +226,6 @@ def format_rows(heading: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def format_location(cell: int | None, line: int | None) -> str:
-    """Return ' (cell 7, line 3)', or as much of it as is known."""
+    """Return a location such as ' (cell 7, line 3)', or the part of it that is known."""
     known = [f"cell {cell}"] * (cell is not None) + [f"line {line}"] * (line is not None)
     return f" ({', '.join(known)})" if known else ""

@@ -1,15 +1,15 @@
-"""The oracle: attention as the paper writes it, computed in the dtype of the input.
+"""The oracle: attention as in the paper, computed in the dtype of the input.
 
     linear       x Wᵀ + b
     attention    softmax(Q Kᵀ / √d_k) V, the equation itself
     masks        which tokens may attend to which; True means "may attend"
     multi_head   project, split, attend, merge, project, with every intermediate result
-    variant      what else models have: norms, positions, limits of scores, heads that share keys
+    variant      extensions of models: norms, positions, limits of scores, heads that share keys
     block        attention and a feed-forward, each behind a norm and beside a residual
     streaming    the same results computed differently: online softmax, and a key-value cache
 
-Call these with float64 to use them as oracles. The two implementations share no arithmetic, and
-agree up to a few units in the last place.
+Call these with float64 to use them as oracles. `multi_head` and `streaming` share no arithmetic,
+and agree up to a few units in the last place.
 """
 
 from headcheck.reference.attention import (

@@ -23,7 +23,8 @@ def scaled_scores(
 ) -> Float[Tensor, "*batch q k"]:
     """Compute how well each key matches each query: scale · Q Kᵀ.
 
-    Without a scale it is 1/√d_k, which keeps the variance of the scores at that of the inputs.
+    Without a given scale it is 1/√d_k, which keeps the variance of the scores at that of the
+    inputs.
     """
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
@@ -104,8 +105,8 @@ def causal_weights_by_renormalising(
     """Attend to all tokens, zero the future, and renormalise each row to sum to one.
 
     In exact arithmetic these are the causal attention weights, because the denominator of the
-    softmax cancels. In floating point a row becomes 0/0 once the weights of the past underflow
-    relative to those of the future; masking the scores has no such limit.
+    softmax cancels. In floating point a row becomes 0/0 when the weights of the past underflow
+    relative to those of the future; masking the scores avoids this.
     """
     weights = torch.softmax(scaled_scores(query, key), dim=-1)
     past = torch.tril(weights)

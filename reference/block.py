@@ -51,7 +51,7 @@ def transformer_block(
 ) -> BlockResult:
     """Add attention of the normed tokens to the tokens, then a feed-forward of the normed sums.
 
-    Raises ValueError if the variant has no block, or the parameters no feed-forward.
+    Raises ValueError if the variant has no block or the parameters have no feed-forward.
     """
     steps = variant.block
     if steps is None or p.W_1 is None or p.W_2 is None:
@@ -75,15 +75,15 @@ def enter_block(
 
 
 def activate(t: Float[Tensor, "*batch d"], steps: BlockSteps) -> Float[Tensor, "*batch d"]:
-    """Return x Φ(x) of each number, where Φ is the normal distribution function, or near it."""
+    """Return x Φ(x) of each number, where Φ is the normal distribution function or near it."""
     return gelu_by_tanh(t) if steps.activation == "gelu_tanh" else gelu(t)
 
 
 def gelu(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-    """Return x Φ(x), by the error function. Source: Hendrycks & Gimpel 2016, section 2."""
+    """Return x Φ(x), with the error function. Source: Hendrycks & Gimpel 2016, section 2."""
     return t * (0.5 * torch.erfc(-t / math.sqrt(2)))
 
 
 def gelu_by_tanh(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-    """Return x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, the approximation in that section."""
+    """Return x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, the approximation in the same section."""
     return t * (0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (t + CUBE * t**3))))

@@ -1,4 +1,4 @@
-"""The affine map that every projection of attention is."""
+"""The affine map that computes every projection of attention."""
 
 from jaxtyping import Float
 from torch import Tensor

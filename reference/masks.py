@@ -22,8 +22,8 @@ def sliding_window_mask(
 ) -> Bool[Tensor, "{tokens} {tokens}"]:
     """Let every token see itself and the width - 1 tokens before it: row t sees t-width+1..t.
 
-    A width of `tokens` or more is the causal mask.
-    Raises ValueError for a width below 1, which would not let a token see even itself.
+    A width of `tokens` or more is the causal mask. Raises ValueError for a width below 1, with
+    which a token would not even see itself.
     """
     if width < 1:
         raise ValueError(
@@ -43,8 +43,9 @@ def padding_mask(
     """Hide the padding at the end of each sequence: sequence b shows keys 0..lengths[b]-1 only.
 
     The two dimensions of one stand for heads and queries, so the mask broadcasts to (batch, heads,
-    queries, keys). Drop the first of them, `mask[:, 0]`, for scores without heads. A sequence of
-    length 0 is hidden completely. Lengths given as a tensor set the device.
+    queries, keys). Drop the first of these dimensions, `mask[:, 0]`, for scores without heads. A
+    sequence of length 0 is hidden completely. If lengths are given as a tensor, the mask is on
+    their device.
     """
     length = torch.as_tensor(lengths, device=device)
     position = torch.arange(tokens, device=length.device)
@@ -54,7 +55,7 @@ def padding_mask(
 def causal_lower_right_mask(
     queries: int, keys: int, *, device: DeviceLike = None
 ) -> Bool[Tensor, "{queries} {keys}"]:
-    """Align the causal mask at the last query and the last key, as decoding with a cache needs.
+    """Align the causal mask with the last query and the last key, as for decoding with a cache.
 
     The queries are the newest of the tokens whose keys are given: row i sees keys
     0..keys-queries+i. With more queries than keys, the first rows see nothing.
@@ -66,7 +67,7 @@ def causal_lower_right_mask(
 def to_bool_mask(mask: Shaped[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:
     """Read a bool, integer or float mask in which anything but zero means "may attend".
 
-    Masks that are added to the scores (0 and -inf) follow the opposite convention: convert
-    those with ``mask == 0``.
+    Masks that are added to the scores (0 and -inf) follow the opposite convention: convert such
+    masks with ``mask == 0``.
     """
     return mask != 0

@@ -28,15 +28,15 @@ class Parameters:
     W_v have fewer rows, several heads share each block. `sinks` are scores without keys or values,
     one for each head: they take a share of the weights. `W_gate` makes a gate of each token. The
     gate multiplies the output of the heads for this token: number by number, or head by head if
-    `W_gate` has a row for each head. `lambdas` are one number for each head: how much of its second
-    softmax differential attention subtracts from its first. `W_down` makes a latent of each token,
-    and W_k and W_v then read the latent instead of the token. `W_qr` makes further coordinates of
-    each head's queries, and `W_kr` those of one key for all heads; positions rotate only these. All
-    three are there, or none. `gain_q` and `gain_k`, with `shift_q` and `shift_k`, belong to the
-    norms of queries and keys. In a block, `gain_in` and `shift_in` belong to the norm of its tokens
-    before attention, and `gain_ff` and `shift_ff` to the norm before the feed-forward, whose layers
-    are `W_1` and `W_2`. None means absent: a projection without bias, attention without an output
-    projection.
+    `W_gate` has a row for each head. `lambdas` has one number for each head, the factor of its
+    second softmax, which differential attention subtracts from its first. `W_down` makes a latent
+    of each token, and W_k and W_v then read the latent instead of the token. `W_qr` makes further
+    coordinates of each head's queries, and `W_kr` those of one key that all heads share; positions
+    rotate only these coordinates. These three parameters are all present, or none of them. `gain_q`
+    and `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys. In a block,
+    `gain_in` and `shift_in` belong to the norm of its tokens before attention, and `gain_ff` and
+    `shift_ff` to the norm before the feed-forward, whose layers are `W_1` and `W_2`. None means
+    absent: a projection without bias, attention without an output projection.
     """
 
     W_q: Float[Tensor, "d_out d_in"]
@@ -112,7 +112,7 @@ class MultiHeadResult:
     gate: Float[Tensor, "*batch tokens d_out"] | None = None
     """the input to the gate's sigmoid, if there is a gate"""
     maps: Float[Tensor, "2 *batch heads tokens keys"] | None = None
-    """the two softmaxes of differential attention, from whose difference the weights come"""
+    """the two softmaxes of differential attention, whose difference the weights are"""
 
     @property
     def softmaxes(self) -> Float[Tensor, "*maps heads tokens keys"]:
@@ -162,19 +162,19 @@ def multi_head_attention(
 ) -> MultiHeadResult:
     """Let every head attend on its own part of the projected tokens, then mix their outputs.
 
-    The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim. In training,
-    `kept` holds what dropout has drawn: the factor of each weight, 0 or 1/(1 - rate). If other
+    The mask broadcasts to the shape of the weights. The default scale is 1/√head_dim. In training,
+    `kept` holds the factors that dropout has drawn for each weight: 0 or 1/(1 - rate). If other
     tokens are given, keys and values are projected from them: cross-attention. `added` is added to
     the scores after all other steps. A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies
     the merged heads, number by number or head by head (Qiu et al. 2025, "Gated attention for large
     language models", arXiv:2505.06708, section 3). Norms come before positions. In differential
     attention each head halves its queries and keys, and its weights are the softmax of the first
     halves minus lambda times that of the second (Ye et al. 2024, "Differential Transformer",
-    arXiv:2410.05258, eq. 1; without the norm of heads, and lambda is a parameter). With latents,
-    keys and values are made of one latent for each token. Queries and keys have a part that
-    rotates, beside each head's own part, which does not (DeepSeek-AI 2024, "DeepSeek-V2",
-    arXiv:2405.04434, section 2.1; without the norms of its code, and queries are not compressed).
-    In linear attention weights are proportional to products of features, without a softmax
+    arXiv:2410.05258, eq. 1; here heads have no norm, and lambda is a parameter). With latents, keys
+    and values are made of one latent for each token. Queries and keys have a part that rotates,
+    beside each head's own part, which does not (DeepSeek-AI 2024, "DeepSeek-V2", arXiv:2405.04434,
+    section 2.1; here there are none of the norms of its code, and queries are not compressed). In
+    linear attention weights are proportional to products of features, without a softmax
     (Katharopoulos et al. 2020, "Transformers are RNNs", arXiv:2006.16236, eq. 5), and the scale has
     no effect. A token that may attend to nothing has a context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
@@ -210,7 +210,7 @@ def project(
     keys_from: Float[Tensor, "*batch others d_in"],
     values_from: Float[Tensor, "*batch others d_in"],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values of all heads side by side, the last two by way of latents."""
+    """Return queries, keys and values of all heads side by side, with latents if there are any."""
     if p.W_down is not None:
         keys_from, values_from = linear(keys_from, p.W_down), linear(values_from, p.W_down)
     return (
@@ -225,7 +225,7 @@ def project_beside(
     p: Parameters,
     keys_from: Float[Tensor, "*batch others d_in"],
 ) -> tuple[Tensor, Tensor] | None:
-    """Return the rotating parts of queries, of all heads side by side, and of keys, if any."""
+    """Return the rotating parts of all heads' queries, side by side, and of keys; None without."""
     if p.W_qr is None or p.W_kr is None:
         return None
     return linear(x, p.W_qr), linear(keys_from, p.W_kr)
@@ -236,7 +236,7 @@ def append_beside(
     key: Float[Tensor, "*batch heads keys own"],
     beside: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Append the rotating part to queries and keys of each head; all heads share that of keys."""
+    """Append rotating parts to each head's queries and keys; all heads share the part of keys."""
     if beside is None:
         return query, key
     asked, shared = split_heads(beside[0], query.shape[-3]), beside[1].unsqueeze(-3)

@@ -1,9 +1,9 @@
 """Attention that never holds a whole row of scores: a second, independent oracle.
 
 Theory. The softmax of a row needs its maximum and its sum, and both can be updated while the keys
-are processed in blocks. With m the largest score so far, l = Σ exp(s_j - m) and
-a = Σ exp(s_j - m) v_j, a block that raises the maximum to m' rescales l and a by exp(m - m');
-at the end the output is a / l.
+are processed in blocks. With m the largest score so far, l = Σ exp(s_j - m) and a = Σ exp(s_j - m)
+v_j, a block that raises the maximum to m' multiplies l and a by exp(m - m') first; at the end the
+output is a / l.
 
 Sources: Milakov & Gimelshein 2018, "Online normalizer calculation for softmax"
 (arXiv:1805.02867); Dao et al. 2022, "FlashAttention" (arXiv:2205.14135), which tiles the same
@@ -79,9 +79,9 @@ def online_multi_head_attention(
 ) -> Float[Tensor, "*batch tokens d_out"]:
     """Compute multi-head attention one head after the other, each from its own rows of weights.
 
-    The outputs of the heads are summed, output = Σ_h context_h W_o,hᵀ + b_o, or concatenated
-    without W_o. The mask broadcasts to (*batch, heads, tokens, tokens).
-    Raises ValueError when the heads do not divide d_out, and for a block below 1.
+    The outputs of the heads are summed, output = Σ_h context_h W_o,hᵀ + b_o; without W_o they are
+    concatenated. The mask broadcasts to (*batch, heads, tokens, tokens). Raises ValueError when the
+    heads do not divide d_out, and for a block below 1.
     """
     d_out, tokens = parameters.W_q.shape[0], x.shape[-2]
     if heads < 1 or d_out % heads:
@@ -190,10 +190,10 @@ class KeyValueCache:
     def attend(
         self, query: Float[Tensor, "*batch q d_k"], scale: float | None = None
     ) -> Float[Tensor, "*batch q d_v"]:
-        """Attend with the queries of the newest q tokens, each to its own token and the past.
+        """Attend with the queries of the newest q tokens, each to its own token and earlier ones.
 
-        The last query sees every key held, the one before it all but the last, and so on.
-        Raises ValueError when there are more queries than tokens held.
+        The last query sees all keys in the cache, the query before it all but the last key, and so
+        on. Raises ValueError when there are more queries than tokens held.
         """
         queries, held = query.shape[-2], len(self)
         if self._key is None or self._value is None or queries > held:

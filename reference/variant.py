@@ -33,13 +33,13 @@ class BlockSteps:
 
     @property
     def norms(self) -> "Variant":
-        """The norm of tokens, as a variant with this norm."""
+        """A variant whose norm of queries and keys is this norm of tokens."""
         return Variant(norm=self.norm, epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The steps that one attention has besides the plain ones; by default it has none."""
+    """The steps that an attention has in addition to the plain ones; none by default."""
 
     rotary: bool = False
     """whether positions rotate queries and keys"""
@@ -48,9 +48,10 @@ class Variant:
     base: float = 10_000.0
     """the base of rotary angles: pair i rotates by base^(-2i/head_dim) radians a token"""
     share: float = 1.0
-    """the share of each head's dimensions that rotates, from the first on"""
+    """the share of each head's dimensions that rotates, starting with the first"""
     beside: int = 0
-    """how many of the last coordinates of queries and keys rotate instead of a share"""
+    """how many of the last coordinates of queries and keys rotate; if not 0, `share` does not count
+    """
     neighbours: bool = False
     """whether coordinates 2i and 2i+1 rotate together, rather than i and i + half"""
     positions: tuple[int, ...] | None = None
@@ -77,7 +78,7 @@ class Variant:
         """Divide each query or key by the root of its mean square, then multiply by a gain.
 
         Sources: Zhang & Sennrich 2019, section 3 (arXiv:1910.07467); Ba et al. 2016, section 3
-        (arXiv:1607.06450); of queries and keys Dehghani et al. 2023, section 2 (arXiv:2302.05442).
+        (arXiv:1607.06450); for queries and keys Dehghani et al. 2023, section 2 (arXiv:2302.05442).
         """
         if not self.norm:
             return t
@@ -110,7 +111,7 @@ class Variant:
         return self.beside or round(t.shape[-1] * self.share)
 
     def arrange(self, halves: Tensor, t: Tensor, rest: float) -> Tensor:
-        """Arrange numbers for both halves like the pairs, and pad unrotated coordinates."""
+        """Reorder numbers laid out for halves to match the pairs, and pad unrotated coordinates."""
         if self.neighbours:
             halves = halves.unflatten(-1, (2, -1)).mT.flatten(-2)
         missing = t.shape[-1] - halves.shape[-1]
@@ -130,7 +131,7 @@ class Variant:
         return torch.cat([rest, swapped] if self.beside else [swapped, rest], dim=-1)
 
     def find_features(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
-        """Return the factors of the scores: queries or keys, or their features."""
+        """Return the factors whose products are the scores: queries or keys, or their features."""
         return elu_features(t) if self.features else t
 
     def adjust(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:
@@ -146,7 +147,7 @@ PLAIN = Variant()
 
 
 def elu_features(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-    """Return elu(x) + 1 of each number: x + 1 above zero, and exp(x) below, so it is positive.
+    """Return elu(x) + 1 of each number: x + 1 above zero and exp(x) below, always positive.
 
     Source: Katharopoulos et al. 2020, eq. 7 (arXiv:2006.16236).
     """
@@ -165,7 +166,7 @@ def linear_shares(
 def rotary_angles(
     tokens: int, head_dim: int, base: float, like: Tensor
 ) -> Float[Tensor, "{tokens} {head_dim}//2"]:
-    """Return the angle of each pair of coordinates at each token: position * base^(-2i/d).
+    """Return the rotation angle of each pair of coordinates at each token: position * base^(-2i/d).
 
     Source: Su et al. 2021, RoFormer, section 3.2.2 (arXiv:2104.09864).
     Raises ValueError for an odd head_dim, which has no pairs.
@@ -196,8 +197,8 @@ def alibi_slopes(heads: int, like: Tensor) -> Float[Tensor, "{heads}"]:
     """Return how much each head's scores fall with every token of distance: 2^(-8h/heads).
 
     h counts from 1. Source: Press et al. 2022, section 3 (arXiv:2108.12409). If the number of heads
-    is no power of two, the authors' code takes slopes from two such sequences; this function does
-    not.
+    is not a power of two, the authors' code takes slopes from two such sequences; this function
+    does not.
     """
     number = torch.arange(1, heads + 1, dtype=like.dtype, device=like.device)
     return 2 ** (-8 * number / heads)
@@ -207,7 +208,7 @@ def alibi_bias(scores: Float[Tensor, "*batch heads q k"]) -> Float[Tensor, "head
     """Return the bias of scores like these: minus the slope times the distance back to a key.
 
     Queries are the last of the tokens whose keys are given. Later keys, which a causal mask hides,
-    are not raised.
+    have a bias of 0.
     """
     heads, queries, keys = scores.shape[-3:]
     position = torch.arange(keys, dtype=scores.dtype, device=scores.device)

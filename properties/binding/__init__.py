@@ -1,4 +1,4 @@
-"""Bind a class of unknown origin: find out by its behaviour which attention it computes, and how.
+"""Bind a class of unknown origin: find out from its behaviour which attention it computes.
 
 Theory of operation
     Names and shapes only suggest; behaviour decides. A class is constructed with small sizes that

@@ -1,4 +1,4 @@
-"""A matched class, and how to call it under contracts that differ in a point."""
+"""A matched class, and how to call it under contracts that differ slightly from its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class Bench:
-    """A matched class, and how to call it under contracts that differ in a point."""
+    """A matched class, and how to call it under contracts that differ slightly from its own."""
 
     subject: Subject
     signature: Signature
@@ -90,7 +90,7 @@ class Bench:
         return tuple(t if self.contract.has(C.BATCH) else t.unsqueeze(0) for t in outputs)
 
     def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
-        """Return the equation's result, with other tokens as keys and values if they are given."""
+        """Return the equation's result; if other tokens are given, they become keys and values."""
         keys, values = (others[0], others[-1]) if others else (None, None)
         if keep is None:
             keep = find_visible(self.contract, self.case, self.case.tokens)

@@ -15,7 +15,7 @@ C = Capability
 
 
 def settle_bias_option(bench: Bench) -> Settled:
-    """Find out whether an argument that is named after biases, and off by default, adds them."""
+    """Find out whether an argument with "bias" in its name, off by default, adds biases."""
     option = _find_option(bench)
     if option is None:
         return bench.settled
@@ -31,7 +31,7 @@ def settle_bias_option(bench: Bench) -> Settled:
 
 
 def _find_option(bench: Bench) -> SignatureParameter | None:
-    """Return the argument, if queries, keys and values have no bias without it."""
+    """Return the argument if queries, keys and values have no bias without it."""
     if any(mapping.is_bias for mapping in bench.contract.mappings):
         return None
     taken = {argument.name for argument in bench.contract.arguments}
@@ -46,7 +46,7 @@ def _find_option(bench: Bench) -> SignatureParameter | None:
 
 
 def _add_biases(bench: Bench, asked: Contract) -> Contract | None:
-    """Return the contract with the biases of a module built with the option; None without these."""
+    """Return the contract with the biases of a module built with the option; None without any."""
     case = replace(bench.case, bias=True)
     try:
         module = construct(bench.subject, asked, case, seed=1).module
@@ -64,7 +64,7 @@ def _add_biases(bench: Bench, asked: Contract) -> Contract | None:
 
 
 def _is_kept(bench: Bench, contract: Contract) -> bool:
-    """Whether the class computes the same with biases; one with mistakes cannot show it."""
+    """Whether the class equals the equation with biases; a class with mistakes counts as equal."""
     if bench.match.mistakes or bench.match.inexact:
         return True
     cases = (contract.fit(replace(OTHER, bias=bias)) for bias in (False, True))

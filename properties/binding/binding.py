@@ -1,4 +1,4 @@
-"""The binding of a class: its contract in its author's terms, and the assumptions."""
+"""The binding of a class: its contract in the author's terms, and the assumptions behind it."""
 
 from dataclasses import dataclass, replace
 
@@ -20,17 +20,19 @@ from headcheck.properties.subject import Subject
 class Binding:
     """How a class is built and called, and which attention it computes.
 
-    Everything downstream speaks through the contract: the oracle, properties, names of mistakes
-    and messages.
+    The contract is all that later steps need: the oracle, properties, names of mistakes and
+    messages.
     """
 
     contract: Contract
     mistakes: Mistakes = ()
-    """the mistakes with which it was recognised; none if it computes the equation"""
+    """the mistakes with which the class was recognised; none if it computes the equation"""
     inexact: bool = False
-    """whether it was recognised although it computes something else, and no mistake is known"""
+    """whether the class was recognised although it computes something else that no known mistake
+    explains
+    """
     remarks: tuple[str, ...] = ()
-    """findings that are not judged, a sentence each"""
+    """findings that do not affect the verdict, each as a sentence"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,9 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:
-    """Return the signature with quantities for arguments whose defaults are the sizes found.
+    """Return the signature; arguments whose defaults are the sizes that were found get quantities.
 
-    So `Attention(a=512, b=8)` is judged at other sizes than 512 and 8.
+    So `Attention(a=512, b=8)` is also judged at sizes other than 512 and 8.
     """
     case, fixed = match.sizes.case, match.contract.sizes or {}
     width = {} if "head_dim" not in fixed else {case.d_out: "width"}
@@ -77,9 +79,9 @@ def _name_defaults(signature: Signature, match: Match) -> Signature:
 
 
 def _find_certain(search: BindingSearch) -> Match | None:
-    """Return the first match that is no coincidence, or else what the names of the class suggest.
+    """Return the first match that is no coincidence, or else the match that names suggest.
 
-    Calls at other sizes tell roles apart that one call does not.
+    Calls at other sizes distinguish roles that are indistinguishable in one call.
     """
     named: Match | None = None
     for match in search.iter_matches():
@@ -95,7 +97,7 @@ def _find_certain(search: BindingSearch) -> Match | None:
 
 
 def _makes_up_a_rate(match: Match) -> bool:
-    """Whether an argument counts as a rate of dropout although its name does not say so."""
+    """Whether an argument is taken for a dropout rate although its name does not say so."""
     rates = (a.name for a in match.contract.arguments if a.quantity == "dropout")
     return match.guessed and any(guess_quantity(name) != "dropout" for name in rates)
 
@@ -103,8 +105,9 @@ def _makes_up_a_rate(match: Match) -> bool:
 def _holds_at(bench: Bench, case: Case) -> bool:
     """Whether a class is exact at other sizes, and can be trained.
 
-    The question is what it hides, not what it is meant to hide. A size that was taken for a rate
-    shows only in training, so a rate must have an effect in training, and only there.
+    The check uses the mask that the class applies, not the mask that it should apply. If a size was
+    mistaken for a dropout rate, only training shows this. Therefore a rate must have an effect in
+    training, and only there.
     """
     made_up = _makes_up_a_rate(bench.match)
     bench = replace(bench, sized=replace(case, dropout=0.5 if made_up else 0.0))

@@ -40,9 +40,9 @@ def build_all(
     source: ConstructorSource,
     base: Case = PROBE,
 ) -> Iterator[Built]:
-    """Yield ways to construct a class, each with tensors of other shapes.
+    """Yield ways to construct a class that differ in the shapes of its tensors.
 
-    They also differ in what no shape shows: the number of heads, and a rate of dropout.
+    The ways also differ in quantities that no shape shows: the number of heads, and a dropout rate.
 
     `failures` gets the errors of failed constructions. Raises SubmissionFailed if the process of
     the submission ends.
@@ -67,10 +67,10 @@ def build_all(
 
 
 def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:
-    """Return the constructor for heads that together are as wide as a fixed width of the input.
+    """Return the constructor for heads whose total width equals a fixed width of the input.
 
-    If heads and their width are arguments, and the width of a token is not, an output layer may map
-    one width to the other. In the equation they are equal.
+    If the number and the width of heads are arguments, but the width of a token is not, an output
+    layer may map the total width to the width of a token. In the equation the two are equal.
     """
     free = built.constructor.quantities
     if not {"heads", "head_dim"} <= free or free & {"d_in", "d_out"}:
@@ -87,7 +87,7 @@ def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:
 
 
 def construct(subject: Subject, name: str, built: Built, form: CallForm = USUAL) -> Module:
-    """Construct the class again, to be called in a form. Raises SubmissionFailed."""
+    """Construct the class again, for calls in this form. Raises SubmissionFailed."""
     return _construct(subject, name, built.constructor, built.case, form)
 
 
@@ -125,7 +125,7 @@ def _try_build(
 
 
 def note_failure(failure: SubmissionFailed, failures: list[str]) -> None:
-    """Keep what went wrong. Raises the failure if the process is gone."""
+    """Keep the message of a failure. Raises the failure if the process is gone."""
     if failure.status is not Status.CRASHED:
         raise failure
     failures.append(failure.message)
@@ -157,12 +157,12 @@ def _complete_config(
 
 
 def has_config(built: Built) -> bool:
-    """Whether one of its arguments is a config."""
+    """Whether one of the constructor's arguments is a config."""
     return any(a.quantity == "config" for a in built.constructor.arguments)
 
 
 def extend_config(built: Built, message: str) -> Built | None:
-    """Return it with a config that has the field a call missed; None if no field was missing."""
+    """Return the construction with the config field that a call missed; None if it missed none."""
     config = next((a for a in built.constructor.arguments if a.quantity == "config"), None)
     field = None if config is None else _find_missing(message, list(config.fields))
     if config is None or field is None:
@@ -174,9 +174,9 @@ def extend_config(built: Built, message: str) -> Built | None:
 
 
 def _find_missing(message: str, fields: list[Argument]) -> Argument | None:
-    """Return the field that the class read from a config without it.
+    """Return the field that the class tried to read although the config lacks it.
 
-    One whose name says nothing is left out at first: there may be a default.
+    A field whose name says nothing is left out at first, because the class may have a default.
     """
     missing = MISSING.search(message)
     if missing is None:
@@ -200,7 +200,7 @@ def _fill_config(constructor: Constructor, config: Argument, fields: list[Argume
 
 
 def _without_absent(constructor: Constructor) -> Constructor:
-    """Return the constructor without the fields that the class only asked for."""
+    """Return the constructor without config fields whose existence the class only tested."""
     arguments = (
         replace(
             a, fields=tuple(f for f in a.fields if f.default is not None or f.quantity != CONSTANT)

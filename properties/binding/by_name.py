@@ -1,10 +1,10 @@
 """Bind a class by the names of its weights if nothing explains what it computes.
 
 This happens only if the class breaks a law of all attention: it raises, an output depends on other
-sequences, two calls differ, or the weights of a token do not sum to one. A class that breaks none
-may be another kind of attention, and is not called wrong. A class that is right for a single
-sequence is judged on single sequences, since some classes that are not meant for a batch still
-accept one.
+sequences, two calls differ, or the weights of a token do not sum to one. A class that breaks no
+such law may be another kind of attention, and is not called wrong. A class that is right for a
+single sequence is judged on single sequences, since some classes that are not meant for a batch
+still accept one.
 """
 
 import re
@@ -38,7 +38,7 @@ TABLE = re.compile(r"cos|sin(?!k)|freq|rot|rope", re.IGNORECASE)
 
 
 def match_by_name(search: BindingSearch) -> Match | None:
-    """Return the contract that names suggest for a class that is no attention, or crashes.
+    """Return the contract that names suggest for a class that is not attention, or that crashes.
 
     Raises SubmissionFailed if its process ends.
     """
@@ -63,7 +63,7 @@ def _judge(
     mappings: tuple[ParameterMapping, ...],
     sizes: Sizes,
 ) -> Match | None:
-    """Return the contract of the names if it is right without a batch, or breaks a law."""
+    """Return the contract of the names if the class is right without a batch or breaks a law."""
     name, subject = search.signature.name, search.subject
     module = construct(subject, name, built)
     causal = expects_causality(search.signature, module, built.tensors)
@@ -82,13 +82,13 @@ def _judge(
 
 
 def _knows_arguments(constructor: Constructor) -> bool:
-    """Whether all arguments are known: a class is not to blame for a made-up value."""
+    """Whether all arguments are known. A class is not to blame if a made-up value breaks it."""
     given = [field for a in constructor.arguments for field in a.fields or (a,)]
     return all(a.quantity != CONSTANT or is_option(a.name) for a in given)
 
 
 def _covers(mappings: tuple[ParameterMapping, ...], built: Built, case: Case) -> bool:
-    """Whether there are no other weights than these."""
+    """Whether the mappings cover all weights of the module."""
     return {m.path for m in mappings} == {t.path for t in list_stored(built.tensors, case)}
 
 
@@ -130,7 +130,7 @@ def _is_close(one: Tensor, other: Tensor) -> bool:
 
 
 def _make_constant_values(drawn: Parameters) -> Parameters:
-    """Return parameters whose values are the first number of each token, and are not mixed."""
+    """Return parameters whose values are each token's first number, with no output mixing."""
     values = torch.zeros_like(drawn.W_v)
     values[:, 0] = 1
     no_bias = {n: torch.zeros_like(t) for n, t in drawn.items() if n in ("b_v", "b_o")}

@@ -1,4 +1,4 @@
-"""Ways to call a module on a sequence that attends to itself: the role of each input."""
+"""Ways to call a module for self-attention: the role of each input."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -23,11 +23,11 @@ REQUIRED_MASKS = ((4, False), (3, False), (2, False), (2, True))
 """forms of required masks: the number of axes, and whether the mask covers only keys"""
 QKV = ("query", "key", "value")
 AXES = (None, 4, 3, 2)
-"""the numbers of axes of a mask to try; None means any that broadcast"""
+"""the numbers of axes of a mask to try; None means any number that broadcasts"""
 
 
 def iter_call_forms(parameters: Sequence[SignatureParameter]) -> Iterator[CallForm]:
-    """Yield the forms of a call that the signature of `forward` allows, the likely ones first."""
+    """Yield the call forms that the signature of `forward` allows, the likely ones first."""
     for inputs in dict.fromkeys(_iter_inputs(parameters)):
         yield CallForm(inputs)
         if "mask" in inputs and not _has_default(parameters, inputs.index("mask")):
@@ -45,7 +45,7 @@ def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
 
 
 def names_roles(parameters: Sequence[SignatureParameter]) -> bool:
-    """Whether the names of the inputs say which are the queries, the keys and the values."""
+    """Whether the names of the inputs say which input is the queries, the keys or the values."""
     return sorted({*guess_roles(parameters)} - {"mask"}) == sorted(QKV)
 
 
@@ -72,7 +72,7 @@ def _require(convention: MaskConvention) -> MaskConvention:
 
 
 def _iter_inputs(parameters: Sequence[SignatureParameter]) -> Iterator[tuple[str, ...]]:
-    """Yield roles for the inputs, in order, up to a mask if there is one that is reached."""
+    """Yield roles for the inputs, in order, up to the mask if a positional call can reach one."""
     required = [p for p in parameters if not p.has_default]
     guesses = guess_roles(parameters)
     last = guesses.index("mask") + 1 if "mask" in guesses else 0
@@ -88,7 +88,7 @@ def _iter_inputs(parameters: Sequence[SignatureParameter]) -> Iterator[tuple[str
 def _guess_token_roles(guesses: Sequence[str]) -> Sequence[str]:
     """Return roles for the inputs that are tokens, all different.
 
-    Which is which does not matter while a sequence attends to itself, and is found out later.
+    In self-attention their order does not matter; it is found out later.
     """
     match len(guesses):
         case 2:

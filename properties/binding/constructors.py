@@ -15,10 +15,10 @@ FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_
 SIZES = ("d_in", "d_out", "heads", "kv_heads", "head_dim", "context_length")
 """the quantities that are sizes"""
 GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout", "kv_heads")
-"""the quantities to try for an argument whose name says nothing, the most frequent first"""
+"""the quantities to try for an argument with an unknown name, the most frequent first"""
 MAX_ASSIGNMENTS = 240
 MAX_OPEN = 6
-"""the most arguments to guess: with more, a class is no attention, or a search takes too long"""
+"""the most arguments to guess: a class with more is not attention, or the search takes too long"""
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """names of arguments for small numbers, such as the spread of initial weights"""
 OTHERS: Mapping[str, int | str] = {
@@ -42,7 +42,7 @@ class Constructor:
     variables: tuple[Argument, ...] = ()
     """variables of the submission that are set before it is constructed"""
     inner: int | None = None
-    """the width of all heads together, if only one is possible"""
+    """the width of all heads together, if only one width is possible"""
     entry: Entry = Entry.CLASS
     axes: TokenAxes = TokenAxes.BATCH_FIRST
     """the axes of a function's tokens, which may be cut into heads"""
@@ -77,7 +77,7 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
 
 
 def iter_unshared(signature: Signature) -> Iterator[Constructor]:
-    """Yield the ways to construct a class that has a number of key heads, but refuses sharing."""
+    """Yield ways to construct a class with an argument for key heads that refuses to share them."""
     passed = _list_passed(signature.constructor)
     kinds = {a.name: "heads" for a in passed if a.quantity == "kv_heads"}
     if kinds:
@@ -88,7 +88,7 @@ def iter_unshared(signature: Signature) -> Iterator[Constructor]:
 def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     """Yield every way to construct a class, whatever the names of its arguments say.
 
-    At first only the arguments vary whose names say nothing.
+    Arguments whose names say nothing are varied first.
     """
     if signature.entry is Entry.FUNCTION:
         return
@@ -134,7 +134,7 @@ def suggest_field(name: str) -> Argument:
 
 
 def _get_other(name: str, usual: float | None = None) -> float | str | None:
-    """Return a value without effect for an argument that is no quantity, unless one is listed."""
+    """Return a value for an argument that is not a quantity: listed, or without effect."""
     if ROTARY_BASE.search(name):
         return 10_000
     return OTHERS.get(name, 1.0 if WHOLE.search(name) else usual)
@@ -146,7 +146,7 @@ def resolve_fields(fields: Sequence[Argument]) -> Constructor:
 
 
 def _suggest(parameter: SignatureParameter) -> Argument | None:
-    """Return an argument as its name suggests; None for one that is left to its default."""
+    """Return an argument as its name suggests; None if it is left at its default."""
     name, quantity = parameter.name, parameter.quantity or guess_quantity(parameter.name)
     if parameter.quantity is not None:
         return Argument(name, parameter.quantity)
@@ -169,7 +169,7 @@ def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
     """Yield the meanings that "width" may have beside the other quantities.
 
     The width of a model is that of input and output, so these are equal. If the width of the output
-    or of a head is an argument, too, it may be the input's alone.
+    or of a head is an argument, too, "width" may mean only the input's.
     """
     if any(argument.quantity == "?" for argument in passed):
         return
@@ -250,7 +250,7 @@ def _rename_quantities(
 
 
 def _may_be(chosen: Sequence[str], kept: Collection[str]) -> bool:
-    """Whether heads are guessed at most once, and only heads are shared."""
+    """Whether heads are assigned at most once, and key heads occur only together with heads."""
     shared = "kv_heads" not in chosen or "heads" in (*chosen, *kept)
     return chosen.count("heads") < 2 and shared
 
@@ -263,5 +263,5 @@ def _count_idle(quantities: Collection[str]) -> int:
 
 
 def is_option(name: str) -> bool:
-    """Whether a name is that of an option that is on or off, or of something without effect."""
+    """Whether a name belongs to an on/off option, or to an argument without effect."""
     return name in OTHERS or name == "_" or is_flag(name) or guess_quantity(name) == "bias"

@@ -70,7 +70,7 @@ def _describe_positions(contract: Contract) -> str:
 
 
 def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
-    """Yield the assumptions about a class, a sentence each."""
+    """Yield the assumptions about a class, each as a sentence."""
     known = ", ".join(_describe_argument(argument) for argument in _list_arguments(contract))
     if known:
         yield f"`{signature.name}` takes {known}"

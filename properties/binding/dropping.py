@@ -1,4 +1,4 @@
-"""Find out whether dropout falls on the attention weights of a matched class."""
+"""Find out whether a matched class applies dropout to its attention weights."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,13 +16,13 @@ from headcheck.properties.violation import SubmissionFailed, Violation
 C = Capability
 RATE = 0.5
 ELSEWHERE = "dropout_not_on_weights"
-"""a mistake that does not count without a statement, if dropout falls on the output"""
+"""a mistake that does not count without a statement, if dropout acts on the output"""
 OTHER_RATES = frozenset({"dropout_of_another_rate", "dropout_not_asked_for", "dropout_twice"})
 """mistakes that do not count if an argument may be the rate of another dropout"""
 
 
 def settle_dropout(bench: Bench) -> Settled:
-    """Keep dropout in the contract only if it falls on the weights, or a mistake explains it."""
+    """Keep dropout in the contract only if it acts on the weights or a mistake explains it."""
     settled = bench.settled
     if not bench.contract.has(C.DROPOUT) or bench.match.inexact:
         return settled
@@ -41,7 +41,7 @@ def settle_dropout(bench: Bench) -> Settled:
 
 
 def _concerns_weights(bench: Bench) -> bool:
-    """Whether its dropout can be judged: it falls on the weights, or a mistake is known."""
+    """Whether dropout can be judged: it acts on the weights, or a known mistake explains it."""
     case = replace(bench.case, dropout=RATE)
     calm = bench.call(bench.contract.call_form, bench.x, case=case)
     if not bench.match.mistakes and not is_close(calm, bench.compute().output):
@@ -59,14 +59,14 @@ def _iter_single_rates(contract: Contract) -> Iterator[tuple[str, Contract]]:
 
 
 def _switch_off(argument: Argument) -> Argument:
-    """Return an argument that never drops anything, if it is a rate or a config that has one."""
+    """Return an argument with dropout off, if it is a rate or a config that contains a rate."""
     if argument.quantity == "dropout":
         return replace(argument, quantity=CONSTANT, default=0.0)
     return replace(argument, fields=tuple(map(_switch_off, argument.fields)))
 
 
 def settle_steadiness(bench: Bench) -> Settled:
-    """Require that training equals evaluation, if nothing is dropped without an argument for it."""
+    """Require that training equals evaluation if the class drops nothing without being asked to."""
     if not bench.contract.has(C.MODULE):
         return bench.settled
     form = bench.contract.call_form
@@ -77,9 +77,9 @@ def settle_steadiness(bench: Bench) -> Settled:
 
 
 def _drops_weights(bench: Bench, case: Case) -> bool:
-    """Whether training drops weights: then only parts of a value that all tokens share arrive.
+    """Whether training drops weights: if all tokens have the same value, only parts of it arrive.
 
-    If outputs were dropped, all of it or nothing would arrive.
+    If outputs were dropped, all of the value or nothing would arrive.
     """
     zero = {name: torch.zeros_like(t) for name, t in bench.parameters.items() if name[0] == "b"}
     first = torch.zeros_like(bench.parameters.W_v)
@@ -119,7 +119,7 @@ def _has_known_mistake(bench: Bench, case: Case) -> bool:
 
 
 def _drops_before_softmax(bench: Bench, case: Case) -> bool:
-    """Whether training drops only queries, keys or scores: with zero queries nothing is lost."""
+    """Whether training drops only queries, keys or scores: with zero queries, nothing is lost."""
     absent = {n: torch.zeros_like(t) for n, t in bench.parameters.items() if n in ("W_q", "b_q")}
     without = replace(bench.parameters, **absent)
     form = bench.contract.call_form
@@ -132,7 +132,7 @@ def _drops_before_softmax(bench: Bench, case: Case) -> bool:
 
 
 def _shows_the_future(bench: Bench, case: Case) -> bool:
-    """Whether training shows later tokens, because the mask is dropped, too."""
+    """Whether training reveals later tokens because dropout also acts on the mask."""
     if not bench.contract.has(C.CAUSAL):
         return False
     changed = bench.x.clone()
@@ -146,9 +146,9 @@ def _shows_the_future(bench: Bench, case: Case) -> bool:
 
 
 def _drops_outputs(bench: Bench, case: Case) -> bool:
-    """Whether training drops numbers of the output, which is right without a statement.
+    """Whether training drops numbers of the output, which is right if no statement forbids it.
 
-    Then a share of about the rate is zero; dropped queries or scores make no output zero.
+    Then about this share of the output is zero; dropped queries or scores make no output zero.
     """
     results = bench.call(bench.contract.call_form, bench.x, case=case, training=True)
     return bool(results) and float((results[0] == 0).double().mean()) > RATE / 3

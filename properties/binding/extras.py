@@ -1,4 +1,4 @@
-"""Find sinks, gates and norms among the tensors that a layout leaves over.
+"""Find sinks, gates and norms among the tensors that a layout does not use.
 
 A layout says where queries, keys, values and the output layer have their weights. Each remaining
 tensor must have a role, so that a class is not bound with weights of unknown effect.
@@ -20,10 +20,12 @@ KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
 SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
 SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
 EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0)
-"""the small numbers that norms of models add; 0 stands for the dtype's rounding, torch's default"""
+"""the small numbers that the norms of models add; 0 stands for the dtype's machine epsilon, torch's
+default
+"""
 GAINS_FROM = (0.0, 1.0)
 LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
-"""size rules of each norm: of fewer numbers a norm leaves only the signs"""
+"""size rules of each norm: with fewer numbers only signs are left after a norm"""
 KINDS = (Norm.RMS, Norm.LAYER)
 
 
@@ -36,14 +38,14 @@ class Left:
 
 
 def sounds_like_extra(path: str) -> bool:
-    """Whether a name is that of a gate or a norm, and of no projection."""
+    """Whether a name belongs to a gate or a norm, and to no projection."""
     return GATE.search(path) is not None or NORM.search(path) is not None
 
 
 def iter_extended(
     layout: Sequence[ParameterMapping], left: Sequence[Left], case: Case
 ) -> Iterator[tuple[ParameterMapping, ...]]:
-    """Yield the layout with every assignment of its remaining tensors to such steps."""
+    """Yield the layout with every assignment of the remaining tensors to sinks, gates and norms."""
     sizes = HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
     options = [list(_iter_roles(tensor, sizes)) for tensor in left]
     if not options or not all(options):
@@ -55,7 +57,7 @@ def iter_extended(
 
 
 def _is_whole(held: set[str]) -> bool:
-    """Whether the parts are complete: norms of queries and keys, and no gate's bias alone."""
+    """Whether the parts are complete: norms for both queries and keys, no bias without its gate."""
     if ("gain_q" in held) != ("gain_k" in held) or ("shift_q" in held) != ("shift_k" in held):
         return False
     gain, shift = "gain_q" in held, "shift_q" in held
@@ -63,12 +65,12 @@ def _is_whole(held: set[str]) -> bool:
 
 
 def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
-    """Whether a gate and its bias belong to the same numbers."""
+    """Whether a gate's weight and its bias gate the same numbers."""
     return len({m.packing for m in chosen if m.holds[0].endswith("_gate")}) <= 1
 
 
 def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
-    """Yield the roles of a tensor of this shape, the one that its name suggests first."""
+    """Yield the possible roles of a tensor of this shape, the role that its name suggests first."""
     path, linear = tensor.path, tensor.path.endswith("weight")
     for packing, transposed in itertools.product(
         (Packing.ROWS, Packing.HEADWISE), (not linear, linear)
@@ -96,7 +98,7 @@ def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
 
 
 def iter_norms(contract: Contract) -> Iterator[Contract]:
-    """Yield the contract with the norms that its parameters may belong to, the usual first."""
+    """Yield the contract with each norm that its parameters may belong to, the usual norm first."""
     if not contract.stores("gain_q"):
         yield contract
         return

@@ -18,13 +18,13 @@ C = Capability
 PROBE = Case(
     batch=2, tokens=5, context_length=7, d_in=10, heads=4, head_dim=6, sharpness=2, seed=3001
 )
-"""No size equals another, or is twice or three times another, so none is mistaken for another.
-There are several heads, so that True is not mistaken for their number."""
+"""No size equals another, or is twice or three times another, so no size is mistaken for another.
+There are several heads, so that True is not mistaken for the number of heads."""
 OTHER = Case(
     batch=3, tokens=9, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
 )
-"""a case for confirmation: all sizes differ from those of PROBE, and those that a class may require
-to be powers of two are"""
+"""a case for confirmation: all sizes differ from those of PROBE, and sizes that a class may require
+to be powers of two are powers of two"""
 NARROW = Case(
     batch=2, tokens=9, context_length=9, d_in=3, heads=2, head_dim=2, sharpness=2, seed=3004
 )
@@ -33,9 +33,9 @@ mistaken for it"""
 WIDE = replace(PROBE, head_dim=16, seed=3003)
 """a case with heads so wide that every usual share of them is even"""
 FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
-"""a case of full length, since some classes work only on sequences of full length"""
+"""a case as long as its context, since some classes work only on sequences of this length"""
 ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
-"""the shares of each head that may rotate: 0.4 of 16, cut to an even number, is 0.375"""
+"""the shares of each head that may rotate: 0.4 of 16, rounded down to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
 """the bases of rotary positions in models"""
 ALIBI_HEADS = (1, 2, 4, 8, 16, 32)
@@ -50,7 +50,7 @@ HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes of a constructed module, and which of them no argument changes."""
+    """The sizes of a constructed module, and the names of sizes that no argument changes."""
 
     case: Case
     fixed: Mapping[str, int]
@@ -133,7 +133,7 @@ def _iter_inputs(
 
 
 def _find_context(tensors: Mapping[str, TensorInfo]) -> int | None:
-    """Return the side of a square table among the buffers: a mask of the longest length."""
+    """Return the side of a square table among the buffers: a mask for the longest sequence."""
     buffers = (info.shape for info in tensors.values() if info.kind == "buffer")
     sides = [shape[-1] for shape in buffers if len(shape) > 1 and shape[-1] == shape[-2] > 1]
     return sides[0] if sides else None
@@ -217,14 +217,14 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
 
 
 def iter_usual_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract with rotary positions of the usual base, of whole heads and of parts."""
+    """Yield the contract with rotary positions of the usual base, on whole heads and on parts."""
     for placed in iter_placements(contract, case):
         if placed.positions in ROTARY and placed.rotary_base == ROTARY_BASES[0]:
             yield placed
 
 
 def iter_readings(form: CallForm) -> Iterator[CallForm]:
-    """Yield the readings of one call: the first axis may also be the tokens."""
+    """Yield the interpretations of a call form: the first axis may also be the tokens."""
     yield form
     if form.axes is TokenAxes.BATCH_FIRST:
         yield replace(form, axes=TokenAxes.TOKENS_FIRST)

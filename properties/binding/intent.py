@@ -16,7 +16,7 @@ CAUSAL_NAME = re.compile(r"causal|autoregressive|gpt|language_?model", re.IGNORE
 def expects_causality(
     signature: Signature, module: Module, tensors: Mapping[str, TensorInfo]
 ) -> bool:
-    """Whether later tokens are meant to be hidden: its name says so, or it keeps a triangle."""
+    """Whether a class is meant to hide later tokens: its name says so, or it stores a triangle."""
     if signature.causal is not None:
         return signature.causal
     if CAUSAL_NAME.search(signature.name):
@@ -33,7 +33,7 @@ def expects_causality(
 
 
 def _is_triangle(table: Float[Tensor, "n n"]) -> bool:
-    """Whether one number fills everything above the diagonal, and other numbers are below."""
+    """Whether all entries above the diagonal are one number, and other numbers are below it."""
     numbers = table.float().nan_to_num(neginf=-1.0)
     marked = numbers != numbers[0, -1]
     return bool(marked.tril().equal(marked) and marked.any())

@@ -16,7 +16,7 @@ LETTERS = ("q", "k", "v")
 ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")
 """orders of the projections in a fused layer, the usual one first"""
 MAX_CANDIDATES = 6
-"""the most matrices of which every assignment is tried"""
+"""the most matrices whose assignments to projections are all tried"""
 KERNELS = (Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
 SINGLE_PACKINGS = (
     Packing.ROWS,
@@ -41,7 +41,7 @@ class StoredTensor:
 
 
 def list_stored(tensors: Mapping[str, TensorInfo], case: Case) -> list[StoredTensor]:
-    """Return the parameters; a list with one for each head becomes a single entry."""
+    """Return the parameters; a list with one parameter for each head becomes a single entry."""
     shapes = {path: info.shape for path, info in tensors.items() if info.kind != "buffer"}
     stored, seen = [], set[str]()
     for path, shape in shapes.items():
@@ -57,7 +57,7 @@ def list_stored(tensors: Mapping[str, TensorInfo], case: Case) -> list[StoredTen
 
 
 def _is_matrix(path: str, shape: tuple[int, ...], case: Case) -> bool:
-    """Whether a tensor holds weights: a bias has two axes if it has a row for each head."""
+    """Whether a tensor holds weights. A bias with a row for each head also has two axes."""
     named = BIAS.search(path) is not None and not path.endswith("weight")
     return len(shape) > 1 and not (named and len(shape) == 2 and shape[0] in (1, case.heads))
 
@@ -82,7 +82,7 @@ def iter_named_layouts(
 def iter_layouts(
     tensors: Mapping[str, TensorInfo], case: Case
 ) -> Iterator[tuple[ParameterMapping, ...]]:
-    """Yield mappings of all weights, those that names suggest first."""
+    """Yield mappings of all weights; the mappings that names suggest come first."""
     stored = list_stored(tensors, case)
     matrices = [tensor for tensor in stored if tensor.is_matrix]
     plain = [t for t in matrices if not sounds_like_extra(t.path)]
@@ -112,7 +112,7 @@ Choice = tuple[tuple[tuple[StoredTensor, str], ...], StoredTensor | None]
 
 
 def _iter_named(matrices: Sequence[StoredTensor]) -> Iterator[Choice]:
-    """Yield the choice that names suggest, if they name all projections."""
+    """Yield the choice that names suggest, if there are names for all projections."""
     roles: dict[tuple[str, ...], list[StoredTensor]] = {}
     for tensor in matrices:
         roles.setdefault(infer_role(tensor.path) or (), []).append(tensor)
@@ -128,7 +128,7 @@ def _iter_named(matrices: Sequence[StoredTensor]) -> Iterator[Choice]:
 
 
 def _iter_choices(matrices: Sequence[StoredTensor]) -> Iterator[Choice]:
-    """Yield every choice of one, two or three tensors for the projections, and of an output."""
+    """Yield every choice of one to three tensors for the projections, and of an output layer."""
     few = matrices[:MAX_CANDIDATES]
     for tensor in few:
         others = [other for other in few if other is not tensor]
@@ -164,7 +164,7 @@ def _iter_packings(
 
 
 def _are_alike(layout: Sequence[ParameterMapping]) -> bool:
-    """Whether tensors of a kind are laid out alike: nobody transposes one layer of three."""
+    """Whether similar tensors have the same layout: nobody transposes one layer out of three."""
     single = {m.packing for m in layout if len(m.holds) == 1 and not m.is_output}
     packings = {m.packing for m in layout if not m.is_output}
     output = {m.packing for m in layout if m.is_output}
@@ -179,7 +179,7 @@ def _are_alike(layout: Sequence[ParameterMapping]) -> bool:
 def _list_fitting(
     tensor: StoredTensor, letters: str, sizes: HeadSizes
 ) -> tuple[ParameterMapping, ...]:
-    """Return the mappings that give a tensor its shape."""
+    """Return the mappings that are compatible with a tensor's shape."""
     holds = tuple(f"W_{letter}" for letter in letters)
     per_head = "{head}" in tensor.path
     packings: Sequence[Packing] = FUSED_PACKINGS if len(letters) > 1 else SINGLE_PACKINGS
@@ -218,7 +218,7 @@ def add_biases(
 def _find_bias(
     mapping: ParameterMapping, vectors: Mapping[str, StoredTensor], weights: Set[str]
 ) -> str | None:
-    """Return the bias of a layer: the one beside its weights, or one that stands alone and fits."""
+    """Return the bias of a layer: the one beside its weights, or a separate one that fits."""
     beside = re.sub(r"weight$", "bias", mapping.path)
     if beside != mapping.path and beside in vectors:
         return beside

@@ -47,9 +47,9 @@ TURNED_WRONGLY = frozenset(
         "second_half_from_the_turned_first",
     }
 )
-"""Mistakes in rotating that are mistakes for every base, pairing and direction."""
+"""Mistakes in rotation that are wrong for every base, pairing and direction."""
 CONVENTIONS = frozenset({"keys_and_values_in_turn"})
-"""Conventions that are mistakes only if a statement rules them out."""
+"""Conventions that count as mistakes only if a statement rules them out."""
 OTHER_DESIGNS = frozenset(
     {
         "gate_after_the_output_layer",
@@ -75,15 +75,17 @@ TELLING = tuple(
     for each in (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *SINKS, *GATES, *NORMS)
     if each not in NOT_TELLING
 )
-"""The mistakes whose output still shows which attention it is: zeros, or the input, show
-nothing."""
+"""The mistakes whose output still shows which attention was meant. An output of zeros, or of the
+input itself, shows nothing."""
 SECTIONS = 60
-"""the number of steps that each cut a third off the interval of a scale, to 10⁻¹¹ of its width"""
+"""the number of search steps for a scale; each cuts a third off the interval, down to 10⁻¹¹ of its
+width
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """The input of a call, the weights it was called with, and what it returned."""
+    """The input of a call, the module's weights, and the results."""
 
     x: Tensor
     stored: Mapping[str, Tensor]
@@ -92,7 +94,7 @@ class Observation:
     """who may attend to whom, if a mask was given"""
 
     def find_place(self, wanted: Tensor) -> int | None:
-        """Return the place of the output that equals a tensor, if one does."""
+        """Return the place of the output that equals a tensor; None if no output does."""
         for place, output in enumerate(self.outputs):
             if self._is_close(output, wanted):
                 return place
@@ -114,7 +116,7 @@ class Observation:
 def draw_weights(tensors: Mapping[str, TensorInfo], seed: int) -> dict[str, Tensor]:
     """Draw all parameters so that scores are neither nearly equal nor saturated.
 
-    A single unregistered number stays: it is a scale, which no optimizer changes.
+    A single number that is not a parameter stays: it is a scale, which no optimizer changes.
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = {}
@@ -141,7 +143,7 @@ def make_parameters(
 
 
 def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
-    """Return the place of the output that equals the contract's equation; None if none does."""
+    """Return the place of the output that equals the contract's equation; None without such one."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
@@ -206,7 +208,7 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
 
 
 def _minimise(error: Callable[[float], float]) -> float:
-    """Return the exponent with the smallest error: the best of a grid, refined by sections."""
+    """Return the exponent with the smallest error: the best of a grid, refined by sectioning."""
     grid = [(error(step / 4), step / 4) for step in range(-32, 17)]
     low, high = min(grid)[1] - 0.25, min(grid)[1] + 0.25
     for _ in range(SECTIONS):
@@ -221,7 +223,7 @@ def _minimise(error: Callable[[float], float]) -> float:
 def find_mistakes(
     contract: Contract, case: Case, seen: Observation, *, pairs: bool = False
 ) -> Iterator[tuple[Candidate, int]]:
-    """Yield the known mistakes that explain one of the outputs, and the output's place."""
+    """Yield each known mistake that explains one of the outputs, with the output's place."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None or contract.call_form.axes is TokenAxes.TOKENS_FIRST:
         return
@@ -260,7 +262,7 @@ def _select_mistakes(contract: Contract) -> Sequence[Mistake]:
 
 
 def _names_sinks(contract: Contract) -> bool:
-    """Whether a parameter is called a sink: another number for each head may scale its weights."""
+    """Whether a parameter is named a sink. Otherwise a number for each head may be a scale."""
     return any(m.holds == ("sinks",) and "sink" in m.path.lower() for m in contract.mappings)
 
 

@@ -1,4 +1,4 @@
-"""Describe an unrecognised class: what was tried, and which attention comes nearest."""
+"""Describe an unrecognised class: the attempts to bind it, and the nearest attention."""
 
 import itertools
 from dataclasses import replace
@@ -13,7 +13,7 @@ from headcheck.properties.binding.search import BindingSearch
 from headcheck.properties.counting import count
 
 MAX_COMPARED = 4
-"""the most contracts to compare a class with; those that names suggest come first"""
+"""the most contracts to compare a class with; the contracts that names suggest come first"""
 
 
 def describe_failure(search: BindingSearch) -> str:
@@ -34,9 +34,9 @@ def describe_failure(search: BindingSearch) -> str:
 
 
 def share_among_heads(probe: CallProbe) -> CallProbe | None:
-    """Return the same call as if every head had its own copy of a shared projection.
+    """Return the probe of a call, as if every head had its own copy of a shared projection.
 
-    None if no weight is only as wide as one head.
+    None if no weight has the width of a single head.
     """
     case = probe.sizes.case
     narrow = ((case.head_dim, case.head_dim), (case.head_dim,))
@@ -52,13 +52,13 @@ def share_among_heads(probe: CallProbe) -> CallProbe | None:
 
 
 def _repeat(weight: Tensor, heads: int) -> Tensor:
-    """Return the weight of all heads together if each head has this one."""
+    """Return the weight of all heads together if each head has this weight."""
     alike = [weight] * heads
     return torch.cat(alike) if weight.dim() == 1 else torch.block_diag(*alike)
 
 
 def _name_attention(search: BindingSearch, probe: CallProbe) -> str:
-    """Return which attention explains a call, with a known mistake or without; "" if none does."""
+    """Describe the attention, perhaps with a mistake, that explains a call; "" if none does."""
     for contract, sizes in itertools.islice(search.iter_likely(probe), MAX_COMPARED):
         exact = find_exact(contract, sizes.case, probe.seen) is not None
         if exact or next(find_mistakes(contract, sizes.case, probe.seen), None):

@@ -1,4 +1,4 @@
-"""One call of a constructed module with random weights: its results, and what it hides."""
+"""One call of a constructed module with random weights: the results, and their causality."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -53,10 +53,10 @@ from headcheck.properties.violation import Status, SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 MAX_STEPS = 7000
-"""the work after which a search gives up, which takes some three seconds. The unit is one
-comparison of an output with one contract, so that every machine gives up at the same point"""
+"""the amount of work after which a search gives up, which takes about three seconds. The unit is
+one comparison of an output with one contract, so that every machine gives up at the same point"""
 EXACT = 2 / 3
-"""the share of this work for exact matches; the rest is left for known mistakes"""
+"""the share of this work for exact matches; the rest is for known mistakes"""
 CALL_STEPS, MISTAKE_STEPS, PAIR_STEPS = 4, 60, 400
 """the work of one call of the class, of trying all known mistakes, and of trying all pairs of
 them"""
@@ -78,9 +78,9 @@ class Match:
     """the place of the output among the results"""
     mistakes: Mistakes = ()
     guessed: bool = False
-    """whether quantities were guessed because the names of arguments do not say them"""
+    """whether quantities were guessed because the names of arguments do not state them"""
     inexact: bool = False
-    """whether only another scale explains it, or only its names say what it is"""
+    """whether the class is explained only with another scale, or only by its names"""
 
 
 SCALES = frozenset(mistake.name for mistake in SCALE)
@@ -97,12 +97,12 @@ class BindingSearch:
     steps: int = 0
     """the work done so far"""
     failures: list[str] = field(default_factory=list)
-    """the errors of its constructions and calls that failed"""
+    """the errors of failed constructions and calls"""
     probes: list[CallProbe] = field(default_factory=list)
-    """the ways to construct and call it that returned an answer"""
+    """the ways to construct and call the class that returned an answer"""
 
     def iter_matches(self) -> Iterator[Match]:
-        """Yield contracts that explain the class: those of its names first, then all others.
+        """Yield contracts that explain the class, first those that names suggest, then all others.
 
         Raises SubmissionFailed if its process ends.
         """
@@ -122,7 +122,7 @@ class BindingSearch:
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:
-        """The explanations to try for a class that is not plain attention, the simplest first."""
+        """The explanations to try for a class that is not plain attention, simplest first."""
         attempts: tuple[Attempt, ...] = (
             self._match_with_one_mistake,
             self._match_with_scale,
@@ -157,9 +157,9 @@ class BindingSearch:
     def _find_other_scale(
         self, found: CallProbe, earlier: Sequence[CallProbe], attempts: Sequence[Attempt]
     ) -> Match | None:
-        """Return a scale by another width, which is right only where all widths are equal.
+        """Return a match with another width's scale, which is right only if all widths are equal.
 
-        Otherwise a class for tokens of any width would be judged at the one width that hides this.
+        Otherwise a class for tokens of any width would be judged only at the width that hides this.
         """
         if not found.built.constructor.square or not attempts:
             return None
@@ -171,11 +171,11 @@ class BindingSearch:
 
     @property
     def _may_be_mistaken(self) -> bool:
-        """Whether it may be a wrong attention; a function's three tensors could be anything."""
+        """Whether the class may be wrong attention; a function's tensors could be anything."""
         return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
 
     def _is_early(self, _: object = None) -> bool:
-        """Whether the search is not given up yet."""
+        """Whether the search has not given up yet."""
         return self.steps < MAX_STEPS
 
     def _may_be_exact(self, _: object = None) -> bool:
@@ -211,7 +211,7 @@ class BindingSearch:
                 yield from (replace(form, axes=axes) for form in forms)
 
     def _complete_for_calls(self, built: Built) -> Built:
-        """Return it with a config that also has the fields that calls read."""
+        """Return the construction with a config that also has the fields that calls read."""
         for _ in range(MAX_FIELDS):
             sizes = next(self.iter_sizes_of(built), None)
             form = next(iter_call_forms(self.signature.call))
@@ -224,7 +224,7 @@ class BindingSearch:
         return built
 
     def _answers(self, built: Built, sizes: Sizes, form: CallForm) -> bool:
-        """Whether it can be called, also in training, where it may read more of its config."""
+        """Whether calls succeed, also in training, where the module may read more config fields."""
         probe = self._try_call(built, sizes, form, batched=True)
         if probe is None or not has_config(built):
             return probe is not None
@@ -238,7 +238,7 @@ class BindingSearch:
         return True
 
     def iter_sizes_of(self, built: Built) -> Iterator[Sizes]:
-        """Yield sizes that shapes allow, first those whose number of heads equals an argument."""
+        """Yield sizes that shapes allow, first sizes whose number of heads equals an argument."""
         every = iter_sizes(built.constructor, built.case, built.tensors)
         said = {p.default for p in (*self.signature.constructor, *self.signature.variables)}
         yield from sorted(every, key=lambda sizes: sizes.case.heads not in said)
@@ -291,7 +291,7 @@ class BindingSearch:
         return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
-        """Yield the contracts that names suggest, all without positions first, then with them."""
+        """Yield contracts that names suggest, first all without positions, then with positions."""
         likely = list(itertools.islice(self.iter_likely(probe), MAX_PLACED))
         yield from likely
         for contract, sizes in likely:
@@ -305,7 +305,7 @@ class BindingSearch:
         return self._match_with_mistakes(probe, pairs=True)
 
     def _match_with_scale(self, probe: CallProbe) -> Match | None:
-        """Return the contract if only the factor of the scores differs."""
+        """Return the contract that explains a call if only the factor of the scores differs."""
         for contract, sizes in itertools.islice(self.iter_likely(probe), 2):
             found = find_scale(contract, sizes.case, probe.seen)
             if found is not None:
@@ -348,7 +348,7 @@ class BindingSearch:
         return None
 
     def _list_visibility(self, probe: CallProbe) -> tuple[bool, ...]:
-        """Return whether later tokens may be meant to be hidden, the likely answer first."""
+        """Return the possible answers to whether later tokens should be hidden, likeliest first."""
         if probe.blind:
             return (True,)
         asked = expects_causality(self.signature, probe.module, probe.built.tensors)
@@ -384,7 +384,7 @@ class BindingSearch:
 
 
 def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
-    """Yield the form of the call, and the form with tokens first, each with the possible masks."""
+    """Yield the call form, and the form with tokens first, each with and without a causal mask."""
     usual, *others = iter_readings(probe.form)
     yield from ((usual, hides) for hides in causal)
     yield from itertools.product(others, (False, True))

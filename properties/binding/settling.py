@@ -1,7 +1,8 @@
-"""Settle what a match leaves open: results, mask, different inputs, options, dropout.
+"""Settle the points that a match leaves open: results, mask, other inputs, options, dropout.
 
 Each step calls the class under a contract that claims more. It keeps the claim if the answer is
-exact, or if a known mistake explains the answer; then a check fails and names the mistake.
+exact, or if a known mistake explains the answer; in the second case a check later fails and names
+the mistake.
 """
 
 import itertools
@@ -39,9 +40,9 @@ from headcheck.properties.subject import Subject
 
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
-"""shares of each head that an author may intend"""
+"""shares of each head that an author may have meant to rotate"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
-"""names of arguments that may be a window, and not the length of sequences"""
+"""names of arguments that may be a window rather than the length of sequences"""
 
 
 def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
@@ -63,7 +64,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
 
 
 def _intend(subject: Subject, signature: Signature, match: Match) -> Contract:
-    """Return the contract with later tokens hidden, if the class is meant to hide them."""
+    """Return the contract; later tokens are hidden if the class is meant to hide them."""
     contract = match.contract
     if contract.has(C.CAUSAL) and signature.causal is False:
         return replace(contract, capabilities=contract.capabilities - {C.CAUSAL} | {C.FULL})
@@ -109,7 +110,7 @@ def _settle_results(bench: Bench) -> Settled:
 
 
 def _settle_window(bench: Bench) -> Settled:
-    """Read the longest length as a window, if the class accepts longer inputs."""
+    """Interpret the longest length as a window if the class accepts longer inputs."""
     arguments = tuple(_name_window(argument) for argument in bench.contract.arguments)
     if not bench.contract.has(C.CAUSAL) or arguments == bench.contract.arguments:
         return bench.settled
@@ -129,7 +130,7 @@ def _settle_window(bench: Bench) -> Settled:
 
 
 def _name_window(argument: Argument) -> Argument:
-    """Return an argument, or one of its fields, as a window, if its name allows it."""
+    """Return an argument with its length, or that of a field, as a window if the name allows it."""
     if argument.quantity == "context_length" and WINDOW.search(argument.name):
         return replace(argument, quantity="window")
     return replace(argument, fields=tuple(_name_window(field) for field in argument.fields))
@@ -139,9 +140,10 @@ def _name_window(argument: Argument) -> Argument:
 
 
 def _settle_share(bench: Bench) -> Settled:
-    """Judge heads of only one width, unless the same share of other widths rotates, too.
+    """Judge only one width of heads, unless the same share rotates in heads of other widths.
 
-    It may be a number of coordinates, or a share that is not round and was cut to an even number.
+    The class may rotate a fixed number of coordinates, or a share that was rounded to an even
+    number.
     """
     contract, width = bench.contract, bench.match.sizes.case.head_dim
     if contract.rotary_share == 1 or bench.match.mistakes:
@@ -159,7 +161,7 @@ def _settle_share(bench: Bench) -> Settled:
 
 
 def _settle_mask(bench: Bench) -> Settled:
-    """Find out what a mask means, which shapes it may have, and whether it has an effect."""
+    """Find out the meaning of a mask, its possible shapes, and whether it has an effect."""
     name = find_mask_name(bench.signature.call)
     if name is None:
         return bench.settled
@@ -193,7 +195,7 @@ def _always_raises(bench: Bench, form: CallForm) -> bool:
 
 
 def _insert_mask(inputs: Sequence[str], whole: Sequence[str]) -> tuple[str, ...]:
-    """Return the inputs with the mask where the signature has it."""
+    """Return the inputs with the mask at its place in the signature."""
     tokens = iter(role for role in inputs if role != "mask")
     return tuple(role if role == "mask" else next(tokens, role) for role in whole)
 
@@ -244,7 +246,7 @@ def _follows(bench: Bench, form: CallForm) -> bool:
 
 
 def _find_mistaken_mask(bench: Bench, form: CallForm) -> CallForm | None:
-    """Return a form in which a mask has no effect, or that of a known mistake."""
+    """Return a form in which a mask has no effect, or has the effect of a known mistake."""
     for convention in (*MASK_CONVENTIONS[:4], replace(MASK_CONVENTIONS[1], axes=2, keys_only=True)):
         own = replace(form, mask=convention)
         keep = next(_draw_masks(bench, convention))
@@ -302,7 +304,7 @@ def _get_shape(case: Case) -> tuple[int, int, int]:
 
 
 def _settle_sizes(bench: Bench) -> Settled:
-    """Exclude one head if the class then differs: without an output layer, for example."""
+    """Exclude a single head if it makes the class differ, for example without an output layer."""
     one = bench.contract.fit(replace(OTHER, heads=1))
     free = bench.contract.has(C.HEADS) and one.heads == 1
     if not free or is_right_at(bench.subject, bench.contract, one):

@@ -22,27 +22,27 @@ class SignatureParameter:
     name: str
     has_default: bool = False
     default: Literal = None
-    """the default, if the source has it as a literal"""
+    """the default, if it is a literal in the source"""
     quantity: str | None = None
-    """its quantity, if the user named it"""
+    """the quantity of the parameter, if the user stated it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
     """The name of a class, and the parameters of its constructor and of `forward`.
 
-    A function has no constructor, and is called itself.
+    A function has no constructor; the calls are those of the function itself.
     """
 
     name: str
     constructor: tuple[SignatureParameter, ...]
     call: tuple[SignatureParameter, ...]
     variables: tuple[SignatureParameter, ...] = ()
-    """variables of the submission that it reads, and their values as defaults"""
+    """variables of the submission that the class reads, with their values as defaults"""
     entry: Entry = Entry.CLASS
-    """whether it is a class, or a function"""
+    """whether the definition is a class or a function"""
     causal: bool | None = None
-    """whether it is meant to be causal, if the user said so"""
+    """whether the attention should be causal, if the user said so"""
 
 
 def read_signature(definition: type | FunctionType) -> Signature:

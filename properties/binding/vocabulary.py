@@ -1,6 +1,6 @@
-"""Guess quantities of a constructor and roles of a call's inputs from the words in names.
+"""Guess the quantities of arguments, and the roles of inputs, from the words in their names.
 
-These guesses are tried first because they are usually right. Nothing is concluded from them.
+These guesses are usually right, so they are tried first; behaviour then confirms or refutes them.
 """
 
 import re
@@ -57,7 +57,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         ),
     )
 )
-"""The more specific words first."""
+"""quantities with patterns for names, the more specific words first"""
 
 FLAGS = re.compile(r".*(causal|masked|mask|bias|flash|fused|batch_first|first|is_|use_).*")
 """names of options that are on or off"""

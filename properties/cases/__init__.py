@@ -1,1 +1,1 @@
-"""The cases that properties are checked on: chosen by design, reseeded, transformed, shrunk."""
+"""The cases on which properties are checked: how they are chosen, reseeded and changed."""

@@ -1,4 +1,4 @@
-"""The tensors of a case as an implementation takes them, with the exact answer beside them."""
+"""The tensors of a case as an implementation takes them, and the exact answer."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,19 +47,19 @@ class CaseInputs:
 
     @cached_property
     def may_attend(self) -> Tensor | None:
-        """Who may attend to whom: the mask as booleans, or the causal mask if there is one."""
+        """Which token may attend to which: the mask as booleans, or the causal mask if any."""
         mask = make_fitting_mask(self.contract, self.case)
         return find_visible(self.contract, self.case, self.case.tokens, mask)
 
     @cached_property
     def expected(self) -> Expected:
-        """The exact outputs in float64, with a batch axis, and how far an answer may be off."""
+        """The exact outputs in float64, with a batch axis, and their tolerances."""
         return compute_expected(
             self.contract, self.case, self._tokens, self._parameters, self.may_attend
         )
 
     def assert_close(self, *outputs: Tensor) -> None:
-        """Raise AssertionError unless the outputs are right, as far as rounding allows."""
+        """Raise AssertionError unless the outputs are right within the tolerances."""
         rows = zip(outputs, self.expected.outputs, self.expected.tolerances, strict=True)
         for number, (output, exact, tolerance) in enumerate(rows):
             got = output.detach().to("cpu", torch.float64).reshape(exact.shape)

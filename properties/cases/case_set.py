@@ -1,7 +1,7 @@
 """The case set of a contract: it covers sizes by design, and is the same for everybody.
 
-Cost grows with the number of cases, so there are few: a seeded search chooses them so that all
-pairs of the values below occur, and sizes are sometimes equal. The set is sorted, so that the first
+The cost grows with the number of cases, so there are few. A seeded search chooses them so that all
+pairs of the values below occur and some sizes are equal. The set is sorted, so that the first
 failing case is already small.
 """
 
@@ -43,7 +43,7 @@ LEVELS: dict[str, tuple[Any, ...]] = {
     "mask_type": (MaskType.BOOL, MaskType.INT, MaskType.FLOAT),
     "dropout": (0.0, 0.5, 0.1),
 }
-"""Written out, so that a new member of an enumeration leaves every case set as it is."""
+"""values of fields, written out so that a new member of an enumeration changes no case set"""
 OWN_LEVELS: tuple[tuple[Capability, str, tuple[Any, ...]], ...] = (
     (Capability.GROUPED, "group", (2, 1, 3, 99)),  # capped at the heads, which then share all
     (Capability.WINDOW, "window", (2, 3, 1, 5, 99)),
@@ -64,9 +64,11 @@ RELATIONS = (
     ("tokens", "head_dim"),
     ("tokens", "d_out"),
 )
-"""Sizes that are sometimes equal: some faults show only then, others are hidden only then."""
+"""Pairs of sizes that are equal in some cases: some faults show only if they are equal, others only
+if they differ.
+"""
 PLAINEST = Case(batch=2, tokens=4, context_length=4, d_in=3, heads=2, head_dim=2, sharpness=2)
-"""a case without peculiarities, as far as a contract allows that"""
+"""a case without peculiarities, as far as a contract allows such a case"""
 RELATION_WEIGHT = 10
 CANDIDATES = 24
 DEFAULT_COUNT = 24
@@ -79,9 +81,9 @@ PUBLIC_SEED = 0
 def generate_case_set(
     contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0
 ) -> tuple[Case, ...]:
-    """Return `count` different cases for this contract (or all it allows), small ones first.
+    """Return `count` different cases for this contract (or all that it allows), small ones first.
 
-    Among them is the plainest.
+    The plainest case is among them.
     """
     chooser = random.Random(seed)
     covered: set[tuple[object, ...]] = set()
@@ -100,7 +102,7 @@ def generate_case_set(
 
 
 def select_diverse(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
-    """Return `count` of these cases in their order: the largest, then those that add most to it."""
+    """Select `count` cases: the largest, then those that add most. Return them in their order."""
     if len(cases) <= count:
         return tuple(cases)
     chosen = {cases[-1]}
@@ -124,13 +126,13 @@ def _draw_case(contract: Contract, chooser: random.Random) -> Case:
 
 
 def draw_own_levels(contract: Contract, chooser: random.Random) -> dict[str, Any]:
-    """Draw the fields that this contract has, and most contracts lack."""
+    """Draw values of the fields that this contract has and most contracts lack."""
     own = (each for each in OWN_LEVELS if contract.has(each[0]))
     return {name: chooser.choice(levels) for _, name, levels in own}
 
 
 def _count_gain(case: Case, covered: set[tuple[object, ...]]) -> int:
-    """Return how much a case adds to a set that already covers this."""
+    """Return how much a case adds to a set that already covers these pairs."""
     return len(_collect_pairs(case) - covered) + RELATION_WEIGHT * len(_find_ties(case) - covered)
 
 

@@ -27,7 +27,9 @@ ASKED_BY = {
     "lambdas": Capability.DIFFERENTIAL,
     "W_gate": Capability.GATED,
 }
-"""parameters that follow from a capability, even if it is not known yet where they are stored"""
+"""parameters that a capability requires, even if the contract does not say yet where they are
+stored
+"""
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -39,10 +41,11 @@ HUGE = {"float64": 1000.0, "float32": 1000.0, "bfloat16": 1000.0, "float16": 20.
 SUBNORMAL = {"float64": -1040, "float32": -135, "bfloat16": -130, "float16": -18}
 """The power of two by which a token is multiplied to be subnormal."""
 GATE_SPREAD = 2.0
-"""the standard deviation of a gate's input to the sigmoid: most gates are neither closed nor
-open"""
+"""the standard deviation of the sigmoid's input in a gate: most gates are neither closed nor open"""
 HIDDEN_SPREAD = 2.0
-"""the factor of a feed-forward's second layer: an activation halves the spread of its input"""
+"""the factor of a feed-forward's second layer, because the activation halves the spread of its
+input
+"""
 MASK_DTYPES = {
     MaskType.BOOL: torch.bool,
     MaskType.INT: torch.int64,
@@ -83,7 +86,7 @@ def make_tokens(
 def make_other_tokens(
     case: Case, contract: Contract, tokens: int
 ) -> tuple[Float[Tensor, "batch {tokens} d_in"], ...]:
-    """Draw other tokens to attend to: `tokens` tokens for each input but x and the mask."""
+    """Draw other tokens to attend to: `tokens` tokens for each input except x and the mask."""
     inputs = [role for role in contract.call_form.inputs if role != "mask"]
     streams = (replace(case, seed=case.seed + 100 * number) for number in range(1, len(inputs)))
     drawn = (draw_normal(each, "x", case.batch, tokens, case.d_in) for each in streams)
@@ -159,7 +162,7 @@ class _ParameterDraws:
         return drawn * math.sqrt(self.case.sharpness) - self.contract.norm_gain_from
 
     def draw_variant(self) -> dict[str, Tensor]:
-        """Draw the parameters besides projections and their biases."""
+        """Draw all parameters except projections and their biases."""
         case, contract = self.case, self.contract
         gates = case.heads if contract.gates_heads else case.d_out
         draws: dict[str, Callable[[], Tensor]] = {
@@ -225,9 +228,9 @@ def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:
 
 
 def narrow_mask(mask: Shaped[Tensor, "*shape"] | None) -> Shaped[Tensor, "*shape"] | None:
-    """Return the mask without the last token, as a query and as a key.
+    """Return the mask without the row and the column of the last token.
 
-    A mask that is the same for all queries has an axis of length 1 for them.
+    If a mask is the same for all queries, its axis for queries has length 1 and stays.
     """
     if mask is None:
         return None

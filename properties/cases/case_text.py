@@ -1,7 +1,7 @@
-"""A case as one exact line of text, and the way back.
+"""Convert a case to one exact line of text, and back.
 
-`str(case)` is for readers and leaves things out; this line holds every value that is not the usual
-one, so that it can be copied into a command: `batch=1 tokens=2 … mask_form=query_key seed=726`.
+`str(case)` is for readers and omits details. This line holds every value that differs from the
+default, so that it can be copied into a command: `batch=1 tokens=2 … mask_form=query_key seed=726`.
 """
 
 from dataclasses import fields
@@ -29,7 +29,7 @@ LIMITS = {
 
 
 class BadCase(ValueError):
-    """A text that is no case; the message, one line, says why."""
+    """A text does not describe a case; the message says why in one line."""
 
 
 def format_case(case: Case) -> str:
@@ -40,7 +40,7 @@ def format_case(case: Case) -> str:
 
 
 def parse_case(text: str) -> Case:
-    """Return the case of a line; other fields have the usual values. Raises BadCase."""
+    """Return the case that a line describes; other fields have default values. Raises BadCase."""
     words = [word.partition("=") for word in text.split()]
     if not words:
         raise BadCase("this is not a case; write one such as batch=1 tokens=2 d_in=3")

@@ -1,4 +1,4 @@
-"""Transform the cases of a set into those that a property needs."""
+"""Transform the cases of a set into cases that a property needs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from headcheck.properties.contract import Contract
 
 CaseTransform = Callable[[Case], Case | None]
 COUNTED = ("tokens", "d_in")
-"""Sizes that must be at least two for checks that compare, for example, one head with another."""
+"""Sizes that must be at least two in checks that compare, for example, two tokens."""
 
 
 def identity(case: Case) -> Case | None:
@@ -18,7 +18,7 @@ def identity(case: Case) -> Case | None:
 
 
 def at_least(**sizes: int) -> CaseTransform:
-    """Raise the sizes of a case to at least these."""
+    """Raise the sizes of a case to at least these values."""
 
     def transform(case: Case) -> Case | None:
         raised = {name: max(getattr(case, name), least) for name, least in sizes.items()}
@@ -61,5 +61,5 @@ def transform_cases(
 
 
 def _is_single(case: Case, wanted: Case) -> bool:
-    """Return whether a contract has only one token or number, and a property needs several."""
+    """Return whether a contract fixes one token or number although a property needs several."""
     return any(getattr(case, name) == 1 < getattr(wanted, name) for name in COUNTED)

@@ -1,4 +1,4 @@
-"""The mask that a case passes, drawn so that it leaves every query something to attend to."""
+"""The mask that a case passes, drawn so that every query may attend to some key."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from headcheck.properties.variant import find_visible
 
 
 def make_fitting_mask(contract: Contract, case: Case) -> Tensor | None:
-    """Draw the mask that a case passes; with other masks, it still leaves every query a key.
+    """Draw the mask of a case; combined with other masks, it still leaves every query a key.
 
     A query that would see no key sees its own, since few contracts define the output of a query
     that sees nothing.

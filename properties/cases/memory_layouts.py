@@ -1,6 +1,7 @@
-"""Lay a tensor out in memory as a case says, for tests that call an implementation themselves.
+"""Lay a tensor out in memory as a case says, for tests that call an implementation directly.
 
-The worker, which knows no cases, has the same layouts: `grader.sandbox.worker.calling`.
+The worker does not know cases, so it has its own code for the same layouts:
+`grader.sandbox.worker.calling`.
 """
 
 import torch

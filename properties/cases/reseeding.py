@@ -1,9 +1,10 @@
 """Reseed a case set: the seed of a run changes only its random numbers.
 
-Sizes and options stay the same, so that a fault which shows on certain sizes shows under every
-seed, and a student's check has the verdict of a graded run. The numbers can also decide a verdict:
-if one exponential overflows, an answer without a guard fails many properties together. So seeds are
-drawn until the scores leave the same ranges as before, and the mask has the same kinds of rows.
+Sizes and options stay the same, so that a fault that shows only at certain sizes shows under every
+seed, and a student's check has the same verdict as a graded run. The numbers can also decide a
+verdict: if one exponential overflows, an answer without a guard fails many properties together. So
+seeds are drawn until the scores exceed the same limits as before, and the mask has the same kinds
+of rows.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from headcheck.properties.variant import get_variant
 from headcheck.reference import enter_block, multi_head_attention
 
 EXP_LIMITS = (-709.0, -88.0, 88.0, 709.0)
-"""Beyond these an exponential is zero or infinite, in float64 and in float32."""
+"""limits of scores beyond which an exponential is zero or infinite, in float64 and in float32"""
 MAX_TRIES = 200
 
 
@@ -60,7 +61,7 @@ def _find_alike(contract: Contract, case: Case, candidates: Iterator[Case]) -> C
 
 
 def _classify_numbers(contract: Contract, case: Case) -> tuple[object, ...]:
-    """Return the facts about the numbers of a case that a verdict may depend on."""
+    """Return the facts about the numbers of a case on which a verdict may depend."""
     mask = make_fitting_mask(contract, case)
     rows = () if mask is None else _classify_mask(mask, case.tokens)
     if not contract.has(Capability.ATTENTION):
@@ -71,7 +72,7 @@ def _classify_numbers(contract: Contract, case: Case) -> tuple[object, ...]:
 
 
 def _classify_mask(mask: Tensor, tokens: int) -> tuple[bool, ...]:
-    """Return whether a token sees not all, not itself, only itself, or only later tokens."""
+    """Return whether some token sees not all, not itself, only itself, or only later tokens."""
     sees = (mask != 0).expand(*mask.shape[:-2], tokens, tokens)
     itself = sees.diagonal(dim1=-2, dim2=-1)
     only_itself = itself & (sees.sum(-1) == 1)

@@ -1,18 +1,16 @@
 """The cases of a search: generated one after the other, the same for everybody with the same seed.
 
-Theory
-------
-The case set (`case_set.py`) is small and has small sizes. A fault that waits for a size beyond them
-(a buffer of 256 tokens, a loop over eight heads, a chunk of 64 columns) shows in none of its cases.
-A search therefore draws sizes far beyond. Were all sizes of a case large, it would cost seconds. So
-one or two sizes are *drawn far*, and the others stay small enough for the whole to be cheap. Every
-second case has one of the *edges* at which real code changes its path (powers of two, and one less
-or more; usual widths): each edge of each size in turn, so that 200 cases meet them all.
+Theory ------ The case set (`case_set.py`) is small and has small sizes. A fault that shows only at
+a larger size (a buffer of 256 tokens, a loop over eight heads, a chunk of 64 columns) shows in none
+of its cases. A search therefore also draws much larger sizes. If all sizes of a case were large, it
+would take seconds. So one or two sizes are *drawn far*, and the others stay small enough for the
+whole case to be cheap. Every second case has one of the *edges* at which real code changes its path
+(powers of two, and one less or more; usual widths). The edges of all sizes take turns, so that 200
+cases cover them all.
 
 Cases are drawn by `random.Random`, from a text that names the owner, the seed and the number of the
-case. So each case is independent of those before it, and of everything else: of Hypothesis's
-version and database, and of the constants that it harvests from the modules that are loaded.
-Hypothesis shrinks the failing cases.
+case. So each case is independent of earlier cases, of Hypothesis's version and database, and of the
+constants that Hypothesis collects from loaded modules. Hypothesis shrinks the failing cases.
 """
 
 import itertools
@@ -32,7 +30,7 @@ FAR = {
     "d_in": 130,
     "context_length": 1100,
 }
-"""the sizes that a search may draw large, each with its largest value"""
+"""the sizes that a search may draw far, each with its largest value"""
 LONGEST = 1100
 """the longest sequence, except for edges"""
 EDGES = (
@@ -45,13 +43,15 @@ EDGES = (
 NEAR = 7
 """the largest value of a size that is not drawn large"""
 PLAIN_EVERY = 40
-"""Every n-th case has no large size, and so is cheap enough for every property."""
+"""One case in every group of this many has no large size, and so is cheap enough for every
+property.
+"""
 OPTIONS = ("bias", "dropout", "content", "memory", "mask_form", "mask_type")
 SHARPNESSES = (1, 1, 2, 2, 3, 5, 8)
 DTYPES = ("float64",) * 6 + ("float32",) * 3 + ("bfloat16",)
 COMPANIONS, COMPANION_SIZE = 8, 12
-"""the number of small cases beside each large one, and their largest size: together they cost as
-much"""
+"""the number of small cases that accompany each large case, and their largest size; together they
+cost as much as the large case"""
 MAX_TRIES = 20
 """the most draws of small sizes to find a cheap case"""
 MAX_WEIGHTS = 1 << 17
@@ -86,7 +86,7 @@ def generate_search_cases(
 def draw_companions(
     contract: Contract, seed: int, owner: str, number: int, device: str = "cpu"
 ) -> Iterator[Case]:
-    """Yield small cases that are tried, only for their values, with the case of this number."""
+    """Yield the small cases that accompany the case of this number, to check only their values."""
     chooser = random.Random(f"companions {owner} {seed} {number}")
     for _ in range(COMPANIONS):
         sizes = {n: chooser.randint(1, COMPANION_SIZE) for n in FAR if n != "context_length"}
@@ -101,12 +101,12 @@ def is_plain(number: int) -> bool:
 
 
 def is_long(case: Case) -> bool:
-    """Return whether a case is so long that one call costs as much as ten other calls."""
+    """Return whether a case is so long that one call costs as much as ten usual calls."""
     return case.tokens > FAR["tokens"]
 
 
 def estimate_work(case: Case) -> int:
-    """Return about how many multiplications it takes to answer a case and to bound its errors."""
+    """Estimate the number of multiplications for answering a case and bounding the errors."""
     rows = case.batch * case.tokens
     projections = rows * case.d_out * (3 * case.d_in + case.d_out)
     return projections + rows * case.heads * case.tokens * (2 * case.head_dim + 128)
@@ -173,7 +173,7 @@ def _fit(contract: Contract, case: Case, far: Collection[str], chooser: random.R
 
 
 def _give_context(case: Case, spare: int) -> Case:
-    """Return a case whose context has room for its tokens, and for a few more."""
+    """Return a case whose context has room for its tokens and a few more."""
     return replace(case, context_length=max(case.context_length, case.tokens + spare))
 
 

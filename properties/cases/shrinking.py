@@ -13,9 +13,9 @@ MAX_EXAMPLES = 60
 
 
 def shrink(start: Case, fails: Callable[[Case], bool]) -> None:
-    """Call `fails`, which keeps the results, with smaller cases until Hypothesis finds a minimum.
+    """Call `fails`, which stores the results, on smaller cases until Hypothesis finds a minimum.
 
-    Nothing is raised if none fails, or if a failure cannot be reproduced.
+    Nothing is raised if no case fails or if a failure cannot be reproduced.
     """
     with contextlib.suppress(NoSuchExample, HypothesisException):
         find(smaller_cases(start), fails, settings=SETTINGS)

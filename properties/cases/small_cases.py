@@ -13,7 +13,7 @@ SIZE_FIELDS = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 
 
 def enumerate_smaller(case: Case, most: int) -> tuple[Case, ...]:
-    """Return all cases that are nowhere larger, smallest first; none if more than `most`."""
+    """Return all cases without any larger value, smallest first; none if more than `most`."""
     fields = list_smaller_values(case)
     if prod(map(len, fields.values())) > most:
         return ()
@@ -51,11 +51,11 @@ STARTING_SIZES: tuple[dict[str, Any], ...] = (
     {"tokens": 3, "context_length": 4, "d_in": 3, "heads": 2, "head_dim": 2},
     {"batch": 2, "tokens": 3, "context_length": 4, "d_in": 3, "heads": 2, "head_dim": 3},
 )
-"""Sizes on which most mistakes show; those not named are as small as possible."""
+"""Sizes at which most mistakes show; sizes that are not named are as small as possible."""
 
 
 def list_starting_cases(case: Case) -> tuple[Case, ...]:
-    """Return the first candidates that are smaller than a case, without and with its options."""
+    """Return the first smaller cases to try, both without and with the options of this case."""
     plain = Case(dtype=case.dtype, device=case.device, seed=case.seed)
     smallest: dict[str, Any] = {name: getattr(plain, name) for name in SIZE_FIELDS}
     bare = replace(case, **smallest)

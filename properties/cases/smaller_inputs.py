@@ -1,4 +1,4 @@
-"""The same case with smaller inputs, for an answer that is too slow for the case as it is."""
+"""The same case with smaller inputs, for an answer that is too slow for the original case."""
 
 from dataclasses import replace
 
@@ -15,12 +15,12 @@ LARGE = 16
 
 
 def is_large(case: Case) -> bool:
-    """Return whether a right answer may need long for a case."""
+    """Return whether a right answer may take long on a case."""
     return estimate_work(case) >= FEW_NUMBERS
 
 
 def make_smaller(contract: Contract, case: Case, work: int) -> Case | None:
-    """Return a case with smaller inputs, of at most this work; None if the contract has none."""
+    """Return a case with smaller inputs that takes at most this work; None if there is none."""
     while estimate_work(case) > work:
         halved = contract.fit(_halve(case))
         if estimate_work(halved) >= estimate_work(case):

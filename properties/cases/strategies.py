@@ -1,7 +1,7 @@
-"""Hypothesis strategies of cases and of their tensors: all that a contract allows.
+"""Hypothesis strategies for all cases that a contract allows, and for their tensors.
 
 A case shrinks well, because it is a few small values from which its tensors are derived. With the
-same seed of Hypothesis the same cases are drawn whatever code is loaded: see `draw_from`.
+same Hypothesis seed the same cases are drawn, whichever modules are loaded: see `draw_from`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,8 +49,8 @@ def cases(
 ) -> SearchStrategy[Case]:
     """Cases that the contract allows; they shrink to one short sequence of small tokens.
 
-    With `sizes`, only those that an implementation has; with `transform`, only those that a
-    property needs. Where the contract fixes a size or an option, it is fixed.
+    `sizes` restricts the cases to sizes that an implementation supports, and `transform` to cases
+    that a property needs. Sizes and options that the contract fixes do not vary.
 
     Raises InvalidArgument if there is nothing to draw from, or a dtype is unknown, and BadSizes if
     no case has these sizes.
@@ -89,17 +89,17 @@ def attention_inputs(contract: Contract, **options: Any) -> SearchStrategy[CaseI
 
 
 def smaller_cases(case: Case) -> SearchStrategy[Case]:
-    """Cases that are nowhere larger than this one: the candidates for a simpler example."""
+    """Cases without any larger value than this case: the candidates for a simpler example."""
     fields = list_smaller_values(case)
     return st.builds(Case, **{name: st.sampled_from(fields[name]) for name in fields})
 
 
 def draw_from(values: Sequence[T]) -> SearchStrategy[T]:
-    """One of these values; it shrinks to the first.
+    """Draw one of these values; it shrinks to the first.
 
-    `st.sampled_from` and `st.integers` also try the constants of the modules that are loaded, and
-    so draw other examples for another subject, or in another process. No module contains numbers
-    around `OFFSET`.
+    `st.sampled_from` and `st.integers` also try constants from the loaded modules, and so draw
+    different examples for different subjects or processes. No module contains numbers around
+    `OFFSET`.
     """
     return st.integers(OFFSET, OFFSET + len(values) - 1).map(lambda n: values[n - OFFSET])
 
@@ -144,7 +144,7 @@ def _keep_free(
 
 
 def _list_large_sizes(usual: int, most: int) -> list[int]:
-    """Return all sizes in order, so that they shrink, with edges so often that half are edges."""
+    """Return all sizes in order, so that they shrink; edges are repeated so that half are edges."""
     anything = range(usual + 1, most + 1)
     edges = [edge for edge in EDGES if edge in anything]
     return sorted([*anything, *edges * (len(anything) // max(1, len(edges)))])

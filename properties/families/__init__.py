@@ -1,9 +1,10 @@
 """All properties, in the order in which they are checked.
 
-The form comes first, on the plainest cases. Then come one property for each peculiarity, the
-values, and the rest.
+Properties of the form come first, on the plainest cases. Then come one property for each
+peculiarity, the properties of values, and all others.
 
-A property names the capabilities that it needs of a contract; `select_for_contract` compares them.
+A property lists the capabilities that a contract must have; `select_for_contract` compares them
+with those of a contract.
 """
 
 from collections.abc import Sequence

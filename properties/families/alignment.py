@@ -1,7 +1,8 @@
-"""Queries that are the last of the tokens whose keys are given: the causal mask ends with both.
+"""Queries are the last tokens of a longer sequence of keys: the causal mask is aligned at the end.
 
-Query i of q stands at key k - q + i of k, as in decoding with a cache. Libraries differ: with the
-`is_causal` of torch, as with a mask made for a square, it stands at key i (pytorch/pytorch#103082).
+Query i of q has the position of key k - q + i of k, as in decoding with a cache. Libraries differ:
+with torch's `is_causal`, as with a mask made for a square, it has the position of key i
+(pytorch/pytorch#103082).
 """
 
 import functools
@@ -34,7 +35,7 @@ LONG = (
 MANY = 137
 """how many keys precede the queries in a long case"""
 MOST = 40
-"""the most keys that precede the queries in other cases"""
+"""the largest number of keys that precede the queries in other cases"""
 HINT = "at which key does query i stand, if there are more keys?"
 aligned_property = functools.partial(
     PropertyFamily(PropertyGroup.MASK, FORM),

@@ -1,4 +1,4 @@
-"""Arguments of a constructor that are not those of a case."""
+"""Changes to the arguments that a case gives to a constructor."""
 
 from collections.abc import Mapping
 
@@ -12,9 +12,10 @@ USUAL_WIDTH = "n_embd"
 def set_width(
     contract: Contract, arguments: Mapping[str, Value], width: int
 ) -> dict[str, Value] | None:
-    """Return arguments with another width, whatever it is called, in a config, too.
+    """Return arguments with another width, whatever its name is, also if it is in a config.
 
-    None where it is no argument: then it follows from others, and the heads always divide it.
+    None if the width is not an argument: then it follows from others, and the heads always divide
+    it.
     """
     changed = {
         argument.name: width

@@ -1,4 +1,4 @@
-"""Arguments may be written in every way in which Python and the statement's signature take them."""
+"""Arguments may be written in every way that Python and the statement's signature allow."""
 
 from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values

@@ -1,12 +1,12 @@
-"""A backward of attention that computes the weights once more, block by block.
+"""A backward of attention that recomputes the weights block by block.
 
 With S the scaled scores, L their log-sum-exp, P = exp(S - L) and dO the gradient of the output O:
 
     D = rowsum(dO ∘ O),  dP = dO Vᵀ,  dS = P ∘ (dP - D)
     dQ = scale dS K,  dK = scale dSᵀ Q,  dV = Pᵀ dO
 
-Each holds for any part of the queries and of the keys, so that Q, K, V, O and L are all that has to
-be kept.
+Each equation holds for any part of the queries and of the keys, so only Q, K, V, O and L have to be
+kept.
 
 Sources: Dao et al. 2022, algorithm 4 (arXiv:2205.14135); Dao 2023, section 3.1 (arXiv:2307.08691).
 """
@@ -156,7 +156,7 @@ def _make_roles(context: LiveContext, keys: int) -> Roles:
 
 
 def _assert_gradients_right(context: LiveContext, roles: Roles) -> None:
-    """Raise Violation unless the gradients of these queries, keys and values are the equation's."""
+    """Raise Violation unless the gradients of these queries, keys and values are right."""
     query, key, _ = roles
     cotangent = round_to_dtype(draw_normal(context.case, "cotangent", *query.shape), context.case)
     visible = context.may_attend(query.shape[1], None, key.shape[1])
@@ -167,14 +167,14 @@ def _assert_gradients_right(context: LiveContext, roles: Roles) -> None:
 
 
 def _list_modes(context: LiveContext) -> Sequence[LiveContext]:
-    """Return the context with nothing hidden, and the one where later tokens are, if it may be."""
+    """Return the context with nothing hidden, and, if possible, with later tokens hidden."""
     if not context.contract.has(C.CAUSAL_OPTION):
         return (context,)
     return context, context.with_case(replace(context.case, causal=True))
 
 
 def count_held(context: CaseContext) -> tuple[int, int]:
-    """Return how many numbers are kept for the backward, and held at most in forward and back."""
+    """Return how many numbers are kept for the backward, and the peak in forward and backward."""
     assert isinstance(context, LiveContext)
     return context.adapter.count_held_apart(
         _make_roles(context, context.case.tokens), context.cotangent

@@ -32,7 +32,7 @@ def each_sequence_is_attended_alone(context: CaseContext) -> None:
 
 
 def _select_masks(context: CaseContext, sequences: slice | Tensor) -> Tensor | None:
-    """Return the mask of some sequences; one that all share stays as it is."""
+    """Return the mask of some sequences; a mask that all sequences share is returned unchanged."""
     mask = context.mask
     return mask if mask is None or mask.dim() < 4 or mask.shape[0] == 1 else mask[sequences]
 

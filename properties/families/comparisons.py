@@ -1,4 +1,4 @@
-"""Comparisons of whole answers that several families make."""
+"""Comparisons of whole answers, shared by several families."""
 
 from torch import Tensor
 
@@ -14,9 +14,9 @@ def assert_outputs_unchanged(
     expected: Expected,
     which: str = "",
 ) -> None:
-    """Raise Violation unless every output is as before, within the tolerances of `expected`.
+    """Raise Violation unless every output is the same as before, within `expected`'s tolerances.
 
-    `which` says of which call the answer is.
+    `which` names the call that gave `answer`.
     """
     rows = zip(answer, before, expected.tolerances, context.output_names, strict=True)
     for got, previous, tolerance, name in rows:
@@ -38,7 +38,7 @@ def assert_other_columns_unchanged(
     own: slice,
     whose: str,
 ) -> None:
-    """Raise Violation unless other parameters change these columns of the output alone."""
+    """Raise Violation if changed parameters change other columns of the output than `own`."""
     after = context.run(parameters=changed)[0].clone()
     after[..., own] = before[..., own]  # so that the place of a wrong number is that in the output
     tolerance = context.compute_expected(parameters=changed).tolerances[0]

@@ -1,4 +1,4 @@
-"""The module has the form that the exercise demands, on which all other properties rest."""
+"""The module has the form that the exercise requires; all other properties depend on this."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -42,13 +42,16 @@ family_property = PropertyFamily(PropertyGroup.CONTRACT)
 values = PropertyFamily(PropertyGroup.VALUES)
 C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
-"""widths, and numbers of heads that do not divide them, with common divisors and without"""
+"""widths with numbers of heads that do not divide them, some with common divisors and some without
+"""
 WHERE_WEIGHTS_ARE = "print its parameters and their shapes; compare with the statement"
 REGISTERED_HINT = "parameters are nn.Parameters in `self`, or in its modules"
 NAN_HINT = "at which step do ∞ or NaN enter the result?"
 AXIS_HINT = "an axis of length one is an axis like any other, and has to stay"
 CALLED_WIDTH = 64
-"""Wider modules are built with their defaults, but not called: their weights are many."""
+"""Modules wider than this are built with their defaults but not called, because they have too many
+weights.
+"""
 
 
 PLAIN = compose(at_least(tokens=3), with_values(dtype="float32"))
@@ -284,7 +287,7 @@ def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
 
 
 def _answers_as_usual(context: LiveContext) -> bool:
-    """Whether a module that is built as usual answers; else no way to build it is to blame."""
+    """Whether a module that is built as usual answers; if not, another way is not to blame."""
     try:
         context.answer  # noqa: B018  # computed once, and kept
     except (Violation, SubmissionFailed):
@@ -293,7 +296,7 @@ def _answers_as_usual(context: LiveContext) -> bool:
 
 
 def _get_stated(context: LiveContext) -> Contract:
-    """Return the statement's contract, if the module's own has other arguments."""
+    """Return the module's own contract, or the statement's if that lacks some of its arguments."""
     stated = context.harness.requested_contract
     names = {argument.name for argument in stated.arguments}
     known = all(argument.name in names for argument in context.contract.arguments)
@@ -316,7 +319,7 @@ def arguments_left_out_have_their_defaults(context: LiveContext) -> None:
 
 
 def _assert_default_taken(context: LiveContext, argument: Argument) -> None:
-    """Raise Violation unless a module built without an argument is one built with its default."""
+    """Raise Violation unless omitting an argument has the same result as passing its default."""
     contract, subject = context.contract, context.harness.subject
     case = contract.fit(_set_quantity(context.case, argument))
     if argument.get_value(case) != argument.default:

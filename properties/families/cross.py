@@ -1,4 +1,4 @@
-"""Keys and values come from other tokens than the queries: cross-attention."""
+"""Keys and values come from tokens other than the queries' tokens: cross-attention."""
 
 from torch import Tensor
 
@@ -17,8 +17,8 @@ family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability
 UNMASKED = compose(at_least(tokens=3), with_values(mask_form=MaskForm.NONE))
 FEWER = compose(UNMASKED, with_values(head_dim=7))
-"""cases in which a crash shows whether one length was mistaken for the other, and not for a
-width"""
+"""cases in which a crash shows that one length was mistaken for the other, because no width equals
+a length"""
 
 
 @family_property(
@@ -49,7 +49,7 @@ def there_may_be_fewer_keys_than_queries(context: LiveContext) -> None:
 
 
 def assert_equation(context: LiveContext, tokens: int, x: Tensor | None = None) -> None:
-    """Raise Violation unless queries attend to so many other tokens as the equation says."""
+    """Raise Violation unless attention to this many other tokens equals the equation."""
     x = context.x if x is None else x
     others = make_other_tokens(context.case, context.contract, tokens)
     adapter = context.adapter

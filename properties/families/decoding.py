@@ -1,4 +1,4 @@
-"""A sequence that comes in several calls gets the answers that it gets in one.
+"""A sequence that is processed in several calls gets the same outputs as in one call.
 
 A causal output depends on nothing that comes later, so keys and values of earlier tokens can be
 kept and need not be computed again (Pope et al. 2022, "Efficiently Scaling Transformer Inference",
@@ -41,7 +41,7 @@ LARGE = (
     {"batch": 1, "tokens": 1030, "d_in": 3, "heads": 1, "head_dim": 2},
     {"batch": 9, "tokens": 7, "d_in": 3, "heads": 12, "head_dim": 2},
 )
-"""sizes with more tokens, sequences and heads than a cache of a round size holds"""
+"""sizes with more tokens, sequences or heads than a cache of fixed size is likely to hold"""
 LONGEST_CHUNK = 255
 
 
@@ -178,7 +178,7 @@ def kept_keys_and_values_are_not_computed_again(context: LiveContext) -> None:
 
 
 def assert_kept(context: LiveContext, *names: str) -> None:
-    """Raise Violation unless what these layers make of earlier tokens stays as it was computed."""
+    """Raise Violation if the outputs of these layers for earlier tokens are computed again."""
     # Of tokens half as large they make the same, with weights twice as large.
     begin, p = context.case.tokens - 2, context.parameters
     doubled = replace(p, **{name: 2 * t for name, t in p.items() if name in names})
@@ -194,7 +194,7 @@ def assert_kept(context: LiveContext, *names: str) -> None:
 
 
 def _assert_kept_apart(context: LiveContext, other: Tensor) -> None:
-    """Raise Violation unless the sequence and another one get their outputs, continued in turn."""
+    """Raise Violation unless two sequences that are continued in turn get their right outputs."""
     x = context.x
     prompt, token, other_prompt, other_token = x[:, :-1], x[:, -1:], other[:, :-1], other[:, -1:]
     if context.contract.has(C.HANDED_CACHE):
@@ -216,10 +216,10 @@ def _decode(
     chunks: Sequence[tuple[Tensor, int | None]],
     adapter: ModuleAdapter | None = None,
 ) -> list[Tensor]:
-    """Return the outputs of calls for chunks, each with the cache of the one of that number.
+    """Return the outputs of calls for chunks, each with the cache of the call of that number.
 
-    They are those of a new module, or of a given one. Raises Violation where one has another form
-    than a chunk's output.
+    A new module is called, unless `adapter` is given. Raises Violation if an output has the wrong
+    form.
     """
     adapter = adapter or build_fresh_module(context)
     results = adapter.decode([Chunk(tokens, after) for tokens, after in chunks])
@@ -255,7 +255,7 @@ def _assert_part(
     which: str,
     parameters: Parameters | None = None,
 ) -> None:
-    """Raise Violation unless these are the outputs of a sequence from a token on."""
+    """Raise Violation unless these are the sequence's outputs from token `begin` on."""
     expected = context.compute_expected(x, parameters)
     rows = slice(begin, None)
     whole = context.run_module(x, parameters)[0]
@@ -264,14 +264,14 @@ def _assert_part(
 
 
 def name_way(mistake: str, *, always: bool) -> str:
-    """Return the name of a mistake in all calls with a cache, or in some of them only."""
+    """Return the name of a mistake, depending on whether all calls with a cache have it."""
     return mistake if always else f"{mistake}_at_times"
 
 
 def _recognise(
     context: LiveContext, lengths: Lengths, output: Tensor
 ) -> tuple[OtherWay, bool] | None:
-    """Return the way that gives this output, if one does, and whether all calls go that way."""
+    """Return the way that gives this output, if any, and whether all calls go that way."""
     tokens = context.case.tokens
     uneven: tuple[Lengths, ...] = ((1, 2, 1, tokens - 4), (2, 1, tokens - 3))
     if _is_right(context, output):

@@ -1,10 +1,11 @@
-"""Recognise mistakes in decoding: other ways to attend to a sequence in several calls.
+"""Recognise mistakes in decoding: wrong ways to attend to a sequence in several calls.
 
-A wrong answer is recognised by what it attends to: each way is computed by the equation, from the
-queries, keys and values of the whole sequence. Ways that look alike if tokens come one by one
-differ where they come in uneven parts, so one is recognised only if it gives the answers to all
-schedules. Some code goes wrong only in some calls, such as those of several tokens. Then each call
-must give the right result or that of this way, and no other way may explain the calls.
+A wrong answer is recognised by the keys that its queries attend to: the result of each way is
+computed by the equation, from the queries, keys and values of the whole sequence. Ways that give
+equal results if tokens come one by one differ if tokens come in uneven chunks, so a way is
+recognised only if it gives the answers for all schedules of chunks. Some code goes wrong only in
+some calls, such as calls with several tokens. Then each call must give the right result or the
+result of this way, and no other way may explain the calls.
 """
 
 import math
@@ -47,7 +48,7 @@ KEPT_HINT = "a cache must not change between calls"
 
 @dataclass(frozen=True, eq=False)
 class ChunkCall:
-    """One call of several: where its tokens lie, and which calls brought all tokens up to them."""
+    """One of several calls: the places of its tokens, and the call in which each token came."""
 
     number: int
     before: int
@@ -55,28 +56,28 @@ class ChunkCall:
     begin: int
     end: int
     numbers: Places
-    """the number of the call that brought each token"""
+    """the number of the call in which each token came"""
     begins: Places
     """the place of the first token of that call"""
     ends: Places
 
     def is_kept(self) -> Bool[Tensor, "tokens"]:
-        """Say of every token whether it came in an earlier call."""
+        """Return for every token whether it came in an earlier call."""
         return self.numbers < self.number
 
 
 def see_the_past(call: ChunkCall, query: Tensor, key: Tensor) -> Tensor:
-    """Let queries see what is not later."""
+    """Let queries see all keys that are not later."""
     return key <= query
 
 
 def stand_where_they_are(call: ChunkCall, query: Places, key: Places) -> tuple[Places, Places]:
-    """Give tokens the positions that they have in the sequence."""
+    """Return the positions of tokens in the sequence."""
     return query, key
 
 
 def change_nothing(call: ChunkCall, heads: Heads) -> Heads:
-    """Take queries, keys and values as the layers give them."""
+    """Return queries, keys and values unchanged."""
     return heads
 
 
@@ -85,10 +86,10 @@ class OtherWay:
     """Ways in which calls with a cache may attend differently from the whole sequence."""
 
     mistake: str
-    """the name of the mistake that attends so"""
+    """the name of the mistake that attends in this way"""
     words: str
     sees: Callable[[ChunkCall, Tensor, Tensor], Tensor] = see_the_past
-    """says which keys the queries of a call see, by the places of both"""
+    """returns which keys the queries of a call see, given the places of both"""
     stands: Callable[[ChunkCall, Places, Places], tuple[Places, Places]] = stand_where_they_are
     """the positions of queries and keys, from their places in the sequence"""
     change: Callable[[ChunkCall, Heads], Heads] = change_nothing
@@ -227,14 +228,14 @@ POSITIONS = (
 
 
 def list_ways(context: CaseContext) -> list[OtherWay]:
-    """Return the ways in which something may be attended to in a case."""
+    """Return the wrong ways to attend that are possible in a case."""
     turned = get_variant(context.contract, context.case).rotary
     own = (*POSITIONS, *map(_begin_at, STARTS)) if turned else ()
     return [*VISIBILITIES, *own, *_list_changes(context)]
 
 
 def list_limits(number: int) -> tuple[OtherWay, ...]:
-    """Return the ways in which no more than a number of tokens may be kept, or seen."""
+    """Return the ways in which at most this number of tokens is kept or seen."""
     return (
         OtherWay(
             "cache_cut_off",
@@ -267,7 +268,7 @@ def _begin_at(start: int) -> OtherWay:
 
 
 def _list_changes(context: CaseContext) -> Iterator[OtherWay]:
-    """Yield the ways in which keys and values may be other ones."""
+    """Yield the ways in which keys and values are wrong."""
     for axis, what in ((0, "sequence"), (1, "head")):
         yield OtherWay(
             f"kept_of_first_{what}",
@@ -317,7 +318,7 @@ def recognise(
 ) -> tuple[OtherWay, bool] | None:
     """Return the way that gives these outputs, and whether it is taken in all calls with a cache.
 
-    None if nothing gives them, or several ways do in some of the calls.
+    None if no way explains the outputs, or if several do, each in only some of the calls.
     """
     if context.contract.capabilities & {
         Capability.SINKS,
@@ -338,7 +339,7 @@ def recognise(
 def _list_fits(
     context: CaseContext, heads: Heads, way: OtherWay, answers: Mapping[Lengths, Tensor]
 ) -> list[bool] | None:
-    """Return for each call whether the way gives its output; None if some output is neither."""
+    """Return for each call whether it goes this way; None if an output is neither so nor right."""
     fits = []
     for lengths, output in answers.items():
         for call in list_calls(lengths):
@@ -351,7 +352,7 @@ def _list_fits(
 def _find_limits(
     context: CaseContext, heads: Heads, answers: Mapping[Lengths, Tensor]
 ) -> Iterable[OtherWay]:
-    """Return the limits that give the first output that is wrong, and those before it."""
+    """Return the limits on kept or seen tokens that give the first wrong output."""
     wrong = (
         (call, output)
         for lengths, output in answers.items()
@@ -384,7 +385,7 @@ def list_calls(lengths: Sequence[int]) -> Iterator[ChunkCall]:
 
 
 def attend_in_calls(context: CaseContext, way: OtherWay, lengths: Lengths) -> Tensor:
-    """Return the output for a sequence that comes in chunks of these lengths, in another way."""
+    """Return the output for a sequence in chunks of these lengths, attended to in this way."""
     heads = _project(context, context.parameters)
     parts = [_attend(context, heads, way, call) for call in list_calls(lengths)]
     return torch.cat(parts, dim=1)

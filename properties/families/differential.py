@@ -1,8 +1,8 @@
 """Differential attention: the weights of a head are a softmax minus lambda times another.
 
-They sum to 1 - lambda and may be negative, so the output is no average of the values. The
-properties here replace those of averages. They are about the sum of weights, lambdas of zero and of
-any size, equal maps, exchanged maps, heads, and the initial lambdas.
+They sum to 1 - lambda and may be negative, so the output is not an average of the values. The
+properties in this file replace the properties of averages. They are about the sum of weights,
+lambdas of zero and of any size, equal maps, exchanged maps, heads, and the initial lambdas.
 
 Source: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258).
 """

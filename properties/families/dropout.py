@@ -1,18 +1,18 @@
 """Dropout acts on the attention weights, independently on each, in training only.
 
 Each output coordinate is made to show one weight, dropped or scaled
-(`properties.families.dropped_weights`). Rates are then estimated by counting samples. A count fails
-if, by Chernoff's bound n KL(k/n ‖ p), a correct module would have it with probability below 10⁻¹⁰.
-A module is subject to fewer than ten such counts, so a correct one fails with probability below
-10⁻⁹. The share of dropped weights is counted over at least 120,000 of them: a rate that is off by
-0.02 is missed with probability below 10⁻¹⁵.
+(`properties.families.dropped_weights`). Rates are then estimated by counting samples. A check of a
+count fails if, by Chernoff's bound n KL(k/n ‖ p), a correct module would give such a count with
+probability below 10⁻¹⁰. A module is subject to fewer than ten such checks, so a correct module
+fails with probability below 10⁻⁹. The share of dropped weights is counted over at least 120,000
+weights: a rate that is off by 0.02 is missed with probability below 10⁻¹⁵.
 
-Dropout at other places shows in other ways. Of queries, keys or scores: the kept weights, if they
-differ, are no longer one multiple of the undropped ones. Of values or of the input: a value
-vanishes from all queries at once. Of the heads' outputs: single coordinates of a single token
-vanish. The final output may also be dropped, as in GPT-2. To distinguish this from the heads'
-outputs, W_o is set to ones, so that each element of the output is the sum of all of these: it is
-complete, or zero. Without an output layer the two are the same.
+Dropout at other places has other effects. With dropout of queries, keys or scores, unequal kept
+weights are no longer the same multiple of the undropped ones. With dropout of values or of the
+input, a value vanishes from all queries together. With dropout of the heads' outputs, single
+coordinates of a single token vanish. The final output may also be dropped, as in GPT-2. To
+distinguish this from the heads' outputs, W_o is set to ones, so that each element of the output is
+the sum of all coordinates: it is complete, or zero. Without an output layer the two are the same.
 """
 
 import math
@@ -68,7 +68,7 @@ ONLY_WEIGHTS_DROPPED = "nothing but attention weights dropped"
 
 
 def is_improbable(successes: int, samples: int, probability: float) -> bool:
-    """Return whether a count is improbable at the false-positive rate: Chernoff, two-sided."""
+    """Return whether a count is too improbable, by Chernoff's two-sided bound."""
     if not 0 < probability < 1:
         return successes != round(samples * probability)
     return bool(compute_log_chance(successes, samples, probability) < math.log(FALSE_POSITIVE_RATE))
@@ -77,7 +77,7 @@ def is_improbable(successes: int, samples: int, probability: float) -> bool:
 def compute_log_chance(
     successes: Tensor | int, samples: Tensor | int, probability: float
 ) -> Tensor:
-    """Bound the logarithm of the probability of counts as far off: Chernoff, two-sided."""
+    """Bound the log-probability of counts at least as far off (Chernoff, two-sided)."""
     counts, total = torch.as_tensor(successes).double(), torch.as_tensor(samples).double()
     share = counts / total.clamp_min(1)
     chances = torch.tensor([probability, 1 - probability]).double()
@@ -94,7 +94,7 @@ def _assert_frequency(hits: Tensor, probability: float, expected: str, what: str
 
 
 def estimate_second_keep_rate(context: CaseContext, observation: DropoutObservation) -> float:
-    """Return the share that a second dropout, on single coordinates, keeps; 1 if there is none.
+    """Return the share that a second dropout of single coordinates keeps; 1 without one.
 
     It can only be estimated where the weights are dropped correctly: then all kept numbers have one
     factor, from which the rate follows.
@@ -118,7 +118,7 @@ def _compute_whole_value_rate(context: CaseContext, share: float) -> float:
 def _compute_effective_rate(
     context: CaseContext, observation: DropoutObservation
 ) -> tuple[float, float]:
-    """Return the observed rate and factor, which include those of a second dropout."""
+    """Return the observed rate and factor, which include the effects of a second dropout."""
     keep = (1 - context.case.dropout) * estimate_second_keep_rate(context, observation)
     return 1 - keep, 1 / keep
 
@@ -159,7 +159,7 @@ def _assert_something_shows(revealed: RevealedWeights) -> None:
 
 
 def _assert_zeros_take_their_own_part(revealed: RevealedWeights) -> None:
-    """Raise Violation unless the value of a token that is zero is missing, and nothing else."""
+    """Raise Violation unless setting a token to zero removes its value, and nothing else."""
     tokens = len(revealed.without)
     own = torch.eye(tokens).bool().view(tokens, 1, 1, tokens)
     expected = revealed.shown.nan_to_num().masked_fill(own, 0)
@@ -258,12 +258,12 @@ def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
 
 
 def _compute_chance_of_two(rate: float) -> float:
-    """Return the probability that of two weights both are dropped, or both kept."""
+    """Return the probability that two weights are both dropped or both kept."""
     return rate**2 + (1 - rate) ** 2
 
 
 def _compare_pairs(observation: DropoutObservation) -> dict[str, Tensor]:
-    """Return where two weights were both dropped or both kept, by what they differ in."""
+    """Return where two weights had the same fate, by the index in which they differ."""
     zero, visible = observation.ratios == 0, observation.visible
     shown, last = zero[..., visible], zero[..., -1, visible[-1]]
     both = visible[-2] & visible[-1]
@@ -278,9 +278,9 @@ def _compare_pairs(observation: DropoutObservation) -> dict[str, Tensor]:
 
 
 def _is_drawn_together(observation: DropoutObservation, of: str = "") -> bool:
-    """Whether weights, or those of two of a kind, are dropped together more often than by chance.
+    """Whether weights are dropped together more often than by chance, also for two of a kind.
 
-    The chance is that of the observed share.
+    Chance is computed from the observed share.
     """
     together = _compute_chance_of_two(float((observation.ratio == 0).double().mean()))
     pairs = [alike for name, alike in _compare_pairs(observation).items() if of in ("", name)]
@@ -290,7 +290,7 @@ def _is_drawn_together(observation: DropoutObservation, of: str = "") -> bool:
 def _assert_values_lost_by_chance(
     context: LiveContext, observation: DropoutObservation, rate: float
 ) -> None:
-    """Raise Violation if all queries lose the first token at once, as they lose a dropped value."""
+    """Raise Violation if all queries lose the first token together, as if its value was dropped."""
     seeing = observation.visible[:, 0]
     if not bool((seeing == context.list_visible()[:, 0]).all()):
         return  # a query gets nothing of it in evaluation, which is another fault

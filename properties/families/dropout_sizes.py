@@ -1,10 +1,10 @@
 """Dropout acts at every size.
 
 At one size the dropped weights are counted (`properties/families/dropout.py`). Code may take
-another way where there is nothing to average: for a single token, a window of one, one head. So
-here are other sizes, with two calls each. Half of the weights are dropped and the others doubled,
-so no token of a right module has the same output as in evaluation. For that, sums of random numbers
-would have to cancel in all dimensions, up to rounding.
+another path if there is nothing to average: for a single token, a window of one, one head. So this
+property checks other sizes, with two calls each. Half of the weights are dropped and the others
+doubled, so no token of a right module has the same output as in evaluation. For equal outputs, sums
+of random numbers would have to cancel in all dimensions, up to rounding.
 """
 
 from headcheck.properties.case import InputContent
@@ -35,7 +35,9 @@ SIZES: tuple[Sizes, ...] = tuple(
     )
 )
 GRADIENTS = ("grad", "no_grad")
-"""the modes of training calls, with gradients first: random draws need not depend on gradients"""
+"""the gradient modes of training calls, with gradients first; random draws need not depend on the
+mode
+"""
 
 
 @family_property(

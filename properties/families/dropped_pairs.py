@@ -1,12 +1,12 @@
-"""No two weights are dropped together: all pairs of sequences, heads, queries, keys are compared.
+"""Weights are dropped independently: pairs of sequences, heads, queries and keys are compared.
 
 `properties/families/dropout.py` counts the dropped weights of many short sequences at one rate.
-Here are other sizes and rates: longer sequences than a head or a block is wide, a single sequence,
-fewer tokens than the context, many heads, and rates near 0 and 1. The dropped weights show in the
-same way. Two parts of what was drawn, such as the masks of two heads, agree on a weight with
-probability p² + (1 - p)². If any pair of parts agrees on more or fewer than a right module would
-let it with a probability of 10⁻¹⁰, divided by the number of pairs, it fails. So a right one fails
-with probability below 10⁻⁹.
+This file checks other sizes and rates: sequences longer than the width of a head or a block, a
+single sequence, fewer tokens than the context, many heads, and rates near 0 and 1. The dropped
+weights are observed in the same way. Two parts of the random draws, such as the masks of two heads,
+agree on a weight with probability p² + (1 - p)². The check fails if the number of agreements of
+some pair has a probability below 10⁻¹⁰, divided by the number of pairs, in a right module. So a
+right module fails with probability below 10⁻⁹.
 """
 
 import itertools
@@ -61,11 +61,13 @@ SIZES: tuple[Mapping[str, object], ...] = (
     },
 )
 CALLS = 4
-"""how many calls are counted together; two modules take turns, and each call has its own seed"""
+"""how many calls are counted together; two modules are called in turn, and each call has its own
+seed
+"""
 
 
 def observe_kept(context: LiveContext) -> Bool[Tensor, "calls batch heads tokens tokens"]:
-    """Return which weights were kept in some calls in training."""
+    """Return which weights were kept in a few training calls."""
     case = context.case
     x = make_unlike_tokens(case).expand(case.batch, -1, -1).contiguous()
     parameters = make_revealing_parameters(context)
@@ -81,7 +83,7 @@ def observe_kept(context: LiveContext) -> Bool[Tensor, "calls batch heads tokens
 
 
 def fit_sizes(case: Case, sizes: Mapping[str, object]) -> Case:
-    """Return a case of these sizes in which each weight shows in one number of the output."""
+    """Return a case of these sizes in which each number of the output shows one weight."""
     case = replace(simplify_for_counting(case), **sizes)  # type: ignore[arg-type]  # as the fields
     return replace(case, head_dim=case.tokens, d_in=case.tokens)
 
@@ -117,7 +119,7 @@ def no_two_weights_are_dropped_together(context: LiveContext) -> None:
 def _assert_dropped_apart(
     case: Case, kept: Bool[Tensor, "calls batch heads queries keys"], visible: Tensor
 ) -> None:
-    """Raise Violation if a rate is another one, or if two parts of what was drawn are alike."""
+    """Raise Violation if a rate is wrong, or if two parts of the draws are too similar."""
     if bool(kept[..., visible].all()):
         _assert_rate(case, kept[..., visible])
     found = (_find_like_pair(case, kept, visible, name, axis) for name, axis in PARTS.items())
@@ -155,7 +157,7 @@ class LikePair:
 def _find_like_pair(
     case: Case, kept: Tensor, visible: Tensor, axis_name: str, axis: int
 ) -> LikePair | None:
-    """Return the pair of parts along an axis that chance explains least, if it is not chance."""
+    """Return the least probable pair of parts along an axis; None if chance explains it."""
     parts = kept.shape[axis]
     if parts < 2:
         return None

@@ -1,12 +1,13 @@
 """Recover attention weights in training: which are dropped, and the values of the others.
 
 The dropped weights are recovered like the weights themselves (`properties.harness.tomography`):
-with all queries zero every visible weight is the same known number, values are unit vectors and W_o
-is the identity, so each output coordinate shows one weight, dropped or scaled.
+with all queries zero every visible weight is the same known number, values are one-hot and W_o is
+the identity, so each output coordinate shows one weight, dropped or scaled.
 
 This depends on the rest of the module. A mistake elsewhere may put other numbers into a coordinate,
-or leave nothing there to drop, and then a count says nothing about dropout. So the same inputs run
-in evaluation mode first (`reveal_weights`), and only weights that show there are counted.
+or leave no weight there to drop, and then a count says nothing about dropout. So the same inputs
+are run in evaluation mode first (`reveal_weights`), and only weights that are visible then are
+counted.
 """
 
 from dataclasses import dataclass, replace
@@ -44,8 +45,8 @@ SHORT = (SHORTER_THAN_CONTEXT, AXIS_OF_ONE)
 def simplify_for_counting(case: Case) -> Case:
     """Return a case with as many tokens as a head has dimensions, and no other options.
 
-    In float32, because only zeros are counted. The calls are made of thousands of sequences, so
-    that a case with several says the same as one with a single one.
+    The case is in float32, because only zeros are counted. It has one sequence, because the calls
+    use thousands of sequences anyway.
     """
     case = replace(case, tokens=TOKENS, context_length=TOKENS, d_in=TOKENS)
     case = replace(case, batch=min(case.batch, 2))
@@ -56,27 +57,27 @@ def simplify_for_counting(case: Case) -> Case:
 
 @dataclass(frozen=True, eq=False)
 class RevealedWeights:
-    """The attention weights of a sequence in evaluation mode, as outputs show them."""
+    """The attention weights of a sequence in evaluation mode, as recovered from outputs."""
 
     shown: Float[Tensor, "keys heads queries keys"]
     """the weights shown by equal sequences, as many as there are tokens"""
     without: Float[Tensor, "keys heads queries keys"]
-    """the weights shown by the same sequences if one token of each is zero"""
+    """the weights shown by the same sequences with one token of each set to zero"""
     single: Float[Tensor, "2 1 d_out"]
-    """the outputs of two tokens that see only themselves and have values of one; there are two
-    sequences, since a single one is a peculiarity"""
+    """the outputs of two tokens that see only themselves and whose values are all ones; they are in
+    two sequences, since a batch of one is a peculiarity"""
     exact: Float[Tensor, "heads queries keys"]
     """the weights that a right module shows"""
 
     @property
     def visible(self) -> Bool[Tensor, "queries keys"]:
-        """Which weights show in every head."""
+        """Which weights are visible in every head."""
         there = self.shown[0].isfinite() & (self.shown[0] != 0)
         return there.all(0)
 
 
 def reveal_weights(context: LiveContext) -> RevealedWeights:
-    """Call the module in evaluation mode on the numbers that show dropped weights in training."""
+    """Call the module in evaluation mode on inputs that reveal dropped weights in training."""
     tokens, heads = context.case.tokens, context.case.heads
     parameters = make_revealing_parameters(context)
     one = make_unlike_tokens(context.case) * draw_units(context)
@@ -98,7 +99,7 @@ class DropoutObservation:
     """The attention weights of many training calls, relative to their undropped value."""
 
     visible: Bool[Tensor, "queries keys"]
-    """which weights show in evaluation mode, in every head"""
+    """which weights are visible in evaluation mode, in every head"""
     ratios: Float[Tensor, "batch heads queries keys"]
     vanished_rows: Bool[Tensor, "rows"]
     """whether all coordinates of a single token vanished"""
@@ -107,12 +108,12 @@ class DropoutObservation:
 
     @cached_property
     def ratio(self) -> Float[Tensor, "batch heads visible"]:
-        """Those of the visible weights."""
+        """The ratios of the visible weights to their undropped values."""
         return self.ratios[..., self.visible]
 
     @cached_property
     def usual_ratio(self) -> float:
-        """What most weights that are left count; NaN if there are none."""
+        """The ratio of most kept weights; NaN if no weight was kept."""
         return float(self.ratio[self.ratio != 0].median())
 
 
@@ -138,7 +139,7 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
 
 
 def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
-    """Make token j the j-th unit vector."""
+    """Make token j one-hot at index j."""
     x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
     x[0].fill_diagonal_(1)
     return x
@@ -147,10 +148,10 @@ def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
 def run_on_single_values(
     context: LiveContext, parameters: Parameters, options: CallOptions, sequences: int
 ) -> Float[Tensor, "batch 1 d_out"]:
-    """Return the outputs of tokens that see themselves alone, whose values are one.
+    """Return the outputs of tokens that see only themselves and whose values are all ones.
 
-    Such is a sequence of a single token. Where that is known to be too short for the submission,
-    it is the first of more tokens, if later ones are hidden from it.
+    Each token is a sequence of its own. If such a sequence is known to be too short for the
+    submission and later tokens are hidden, the token is the first of a longer sequence.
     """
     case, tokens = context.case, get_length_of_single_values(context)
     x = draw_units(context).expand(sequences, tokens, case.d_in).contiguous()
@@ -158,14 +159,14 @@ def run_on_single_values(
 
 
 def get_length_of_single_values(context: LiveContext) -> int:
-    """Return how many tokens the sequences have of which the first sees itself alone."""
+    """Return the length of the sequences whose first token sees only itself."""
     is_too_short = not context.harness.unsupported.keys().isdisjoint(SHORT)
     is_causal = context.contract.has(Capability.CAUSAL)
     return context.case.tokens if is_too_short and is_causal else 1
 
 
 def make_revealing_parameters(context: CaseContext) -> Parameters:
-    """Return zero queries, unit values, no output mixing: each output coordinate is one weight."""
+    """Return parameters with which each output coordinate is one weight: queries are zero."""
     case = context.case
     unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / draw_units(context)
     unit = unit if context.parameters.W_gate is None else 2 * unit  # a gate of zeros halves it
@@ -177,10 +178,10 @@ def make_revealing_parameters(context: CaseContext) -> Parameters:
 
 
 def draw_units(context: CaseContext) -> Float[Tensor, "d_in"]:
-    """Draw the unit of each input dimension: a power of two of either sign.
+    """Draw a factor for each input dimension: a power of two with either sign.
 
-    It depends on the case's seed, so that nobody knows these inputs before the run. The values
-    cancel it without rounding, so that no count depends on it.
+    The factors depend on the case's seed, so that nobody knows these inputs before the run. The
+    values cancel the factors without rounding, so that no count depends on them.
     """
     draw, width = make_generator(context.case, "x2"), (context.case.d_in,)
     exponents = torch.randint(-8, 9, width, generator=draw)

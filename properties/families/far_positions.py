@@ -2,9 +2,9 @@
 
 A frequency that is rounded to bfloat16 is off by up to 1/512 of itself, and after 4,096 tokens the
 fastest pair by several radians (huggingface/transformers#29285, vllm-project/vllm#1004). So the
-error of the tokens from there on is compared with that of plain torch in bfloat16, whose cosines
-and sines are computed in float32 and then rounded. So many tokens take a second or more: no
-exercise asks for this, and the pytest plugin tries it where a contract lists `half`.
+error of the tokens from there on is compared with the error of plain torch in bfloat16, whose
+cosines and sines are computed in float32 and then rounded. That many tokens take a second or more,
+so no exercise requires this property; the pytest plugin checks it if a contract lists `half`.
 """
 
 from dataclasses import replace
@@ -105,7 +105,7 @@ def _normalise(
 
 
 def _adjust(variant: Variant, scores: Tensor) -> Tensor:
-    """Add what distances subtract, computed in at least float32, and limit scores."""
+    """Add the bias of distances to scores, computed in at least float32, and limit the scores."""
     if variant.alibi:
         wide = torch.promote_types(scores.dtype, torch.float32)
         scores = scores + alibi_bias(scores.to(wide)).to(scores.dtype)

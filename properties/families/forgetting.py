@@ -1,8 +1,8 @@
-"""A cache of attention within a window may forget what no later token sees.
+"""A cache for attention within a window may forget tokens that no later token sees.
 
-A window of w tokens holds w - 1 before the next token, so a cache needs only these (Jiang et al.
-2023, "Mistral 7B", section 2, rolling buffer cache). Only a contract that promises forgetting is
-checked for it; right outputs show that the needed tokens are kept.
+The window of the next token has w tokens, w - 1 of them earlier, so a cache needs only these (Jiang
+et al. 2023, "Mistral 7B", section 2, rolling buffer cache). This is checked only if a contract
+promises forgetting. Right outputs show that the needed tokens are kept.
 """
 
 from dataclasses import replace
@@ -21,10 +21,10 @@ from headcheck.properties.violation import Violation, ViolationKind
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability
 TOKENS = 60
-"""a number of tokens far beyond twice what a short window needs"""
+"""a number of tokens far larger than twice a short window"""
 LONGEST_WINDOW = 7
 MOST = 2
-"""the cache may hold this many times the tokens of the window, since buffers have fixed sizes"""
+"""how many times the window's tokens a cache may hold, since buffers have fixed sizes"""
 
 
 def _lengthen(case: Case) -> Case | None:

@@ -1,8 +1,8 @@
 """A gate multiplies the output of the heads, number by number, before the output layer.
 
-Even if weights sum to one, the output is then only a share of an average. The properties here
-replace those of averages: they are about gates of zeros, closed and open gates, the token that
-makes a gate, and the place where it acts.
+Even if weights sum to one, the output is then only a share of an average. The properties in this
+file replace the properties of averages: they are about gates of zeros, closed and open gates, the
+token that makes a gate, and the place where it acts.
 """
 
 import torch
@@ -102,7 +102,7 @@ def a_gate_is_made_of_the_token_that_asks(context: CaseContext) -> None:
 
 
 def _give_equal_values(context: CaseContext) -> tuple[Tensor, Parameters]:
-    """Return tokens and parameters by which all values of a head are the same."""
+    """Return tokens and parameters for which all values of a head are the same."""
     x = context.x.clone()
     x[..., 0] = 1
     column = torch.zeros_like(context.parameters.W_v)

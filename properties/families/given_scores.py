@@ -1,7 +1,7 @@
 """A mask that is added to the scores may hold any numbers: then it is a bias.
 
-Libraries have taken such a mask for a boolean one in evaluation, where a faster path was chosen,
-and for a bias in training (pytorch/pytorch#107084, #118628).
+Some libraries treated such a mask as boolean in evaluation, where they chose a faster path, and as
+a bias in training (pytorch/pytorch#107084, #118628).
 """
 
 import torch
@@ -48,7 +48,7 @@ def numbers_in_an_added_mask_are_added_to_the_scores(context: LiveContext) -> No
 
 
 def _assert_added(context: LiveContext, bias: Tensor, mask: Tensor, which: str) -> None:
-    """Raise Violation unless numbers are added in all modes, and what they hide is hidden."""
+    """Raise Violation unless numbers are added in all modes, and hidden tokens stay hidden."""
     asked = context.contract, context.case, context.x, context.parameters
     visible = context.may_attend(context.case.tokens, mask)
     expected = compute_expected(*asked, visible, added=bias)

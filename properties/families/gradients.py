@@ -1,4 +1,4 @@
-"""Training works: the gradients are those of the equation, and all of them arrive."""
+"""Training works: the gradients are those of the equation, and every weight gets one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -85,14 +85,14 @@ def assert_gradients_right_with(context: CaseContext, parameters: Parameters) ->
 
 
 def describe_learner(context: CaseContext, name: str) -> str:
-    """Name what gets a gradient as the submission does; a function of roles knows no x."""
+    """Name a tensor that gets a gradient in the submission's terms; some functions have no x."""
     if name != "x":
         return context.contract.describe_parameter(name)
     return "query, key and value, which are one tensor" if context.contract.has(C.ROLES) else "x"
 
 
 def make_cut(where: str) -> Violation:
-    """Return the violation where a weight gets no gradient at all."""
+    """Return the violation for a weight that gets no gradient at all."""
     told = "a gradient", "none reaches it", where
     return Violation(ViolationKind.VALUE, *told, hint=UNUSED_HINT, reason=Reason.NO_GRADIENT)
 

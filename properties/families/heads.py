@@ -30,7 +30,7 @@ HINT = "a head has the same block of columns before and after attention"
 
 
 def share_mask_across_heads(case: Case) -> Case:
-    """Let all heads share a mask, so that no mask tells one head from another."""
+    """Let all heads share a mask, so that masks do not distinguish heads."""
     shared = {
         MaskForm.BATCH_HEAD_QUERY_KEY: MaskForm.BATCH_ONE_QUERY_KEY,
         MaskForm.ONE_HEAD_QUERY_KEY: MaskForm.ONE_ONE_QUERY_KEY,

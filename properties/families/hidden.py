@@ -1,9 +1,9 @@
 """Promises of a contract about hidden tokens, and about queries that see nothing.
 
 Plain attention promises neither. It multiplies a hidden value by a weight of zero, and 0 · NaN is
-NaN; and the softmax of a row that is hidden whole is 0 / 0. Libraries that are given padding as it
-comes, from tensors that were never filled, promise both (pytorch/pytorch#101967, #103749). So these
-claims are made of contracts that list `sealed`, or say what an `empty_row` gets.
+NaN; and the softmax of a row that is completely hidden is 0 / 0. Libraries that accept padding from
+uninitialised tensors promise both (pytorch/pytorch#101967, #103749). So these properties apply only
+to contracts that list `sealed`, or that state the output of an `empty_row`.
 """
 
 import math
@@ -104,14 +104,14 @@ def _broadcast(context: CaseContext, visible: Tensor) -> Bool[Tensor, "batch tok
 
 
 def _list_promised(context: CaseContext, mask: Tensor) -> Bool[Tensor, "batch tokens"]:
-    """Return for which queries the outputs are known: all, or those that see something."""
+    """Return the queries whose outputs are known: all, or only those that see some key."""
     seen = _list_seen(context, mask).any(-1)
     zeros = context.contract.call_form.mask.empty_row is EmptyRow.ZEROS
     return torch.ones_like(seen) if zeros else seen
 
 
 def _pad(case: Case) -> Case | None:
-    """Return a case of the mildest numbers, with room for padding."""
+    """Return a case with moderate numbers and room for padding."""
     return compose(at_least(tokens=6, batch=2, head_dim=2), with_values(sharpness=1))(case)
 
 
@@ -152,8 +152,8 @@ def float16_hides_padding_and_later_tokens_together(context: CaseContext) -> Non
 def _assert_hidden_together(context: CaseContext) -> None:
     """Raise Violation unless padded sequences are right in the dtype of the case.
 
-    One has padding in front, whose queries see nothing: where the contract says what these get,
-    they are compared, too.
+    One sequence has padding in front, whose queries see nothing. Their outputs are compared, too,
+    if the contract states them.
     """
     t = context.case.tokens
     mask = torch.ones(context.case.batch, 1, 1, t, dtype=torch.bool)

@@ -1,7 +1,7 @@
 """Nothing that happened before changes an answer: calls, other modules, training, copies, loading.
 
-`properties/harness/histories.py` explains how this is checked. Each property takes the kind of
-steps that its name says; the last one mixes them all.
+`properties/harness/histories.py` explains how this is checked. Each property uses the kind of steps
+that its name says; the last property mixes all kinds.
 """
 
 import itertools
@@ -47,15 +47,16 @@ FIRST_CALL_SIZES = (
     {"batch": 2, "tokens": 4, "context_length": 6, "d_in": 5, "heads": 2, "head_dim": 3},
     {"batch": 1, "tokens": 130, "context_length": 150, "d_in": 3, "heads": 1, "head_dim": 2},
 )
-"""The sizes of a first call; what a module keeps may depend on a large length."""
+"""the sizes of a first call; the state that a module keeps may depend on a large length"""
 FEW_TOKENS = 16
 """With more tokens only some first calls are tried, since two loops in Python take long."""
 MANY_LENGTHS = 66
 """How many lengths are tried: a cache of masks may have room for 64."""
 REUSES = ("kept", "freed", "grown")
-"""how the memory of one input may be used for the next: see `Module.refill`"""
+"""how the memory of one input may be reused for the next: see `Module.refill`"""
 MIXED_STEPS = 7
-"""how many calls, evaluations and other modules are mixed with all ways to load, move and copy"""
+"""how many calls, evaluations and other modules are mixed with all steps that load, move and copy
+"""
 
 
 @family_property(

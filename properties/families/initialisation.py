@@ -60,13 +60,13 @@ def the_projections_start_different(context: LiveContext) -> None:
 
 
 def _list_rows(weight: Tensor) -> list[bytes]:
-    """Return the rows of a weight as bytes: comparing each with each takes seconds at width 768."""
+    """Return a weight's rows as bytes, since comparing all pairs takes seconds at width 768."""
     numbers = weight[~weight.isnan().any(-1)].double() + 0.0  # so that 0 and -0 are one
     return [row.tobytes() for row in numbers.numpy()]
 
 
 def _assert_no_common_row(one: Sequence[bytes], other: Sequence[bytes], where: str) -> None:
-    """Raise Violation if a row of one weight is also a row of another: random ones never are."""
+    """Raise Violation if two weights share a row, which random weights never do."""
     if not set(one).isdisjoint(other):
         got = "the same" if one == other else "partly the same"
         reason = Reason.SAME_START if one == other else ""

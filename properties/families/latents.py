@@ -1,7 +1,7 @@
 """Latent attention: a few numbers of each token make the keys and values of all heads.
 
-A cache keeps only these, and one rotating key that all heads share, so it does not grow with the
-number of heads.
+A cache keeps only these numbers and one rotating key that all heads share, so its size does not
+depend on the number of heads.
 
 Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 (arXiv:2405.04434).
 """

@@ -1,9 +1,9 @@
-"""Incoming gradients may have any memory layout, as the input may.
+"""Incoming gradients may have any memory layout, like inputs.
 
-A loss that is a sum gives back one number, expanded; a layer that transposes gives back a
-transposed tensor. Kernels have read both as if they were contiguous, some for wide heads and many
-sequences only (Dao-AILab/flash-attention#355, #2541). No exercise asks for this: the pytest plugin
-tries it.
+The gradient from a sum is one number, expanded; the gradient from a transposing layer is
+transposed. Some kernels read both as if they were contiguous, or did so only for wide heads and
+many sequences (Dao-AILab/flash-attention#355, #2541). No exercise requires this property; the
+pytest plugin checks it.
 """
 
 from headcheck.properties.contract import Capability

@@ -1,7 +1,7 @@
-"""As libraries call it: with weights given from outside, mapped over an axis, under autocast.
+"""The module works as libraries use it: functional_call, vmap over an axis, and autocast.
 
-No exercise asks for this, so that no grade holds these properties: the pytest plugin tries them on
-modules that are shipped.
+No exercise requires these properties, so they affect no grade. The pytest plugin checks them on
+modules that are published.
 """
 
 from dataclasses import replace

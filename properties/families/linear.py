@@ -1,8 +1,8 @@
-"""Linear attention: shares of products of positive features, and sums over tokens for a state.
+"""Linear attention: weights from products of positive features, and a state of running sums.
 
-Without a softmax the sums of keys and values can be taken before a query asks: the cost is linear
-in the tokens, and the state of a sequence has one size. Weights are positive and sum to one, as
-those of a softmax, and what rests on that alone is claimed of both.
+Without a softmax, sums over keys and values can be computed before the query is known: the cost is
+linear in the number of tokens, and the state of a sequence has a constant size. Weights are
+positive and sum to one, like those of a softmax, so properties that need only this apply to both.
 
 Source: Katharopoulos et al. 2020, "Transformers are RNNs" (arXiv:2006.16236).
 """
@@ -35,10 +35,10 @@ NEEDS = (C.FEATURES, C.PROJECTED, C.TOKENS)
 CORRECT = (it_equals_the_equation,)
 FEATURE_HINT = "features of queries and keys, multiplied, and divided by a sum"
 FAR = 8.0
-"""a number whose negative makes a product of features a millionth"""
+"""a number x such that features at -x are so small that their product is about a millionth"""
 CALLS = 6
 TOKENS = 512
-"""a number of tokens whose square outnumbers everything linear in it"""
+"""a number of tokens so large that its square exceeds every count that is linear in it"""
 LONG = with_values(
     batch=1, tokens=TOKENS, context_length=TOKENS, d_in=2, heads=1, head_dim=2, dtype="float64"
 )

@@ -1,4 +1,4 @@
-"""Which token may attend to which: later tokens are hidden, or those that the mask blocks."""
+"""Masks decide which token may attend to which: later or blocked tokens are hidden."""
 
 from collections.abc import Iterator
 
@@ -44,8 +44,8 @@ SQUARES = (
     {**SIZES_OF_MASKED, "batch": 4, "mask_form": MaskForm.QUERY_KEY},
     {**SIZES_OF_MASKED, "batch": 4, "heads": 4, "mask_form": MaskForm.QUERY_KEY},
 )
-"""sizes with as many sequences, or also heads, as tokens, so that a mask's shape does not tell its
-axes apart"""
+"""sizes with as many sequences as tokens, or also as many heads, so that a mask's shape does not
+identify its axes"""
 MASK_FORMS = tuple(
     {**SIZES_OF_MASKED, "mask_form": form}
     for form in (
@@ -163,7 +163,7 @@ def every_form_of_mask_is_understood(context: CaseContext) -> None:
 
 
 def _assert_taken_for_the_full_one(context: CaseContext) -> None:
-    """Raise Violation unless the case's mask gives what the same mask with all four axes gives."""
+    """Raise Violation unless the case's mask acts like the same mask with all four axes."""
     assert context.mask is not None
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     full = (context.mask != 0).expand(b, h, t, t).contiguous()
@@ -228,7 +228,7 @@ def each_sequence_has_its_own_mask(context: CaseContext) -> None:
 
 
 def _list_kinds_of_masks(t: int) -> Iterator[tuple[Tensor, ...]]:
-    """Yield masks for the sequences of a batch that look like other masks, or like all ones."""
+    """Yield masks for the sequences of a batch: mixed kinds, or easily mistaken for others."""
     full, causal = torch.ones(t, t), torch.ones(t, t).tril()
     padded, shorter = full.clone(), full.clone()
     padded[:, -1], shorter[:, -2:] = 0, 0

@@ -1,4 +1,4 @@
-"""Attention that goes over the keys in blocks: online softmax, and the log-sum-exp that it knows.
+"""Attention that processes keys in blocks: online softmax, and the log-sum-exp that it computes.
 
 Sources: Milakov & Gimelshein 2018 (arXiv:1805.02867); Rabe & Staats 2021 (arXiv:2112.05682); Dao et
 al. 2022 (arXiv:2205.14135).
@@ -37,7 +37,7 @@ C = Capability
 CORRECT = (it_equals_the_equation,)
 SOME_TOKENS = at_least(tokens=5)
 DISTANCE = 4000.0
-"""the distance between scores at which the exponential of their difference vanishes"""
+"""the distance between scores at which the exponential of the negative distance is zero"""
 MANY = with_values(batch=1, tokens=64, context_length=64, d_in=2, heads=1, head_dim=2, block=16)
 """a case with so many queries that their scores outnumber everything else, with enough keys for
 many blocks, and with heads so narrow that the results of all blocks may be stacked"""
@@ -161,9 +161,10 @@ def _assert_merged(
     bounds: Sequence[tuple[Tolerance, ...]],
     whole: Expected,
 ) -> None:
-    """Raise Violation unless the answers to two parts, merged, are that to the whole.
+    """Raise Violation unless the merged answers for two parts equal the answer for the whole.
 
-    An error e of a part's log-sum-exp moves its share, and so the average, by at most e times it.
+    An error e of a part's log-sum-exp changes its share, and so the average, by at most a factor of
+    e.
     """
     heads = context.case.heads
     sums = torch.stack([lse for _, lse in answers])
@@ -192,14 +193,14 @@ def _spread_tolerance(tolerance: Tolerance, heads: int, context: CaseContext) ->
 
 
 def _spread(per_head: Tensor, heads: int, context: CaseContext) -> Tensor:
-    """Return numbers of each head for each of its columns: from (b, h, t) to (b, t, width)."""
+    """Repeat each head's numbers for all of its columns: from (b, h, t) to (b, t, width)."""
     return per_head.transpose(1, 2).repeat_interleave(context.case.head_dim, dim=2)
 
 
 def place_far_apart(context: CaseContext, levels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values whose scores are that many distances above zero or below.
+    """Return queries, keys and values whose scores are at these multiples of the distance.
 
-    The first number of each head is what sets the level; the others are as they were drawn.
+    The first coordinate of each head sets the level; the other coordinates are drawn as usual.
     """
     case = context.case
     key, value = make_other_tokens(case, context.contract, len(levels))

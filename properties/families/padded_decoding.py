@@ -1,7 +1,7 @@
-"""Sequences of several lengths are continued together: the shorter ones have padding in front.
+"""Sequences of different lengths are continued together: shorter ones have padding in front.
 
-So prompts of several lengths end where the tokens that follow begin. The mask of each call says of
-all keys so far which are padding (huggingface/transformers#22161).
+So all prompts end at the same place, where the next tokens begin. The mask of each call says which
+of all keys so far are padding (huggingface/transformers#22161).
 """
 
 import torch
@@ -51,7 +51,7 @@ def padded_prompts_are_continued_as_each_alone(context: LiveContext) -> None:
 
 
 def _shift(context: LiveContext, padding: list[int]) -> tuple[Tensor, Tensor]:
-    """Return the sequences, each behind so much padding and cut to the same length, and a mask."""
+    """Return the sequences with this much padding in front, cut to equal lengths, and the mask."""
     drawn = draw_normal(context.case, "x2", *context.x.shape)
     x = round_to_dtype(drawn, context.case)
     mask = torch.ones(context.case.batch, 1, 1, context.case.tokens, dtype=torch.bool)

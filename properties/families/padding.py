@@ -1,6 +1,6 @@
-"""Padding: tokens that only fill up a batch, on either side, are as if they were not there.
+"""Padding: tokens that only fill up a batch, on either side, have no effect.
 
-This includes positions, since those of contracts depend only on distances.
+Padding does not change positions either, since positions matter only by distance.
 """
 
 from dataclasses import replace

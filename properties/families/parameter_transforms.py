@@ -7,7 +7,7 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.reference import Parameters, ask_gate, linear
 
 ASKING = ("W_q", "b_q", "shift_q", "W_qr")
-"""the parameters that make queries: if all of them are zero, queries are zero"""
+"""the parameters that determine queries: if all of them are zero, queries are zero"""
 
 
 def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
@@ -22,14 +22,14 @@ def zero_parameters(context: CaseContext, *names: str) -> dict[str, Tensor]:
 
 
 def list_reading_layers(context: CaseContext) -> set[str]:
-    """Return the names of the layers that read tokens; with latents, W_k and W_v do not."""
+    """Return the names of the layers whose input is tokens; with latents, W_k and W_v are not."""
     latent = context.parameters.W_down is not None
     read = {"W_down", "W_qr", "W_kr"} if latent else {"W_k", "W_v"}
     return read | {"W_q", "W_gate"}
 
 
 def pass_first_number_on(context: CaseContext) -> dict[str, Tensor]:
-    """Return a layer that makes a token's first number that of its latent; none without latents."""
+    """Return a layer that copies a token's first number to its latent; none without latents."""
     if context.parameters.W_down is None:
         return {}
     down = context.parameters.W_down.clone()
@@ -44,7 +44,7 @@ def make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
 
 
 def project_output(parameters: Parameters, merged: Tensor, x: Tensor) -> Tensor:
-    """Apply the gates of these tokens and the output projection, if there are, to merged heads."""
+    """Apply these tokens' gates and the output projection, if any, to merged heads."""
     if parameters.W_gate is not None:
         merged = merged * torch.sigmoid(ask_gate(x, parameters))
     return merged if parameters.W_o is None else linear(merged, parameters.W_o, parameters.b_o)
@@ -53,7 +53,7 @@ def project_output(parameters: Parameters, merged: Tensor, x: Tensor) -> Tensor:
 def rotate_within_heads(tensor: Tensor, head_dim: int) -> Tensor:
     """Reorder the rows of each head, and negate every other one.
 
-    This rotation (or reflection) does not round, so that its effect is exact in every dtype.
+    This rotation (or reflection) causes no rounding, so its effect is exact in every dtype.
     """
     rows = tensor.reshape(-1, head_dim, *tensor.shape[1:]).roll(1, dims=1)
     signs = 1 - 2 * (torch.arange(rows.shape[1]) % 2)
@@ -61,5 +61,5 @@ def rotate_within_heads(tensor: Tensor, head_dim: int) -> Tensor:
 
 
 def permute_heads(tensor: Tensor, groups: int) -> Tensor:
-    """Give the rows of each head, or of each group of heads that share keys, to the next one."""
+    """Move the rows of each head, or of each group that shares keys, to the next head or group."""
     return tensor.reshape(groups, -1, *tensor.shape[1:]).roll(1, dims=0).flatten(0, 1)

@@ -1,14 +1,15 @@
-"""Other dtypes: float32 is as exact as it can be, and bfloat16 and float16 as exact as plain torch.
+"""Other dtypes: float32 is as exact as possible, and 16 bits are as exact as in plain torch.
 
-In 16 bits the bound of `properties/tolerance.py` holds, too, but is wide: it would accept errors of
-several percent. So the error is also compared with that of the equation computed by plain torch in
-the same dtype, each measured against float64, by its root mean square. Over the right answers of
-the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients, on sequences of
-some tokens, but 6 for log-sum-exp of scores that are not scaled; more than `LARGEST_RATIO`, or more
-in proportion where scores are large, is a violation. (FlashAttention's tests allow 2 and 3.) Only
-at the sizes of `HALF_SIZES` is the error compared so. On longer sequences sums that a loop adds to
-in 16 bits grow worse, and gradients of 300 tokens by two loops had a ratio of 5.4. Of two tokens
-the mean is over few roundings, and plain torch may make none.
+In 16 bits the bound of `properties/tolerance.py` also holds, but it is wide: it would accept errors
+of several percent. So the error is also compared with the error of plain torch, which computes the
+equation in the same dtype. Both errors are root mean squares of differences from float64. Over the
+right answers of the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients,
+on sequences of some tokens, but 6 for log-sum-exp of scores that are not scaled; a ratio above
+`LARGEST_RATIO`, or above a proportionally larger limit if scores are large, is a violation.
+(FlashAttention's tests allow 2 and 3.) Errors are compared only at the sizes of `HALF_SIZES`. On
+longer sequences, sums that a loop accumulates in 16 bits become less exact, and gradients of 300
+tokens by two loops had a ratio of 5.4. With two tokens the mean covers few roundings, and plain
+torch may have no rounding error at all.
 """
 
 import math
@@ -259,9 +260,10 @@ def _compute_plainly(context: CaseContext, leaves: dict[str, Tensor]) -> Tensor:
 
 
 def compute_largest_ratio(expected: Expected) -> float:
-    """Return how many times the error of plain torch is allowed.
+    """Return the largest allowed ratio of the error to that of plain torch.
 
-    A score of s is off by s roundings, which log-sum-exp passes on and a softmax of torch does not.
+    The error of a score s is proportional to s. Log-sum-exp keeps this error, and torch's softmax
+    does not.
     """
     largest_score = float(expected.exact.scores.abs().max())
     return LARGEST_RATIO * max(1.0, largest_score / USUAL_SCORE)

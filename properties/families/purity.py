@@ -36,7 +36,8 @@ from headcheck.properties.violation import (
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 USUAL_CASES = compose(at_least(tokens=3), with_values(dropout=0.5))
-"""The cases of most properties here. They share modules, because constructing costs most."""
+"""The cases of most properties in this file. They share modules, because construction is expensive.
+"""
 C = Capability
 RESULT_SIZES = (
     {"batch": 2, "tokens": 3, "context_length": 5, "d_in": 4, "heads": 2, "head_dim": 3},
@@ -45,7 +46,9 @@ RESULT_SIZES = (
 )
 """Sizes of results: a module may keep only long results, or only those of a single token."""
 LATER_CALLS = (1, 1, 1, 1, 70)
-"""how many calls follow before an earlier result is compared again: buffers may take turns"""
+"""how many calls follow before an earlier result is compared again, since a module may alternate
+between buffers
+"""
 
 
 @family_property(
@@ -95,7 +98,7 @@ def the_input_is_left_unchanged(context: LiveContext) -> None:
 
 
 def _make_other_masks(context: CaseContext) -> Iterator[Tensor]:
-    """Yield masks that a class may think it has to repair: they leave some queries no key."""
+    """Yield masks that leave some queries no key, which a class may try to repair."""
     if context.contract.has(C.ANY_MASK):
         yield from _make_masks_of_all_kinds(context)
     elif context.contract.has(C.PADDING) and context.case.batch > 1:
@@ -105,7 +108,7 @@ def _make_other_masks(context: CaseContext) -> Iterator[Tensor]:
 
 
 def _make_masks_of_all_kinds(context: CaseContext) -> Iterator[Tensor]:
-    """Yield a mask of every form and of every type, each with one row blocked whole."""
+    """Yield a mask of every form and of every type, each with one fully blocked row."""
     forms = [form for form in MaskForm if form is not MaskForm.NONE]
     for form, dtype in itertools.zip_longest(forms, [*MASK_DTYPES.values(), torch.float64]):
         mask = make_mask(replace(context.case, mask_form=form))
@@ -358,7 +361,7 @@ def _assert_copy_agrees(context: LiveContext, way: str) -> None:
 
 
 def _describe_change(got: Tensor, before: Tensor) -> str:
-    """Describe how far numbers have changed, or which of them are no longer numbers."""
+    """Describe how much numbers have changed, or which of them became NaN."""
     lost = ~got.isfinite() & before.isfinite()
     if bool(lost.any()):
         return f"of which {int(lost.sum())} became {float(got[lost][0]):g}"

@@ -72,13 +72,13 @@ def _recover_unlimited(context: CaseContext) -> tomography.RecoveredWeights:
 
 
 def _get_shrinkage(context: CaseContext) -> float:
-    """Return the factor of queries with which a wrong limit is not taken for a scale."""
+    """Return a factor for queries with which a wrong limit is not mistaken for a wrong scale."""
     limit = context.case.softcap
     return min(1.0, limit) * UNBENT if limit else 1.0
 
 
 def _compute_centred_logs(weights: Tensor, usable: Tensor) -> Tensor:
-    """Return log-weights relative to their row's mean: these are the scores relative to theirs."""
+    """Return log-weights minus their row's mean, which equal scores minus the mean of scores."""
     logs = weights.clamp_min(1e-300).log()
     count = usable.sum(-1, keepdim=True).clamp_min(1)
     kept = torch.where(usable, logs, 0.0)

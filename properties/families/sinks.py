@@ -1,8 +1,9 @@
-"""A sink takes a share of every softmax of its head, and has no value: the rest is less than one.
+"""A sink takes a share of every softmax of its head: the other weights sum to less than one.
 
-Weights that sum to less than one need not average, and a constant added to all scores changes them.
-The properties here replace those of averages. They are about the remaining weight, sinks far below
-and far above all scores, heads, a constant added to scores and sinks, and gradients.
+Weights that sum to less than one do not average, and a constant added to all scores changes them.
+The properties in this file replace the properties of averages. They are about the remaining weight,
+sinks far below and far above all scores, heads, a constant added to scores and sinks, and
+gradients.
 """
 
 import torch
@@ -37,7 +38,7 @@ C = Capability
 NEEDS = (C.SINKS, C.PROJECTED, C.TOKENS)
 SHARE_HINT = "a sink adds exp(sink) to the sum of the exponentials, nothing else"
 FAR = 1e4
-"""a sink so far from usual scores that the smaller exponential vanishes in any dtype"""
+"""the distance of a sink from usual scores at which the smaller exponential is zero in any dtype"""
 KEY_STEP = 64.0
 """how much is added to each number of the keys; a power of two"""
 

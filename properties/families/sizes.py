@@ -1,19 +1,20 @@
-"""The output is right at every size: in all small ones, and where real code changes its path.
+"""The output is right at every size: at small sizes, and where real code changes its path.
 
 A mistake may show at one size only: an odd width, the seventeenth head, a block of 128 tokens that
-is not full. So sizes are designed here, and not left to the case set. Each is a few calls, since a
-large case costs most by its numbers and a small one by its call. All of them together have half a
-million scores, so that two loops in Python take some seconds; but for the longest, which such loops
-need not finish.
+is not full. So the sizes in this file are designed instead of taken from the case set. Each size is
+checked with a few calls, since the cost of a large case is mostly arithmetic, and the cost of a
+small case is mostly the call itself. All sizes together have half a million scores, so that two
+nested Python loops take some seconds. The longest sequences are not included in this number; such
+loops need not finish them.
 
-The small sizes are those of modules and calls among which pairs of sizes, and sizes that are equal,
-occur as often as so few can have them; then some longer sequences and more of them. Of faults that
-show in one of a hundred small cases, by one to three conditions drawn at random, they and the case
-set meet three in four: nineteen in twenty would take three hundred modules, and building those as
-long as all else that is asked. A search meets the others (`properties/cases/search_cases.py`). The
-large sizes are at and beside the powers of two at which kernels are cut into blocks (64, 128, 256,
-1,024; 2,048 would take a third as long as all else), at the widths of models (64, 80, 96, 128,
-256), and above 2¹⁶ scores in a call.
+The small sizes are chosen so that as many pairs of sizes and equal sizes as possible occur in few
+modules and calls; then come some longer sequences and larger batches. In a simulation of faults
+that show in one of a hundred small cases, under one to three random conditions, the small sizes and
+the case set found three in four faults. Finding nineteen in twenty would need three hundred
+modules, which take as long to build as all other checks. A search finds the others
+(`properties/cases/search_cases.py`). The large sizes are at and beside the powers of two at which
+kernels are cut into blocks (64, 128, 256, 1,024; adding 2,048 would take a third of the time of all
+other checks), at the widths of models (64, 80, 96, 128, 256), and above 2¹⁶ scores in a call.
 """
 
 import functools
@@ -46,7 +47,7 @@ C = Capability
 PLAIN = {"sharpness": 2, "bias": True, "dropout": 0.0}
 SLICED = {**PLAIN, "memory": MemoryLayout.SLICED}
 MODULES, CALLS = 80, 3
-"""the number of modules for the small sizes, and of calls of each"""
+"""the number of modules for the small sizes, and the number of calls of each module"""
 ONE_MODULE = {"batch": 1, "heads": 1, "d_in": 3, "head_dim": 2, "context_length": 64}
 LENGTHS = (14, 15, 16, 17, 20, 24, 28, 31, 32, 33, 40, 48, 56, 63, 64)
 BATCHES = (7, 8, 9, 10, 12, 15, 16, 17, 20, 24, 31, 32, 33)
@@ -56,7 +57,7 @@ MAX_WIDTH = 60
 
 
 def make_small_sizes() -> tuple[Sizes, ...]:
-    """Choose small sizes among random ones, so that as many pairs of them occur as possible."""
+    """Choose among random small sizes so that as many pairs of sizes as possible occur."""
     chooser, covered = random.Random(1), set[object]()
 
     def choose(candidates: Iterator[dict[str, int]]) -> dict[str, int]:
@@ -88,7 +89,7 @@ def _draw_call(chooser: random.Random, module: dict[str, int]) -> dict[str, int]
 
 
 def _list_pairs(sizes: Mapping[str, int]) -> set[object]:
-    """List pairs of sizes, and sizes that are equal, alone and with each other size."""
+    """List pairs of sizes, pairs of equal sizes, and each equal pair with every other size."""
     pairs = set[object](itertools.combinations(sizes.items(), 2))
     for (one, value), (other, same) in itertools.combinations(sizes.items(), 2):
         if value == same > 1:
@@ -98,7 +99,7 @@ def _list_pairs(sizes: Mapping[str, int]) -> set[object]:
 
 @functools.cache
 def list_small_sizes() -> tuple[Sizes, ...]:
-    """List the small sizes: pairs of them, and longer sequences and more of them in one module."""
+    """List the small sizes, and for one module some longer sequences and larger batches."""
     longer = ({**PLAIN, **ONE_MODULE, "tokens": tokens} for tokens in LENGTHS)
     more = ({**PLAIN, **ONE_MODULE, "tokens": 2, "batch": batch} for batch in BATCHES)
     return (*make_small_sizes(), *longer, *more)
@@ -131,8 +132,8 @@ WIDE: tuple[Sizes, ...] = (
     ),
     {**PLAIN, "tokens": 3, "d_in": 300, "heads": 2, "batch": 1, "head_dim": 8},
 )
-"""Sizes that are tried first. Long sequences and many heads are wide, too, so if these pass, width
-is not to blame."""
+"""Wide sizes, which are tried first. Cases of long sequences and many heads are also wide, so if
+the wide sizes pass, width is not to blame."""
 LARGEST_LENGTH = 6
 SIZE_HINT = "does something in the code work for small sizes only?"
 
@@ -198,7 +199,7 @@ def every_length_may_follow_every_other(context: LiveContext) -> None:
 
 
 def order_lengths(largest: int) -> list[int]:
-    """Order lengths so that each follows each, itself included: a circuit of all their pairs."""
+    """Order lengths so that each length follows every length, including itself."""
     left = {start: list(range(1, largest + 1)) for start in range(1, largest + 1)}
     path, circuit = [1], list[int]()
     while path:

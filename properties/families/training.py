@@ -1,9 +1,9 @@
 """Training with dropout: outputs, gradients that add up and freeze, and steps of descent.
 
-A module is trained for a few steps as a user would, without ever reseeding: calls of several
-lengths in training, evaluations between them, gradients that add up over two calls, frozen weights,
-an input that requires no gradient, steps of gradient descent. Every answer is compared with the
-equation, in which each weight counts as often as dropout kept it.
+A module is trained for a few steps as a user would train it, without ever reseeding. There are
+training calls of several lengths, evaluations between them, gradients that add up over two calls,
+frozen weights, an input that requires no gradient, and steps of gradient descent. Every answer is
+compared with the equation, in which each weight is multiplied by the factor from dropout.
 """
 
 from collections.abc import Collection, Mapping
@@ -53,7 +53,7 @@ TRAINED = (C.TOKENS, C.PROJECTED, C.MODULE, C.INITIALISED, C.WIDTHS)
 
 
 MAX_TOKENS = 24
-"""the most tokens for which outputs still show what dropout kept"""
+"""the most tokens for which outputs still show which weights dropout kept"""
 SIZES = (
     {"batch": 2, "tokens": 4, "context_length": 6, "d_in": 6, "heads": 3, "head_dim": 5},
     {"batch": 1, "tokens": 24, "context_length": 24, "d_in": 26, "heads": 1, "head_dim": 25},
@@ -63,7 +63,7 @@ weights; the second sizes are longer."""
 
 
 def keep_for_training(case: Case) -> Case:
-    """Return a small case whose weights show in its output, with the options of training."""
+    """Return a small case for training whose attention weights can be recovered from its output."""
     tokens = min(max(2, case.tokens), MAX_TOKENS)
     width = min(max(case.head_dim, tokens + 1), MAX_TOKENS + 1)
     case = replace(case, tokens=tokens, context_length=max(case.context_length, tokens))

@@ -1,4 +1,4 @@
-"""A function moves weights from one module into another, and moves nothing else."""
+"""A function copies weights from one module into another, and changes nothing else."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
@@ -57,7 +57,7 @@ def every_weight_arrives(context: LiveContext) -> None:
 def _recognise(
     came: Tensor | None, before: Tensor, sources: Collection[tuple[str, Tensor]]
 ) -> tuple[str, str]:
-    """Return whose numbers a weight of the target has, in words and as a reason."""
+    """Return the source of the numbers in a weight of the target, in words and as a reason."""
     if _are_same(came, before):
         return "those that it had before the call", Reason.WEIGHT_NOT_TRANSFERRED
     for name, numbers in sources:

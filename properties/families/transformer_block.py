@@ -1,8 +1,8 @@
-"""A transformer block: attention and a feed-forward, each behind a norm and beside a residual.
+"""A transformer block: attention and a feed-forward, each after a norm and with a residual.
 
 Its output is not an average of values, so properties of plain attention do not apply. The
-properties here are about layers that return zero, a constant, which a layer norm removes and a
-residual keeps, and tokens, which only attention connects.
+properties in this file are about layers that return zero, about a constant, which a layer norm
+removes and a residual keeps, and about tokens, which only attention connects.
 """
 
 import math

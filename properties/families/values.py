@@ -1,4 +1,4 @@
-"""The output is right: it equals the equation, a second computation of it, and torch's own."""
+"""The output is right: it equals the equation, a second algorithm, and torch's own functions."""
 
 import math
 from dataclasses import replace
@@ -29,9 +29,11 @@ C = Capability
 MOST = 1 << 10
 """a window or block as long as any sequence in the checks that need every token to be seen"""
 PLAIN_SCORES = (C.DOT_PRODUCT, C.UNBIASED, C.BARE)
-"""the capabilities for a comparison with computations that know no positions and no limits"""
+"""the capabilities for a comparison with algorithms that support neither positions nor limits"""
 PLAIN = (*PLAIN_SCORES, C.NORMALISED, C.UNGATED)
-"""the capabilities for a comparison with torch's functions, which know no sinks and gates either"""
+"""the capabilities for a comparison with torch's functions, which do not support sinks and gates
+either
+"""
 ATTENDING = compose(
     at_least(tokens=3),
     with_values(
@@ -86,7 +88,7 @@ def the_output_depends_on_queries_keys_and_values(context: CaseContext) -> None:
 
 
 def _assert_other_tokens_matter(context: CaseContext) -> None:
-    """Change the first token, then the last: a mask may hide one of them, or show it alone."""
+    """Change the first token, then the last, because a mask may hide one of them or all others."""
     # Small tokens have nearly equal weights, so that none is negligible.
     before = 0.1 * context.x
     output, tolerance = context.run(before)[0], context.compute_expected(before).tolerances[0]
@@ -102,7 +104,7 @@ def _assert_other_tokens_matter(context: CaseContext) -> None:
 
 
 def _assert_tokens_differ(context: CaseContext) -> None:
-    """Tokens without layers have weights that depend on them if not all receive the same."""
+    """Raise Violation if all outputs are equal; without layers, weights depend on the tokens."""
     tolerance = context.tolerance[:, -1] + context.tolerance[:, 0]
     difference = context.output[:, -1] - context.output[:, 0]
     expected = "tokens that differ receive different outputs"
@@ -175,7 +177,7 @@ def it_equals_the_streaming_computation(context: CaseContext) -> None:
 
 
 def _fold_scale_into_queries(context: CaseContext) -> Parameters:
-    """Return parameters whose scores with a scale of 1/√head_dim are those of the contract."""
+    """Return parameters for which a scale of 1/√head_dim gives the contract's scores."""
     if context.contract.scale is None:
         return context.parameters
     factor = context.contract.scale * math.sqrt(context.case.head_dim)

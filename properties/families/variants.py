@@ -1,7 +1,8 @@
-"""Variants of today's models: windows, positions, limits of scores, shared keys.
+"""Variants of attention in today's models: windows, positions, limits of scores, shared keys.
 
 Every exercise checks whether the output is right (`properties/families/values.py`). The properties
-here must hold of windows, positions, limited scores and shared keys, whatever else is wrong.
+in this file must hold for windows, positions, limited scores and shared keys, whatever else is
+wrong.
 """
 
 from dataclasses import replace
@@ -54,7 +55,7 @@ SCORES_IN_HALF = (0, 12)
 
 
 def _shorten_window(case: Case) -> Case | None:
-    """Return a case with tokens beyond its window."""
+    """Return a case with more tokens than its window."""
     tokens = max(case.tokens, 4)
     window = min(case.window or 2, tokens - 2)
     longest = max(case.context_length, tokens)
@@ -78,7 +79,7 @@ def what_lies_before_the_window_is_invisible(context: CaseContext) -> None:
 
 
 def _lengthen_window(case: Case) -> Case:
-    """Return a case whose window is longer than its tokens by one: far longer ones are common."""
+    """Return a case whose window exceeds its tokens by one; much longer windows are common."""
     tokens = max(case.tokens, 3)
     longest = max(case.context_length, tokens)
     return replace(case, tokens=tokens, context_length=longest, window=tokens + 1)
@@ -147,7 +148,7 @@ def _mark_one_token(context: CaseContext) -> Tensor:
 
 
 def _make_single_key(context: CaseContext, score: float) -> Parameters:
-    """Return parameters by which all tokens ask for those whose second number is 1."""
+    """Return parameters with which all queries match the tokens whose second number is 1."""
     zeros = zero_parameters(context, *ASKING, "W_k", "W_v", "b_k", "b_v", "W_kr", "W_down")
     if context.contract.has(C.LATENT):  # what is turned stands beside heads
         zeros["W_qr"][:: context.case.rope_dim, 0] = score

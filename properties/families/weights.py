@@ -1,7 +1,7 @@
-"""The attention weights are a softmax: positive, one in sum, and they average the values.
+"""The attention weights are a softmax: they are positive, sum to one, and average the values.
 
-Most of these are checked by the output alone, with parameters under which it shows the weights
-(`properties.harness.tomography`): a module need not return its weights.
+Most of these properties are checked only by the output, with parameters under which the output
+shows the weights (`properties.harness.tomography`): a module need not return its weights.
 """
 
 import itertools
@@ -355,7 +355,7 @@ def the_output_is_the_same_without_weights(context: LiveContext) -> None:
 
 
 def _assert_same_without_weights(context: LiveContext, mask: Tensor | None) -> None:
-    """Raise Violation unless all ways to call it with this mask give one output."""
+    """Raise Violation unless all ways to call the module with this mask give the same output."""
     expected, ways = context.compute_expected(mask=mask), itertools.product(GRAD_MODES, MODES)
     output = context.run_module(mask=mask)[0]
     for grad, (training, mode) in ways:

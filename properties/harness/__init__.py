@@ -1,1 +1,1 @@
-"""Prepare a submission for checks: construct it, set parameters, call it, give it a history."""
+"""Prepare a submission for checks: construct it, set parameters, call it, run histories."""

@@ -1,8 +1,8 @@
-"""Find weights under other names, by the words in the name and by the shape.
+"""Find weights under other names, by the words in their names and by their shapes.
 
 A layer called `q_proj` where the exercise says `W_query` computes the same. A submission with other
-names gets a note, and is checked by what it computes. Only a complete and unambiguous match counts;
-everything else is a module without the weights that the exercise names.
+names gets a note, and its behaviour is checked. Only a complete and unambiguous match counts;
+otherwise the module lacks the weights that the exercise names.
 """
 
 import re
@@ -22,7 +22,9 @@ ROLES: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     (("q", "k", "v"), re.compile(r"w?qkv|w?kqv|attn|in")),
     (("o",), re.compile(r"proj(ection)?|dense|final|combine|merge")),
 )
-"""The projections that words in a name stand for, the more specific words first."""
+"""patterns for words in a name, each with the projections that they stand for, the more specific
+words first
+"""
 
 
 def resolve_aliases(
@@ -47,7 +49,7 @@ def resolve_aliases(
 def _find_path(
     mapping: ParameterMapping, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]
 ) -> str | None:
-    """Return the one parameter with a mapping's role and shape; of several heads, the first's."""
+    """Return the only parameter with this role and shape; with one for each head, the first."""
     role = tuple(name[-1] for name in mapping.holds)
     fitting = [
         path
@@ -79,7 +81,7 @@ def _insert_head_field(path: str, mapping: ParameterMapping) -> str:
 def _rename_bias_like_weight(
     mapping: ParameterMapping, asked: tuple[ParameterMapping, ...], found: list[ParameterMapping]
 ) -> ParameterMapping:
-    """Return the mapping of a bias that this case does not have, renamed like its weight."""
+    """Return the mapping of a bias that is absent in this case, renamed like its weight."""
     weight = mapping.path.replace("bias", "weight")
     for old, new in zip(asked, found, strict=False):
         if old.path == weight:

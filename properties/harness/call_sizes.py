@@ -39,7 +39,7 @@ def add_call_sizes(
 
 @contextmanager
 def add_case(contract: Contract, case: Case) -> Iterator[None]:
-    """Report failures inside with this case, which differs from the check's own."""
+    """Add this case, which differs from the check's own, to failures that happen inside."""
     try:
         yield
     except (SubmissionFailed, Violation) as failure:
@@ -52,7 +52,7 @@ def list_call_sizes(
 ) -> CallSizes:
     """Return the sizes of a call with tokens of shape (batch, tokens, width), or without any.
 
-    `others` are the tokens that they attend to, if these are not the same.
+    `others` are the tokens to which these attend, if they are not the same tokens.
     """
     contract = contract.callee
     sizes = {"d_in": case.d_in, "d_out": case.d_out}

@@ -1,9 +1,9 @@
 """One implementation on one case, as a check function sees it.
 
 A check function takes a `CaseContext` if it compares answers only: outputs and gradients in
-evaluation mode. Such a check can be recorded and replayed (`grader/batch`). A check that needs
-more, such as training mode, a copy of the module or the side effects of a call, takes a
-`LiveContext` (`properties/harness/harness.py`) instead. The annotation of its parameter says which.
+evaluation mode. Such checks can be recorded and replayed (`grader/batch`). A check that needs more,
+such as training mode, a copy of the module or the side effects of a call, takes a `LiveContext`
+(`properties/harness/harness.py`) instead. The annotation of its parameter says which.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ T = TypeVar("T")
 Mask = Tensor | EllipsisType | None
 """a mask, none, or the case's own (`...`)"""
 NamedGradients = dict[str, Tensor | None]
-"""gradients by canonical name; None where none arrives"""
+"""gradients by canonical name; None for a tensor without a gradient"""
 FLOAT32_NOTE = Note(
     "float32",
     "given float64, some answer is only as exact as float32: does some step, or a tensor that is "
@@ -74,7 +74,7 @@ class Outputs:
 
 
 class AnswerSource(ABC):
-    """Where the answers to queries come from, in three ways to run the same check.
+    """The source of the answers to queries: there are three ways to run the same check.
 
     ========  ==================  =========================================  ==================
     way       class               an answer is                              without one, raise
@@ -99,14 +99,14 @@ class AnswerSource(ABC):
 
     @abstractmethod
     def add_note(self, note: Note) -> None:
-        """Note a remark on the implementation."""
+        """Add a remark on the implementation."""
 
 
 class CaseContext(AnswerSource):
     """What every check can use: tensors of the case, the oracle, queries and assertions.
 
     Outputs and inputs always have a batch axis, even if the submission has none. Methods raise
-    Violation when an answer has the wrong form, and what `AnswerSource` lists.
+    Violation if an answer has the wrong form, and the errors that `AnswerSource` lists.
     """
 
     def __init__(self, contract: Contract, case: Case) -> None:
@@ -154,7 +154,7 @@ class CaseContext(AnswerSource):
     def may_attend(
         self, tokens: int, mask: Tensor | None, keys: int | None = None
     ) -> Tensor | None:
-        """Return who may attend to whom under this contract, for other keys or the tokens' own."""
+        """Return which token may attend to which key; without `keys`, keys are the tokens' own."""
         return find_visible(self.contract, self.case, tokens, mask, keys=keys)
 
     def list_visible(self) -> Bool[Tensor, "tokens tokens"]:
@@ -166,7 +166,7 @@ class CaseContext(AnswerSource):
     def compute_expected(
         self, x: Tensor | None = None, parameters: Parameters | None = None, mask: Mask = ...
     ) -> Expected:
-        """Return the oracle's answer, to the case or to something near it."""
+        """Return the oracle's answer to the case, or to the case with some inputs replaced."""
         x = self.x if x is None else x
         visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
         return compute_expected(self.contract, self.case, x, parameters or self.parameters, visible)
@@ -185,7 +185,7 @@ class CaseContext(AnswerSource):
         x: Tensor | None = None,
         mask: Mask = ...,
     ) -> ExactGradients:
-        """Return the oracle's gradients of sum(output * cotangent) for the case, or a near one."""
+        """Return the oracle's gradients of sum(output * cotangent), perhaps with other inputs."""
         x, p = self.x if x is None else x, parameters or self.parameters
         visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
         return compute_gradients(self.contract, self.case, x, p, visible, Loss(cotangent, output))
@@ -203,8 +203,8 @@ class CaseContext(AnswerSource):
     ) -> Outputs:
         """Call the implementation once, in evaluation mode.
 
-        `memory` is the layout of the input: by default the case's for the case's own input, and
-        contiguous for others.
+        `memory` is the layout of the input: by default that of the case for the case's own input,
+        and contiguous for other inputs.
         """
         x = self.x if x is None else x
         mask = self.mask if isinstance(mask, EllipsisType) else mask
@@ -226,9 +226,9 @@ class CaseContext(AnswerSource):
         return tuple(output.to(torch.float64) for output in outputs.tensors)
 
     def run_stacked(self, *inputs: Tensor, parameters: Parameters | None = None) -> list[Tensor]:
-        """Return the output for each of several inputs of one length: in one call if possible.
+        """Return the output for each of several inputs of equal length, in one call if possible.
 
-        Stacking rests on the batch's independence, which has a property of its own.
+        Stacking relies on independent sequences in a batch, which a separate property checks.
         """
         if not self.contract.has(Capability.BATCH):
             return [self.run(x, parameters)[0] for x in inputs]
@@ -255,14 +255,14 @@ class CaseContext(AnswerSource):
         return self.answer[0]
 
     def compute_once(self, compute: Callable[[Self], T]) -> T:
-        """Return the result of a computation on this context, made once and shared by checks."""
+        """Return the result of a computation on this context, which is done once for all checks."""
         if compute not in self._memo:
             self._memo[compute] = compute(self)
         result: T = self._memo[compute]
         return result
 
     def get_memory_layout(self, x: Tensor) -> str:
-        """Return the case's own memory layout for the case's own input; others are contiguous."""
+        """Return the case's memory layout for the case's own input; other inputs are contiguous."""
         return self.case.memory.value if x is self.x else "contiguous"
 
     # ------------------------------------------------------------------------------ assertions
@@ -270,18 +270,18 @@ class CaseContext(AnswerSource):
     def assert_close(
         self, got: Tensor, wanted: Tensor, tolerance: Tolerance, what: str = "output"
     ) -> None:
-        """Raise Violation unless `got` is `wanted`, as far as rounding allows."""
+        """Raise Violation unless `got` equals `wanted` within the tolerance."""
         if not comparison.check_close(got, wanted, tolerance, what):
             self.add_note(FLOAT32_NOTE)
 
     def assert_unchanged(
         self, got: Tensor, before: Tensor, tolerance: Tolerance, what: str = "output"
     ) -> None:
-        """Raise Violation unless `got` is the earlier answer of the same implementation.
+        """Raise Violation unless `got` equals the earlier answer of the same implementation.
 
-        Each of two right answers may be off by the tolerance. Nothing bounds the error of a wrong
-        answer, so it may also be off by five hundred roundings of its own size, and NaN and
-        infinity may stay.
+        Each of two right answers may be off by the tolerance. Nothing bounds the rounding error of
+        a wrong answer, so differences of five hundred roundings of its own size are also allowed,
+        and NaN and infinity may recur.
         """
         comparison.assert_shape(got, tuple(before.shape), what)
         if got.dtype == before.dtype and torch.equal(got, before):  # usual, and much faster
@@ -295,10 +295,10 @@ class CaseContext(AnswerSource):
         self.assert_close(got, before, slack, what)
 
     def assert_answer_unchanged(self, answer: tuple[Tensor, ...], which: str = "") -> None:
-        """Raise Violation unless every output is the implementation's own answer to the case.
+        """Raise Violation unless every output equals the implementation's own answer to the case.
 
-        Properties that say that something does not matter are about this, not about being right.
-        `which` names the call of the answer.
+        Properties that claim that something does not matter compare with this answer, right or
+        wrong. `which` names the call that gave `answer`.
         """
         rows = zip(answer, self.answer, self.expected.tolerances, self.output_names, strict=True)
         for got, before, tolerance, name in rows:
@@ -307,9 +307,9 @@ class CaseContext(AnswerSource):
     def assert_matches_oracle(
         self, answer: tuple[Tensor, ...], expected: Expected, which: str = ""
     ) -> None:
-        """Raise Violation unless every output is what the oracle says.
+        """Raise Violation unless every output equals the oracle's.
 
-        `which` names the call of the answer, if it is not the case's own.
+        `which` names the call that gave `answer`, if it is not the call on the case itself.
         """
         rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
         for got, wanted, tolerance, name in rows:

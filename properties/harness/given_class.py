@@ -1,4 +1,4 @@
-"""Messages about a module's form: its parameters, and a class that its author was given."""
+"""Messages about a module's form: its parameters, and a class that the exercise provides."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,13 +8,13 @@ from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
 MAX_LISTED = 8
-"""the most parameters to list if one is missing"""
+"""the most parameters to list in a message about a missing one"""
 
 
 def assert_given_class_fits(context: LiveContext, found: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise Violation if the output shows that a given class was built with other sizes.
+    """Raise Violation if the output shows that a provided class was built with wrong sizes.
 
-    The author does not write its weights, but chooses its arguments.
+    Students do not write the weights of such a class, but choose its arguments.
     """
     if found == context.contract.get_parameter_shapes(context.case):
         return
@@ -35,6 +35,6 @@ def assert_given_class_fits(context: LiveContext, found: Mapping[str, tuple[int,
 
 
 def list_some(names: Sequence[str]) -> str:
-    """Return the first of some names, and how many more there are."""
+    """Return the first names of a list, and how many more there are."""
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return f"{', '.join(names[:MAX_LISTED])}{more}"

@@ -1,4 +1,4 @@
-"""A live submission: one of its modules on one case, and its state during one grading."""
+"""A live submission: its modules, each on one case, and its state during one grading."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ SWAPPED_NAMES_NOTE = Note(
     "that are loaded by name it does not",
 )
 OTHER_FORMS = ("one", "a tuple", "a list", "a dict")
-"""the first words of the form of a result that is not what was asked for"""
+"""the first words of the forms of a result that has the wrong type or number of tensors"""
 NOTHING_HINT = "what a function computes is lost unless it is returned"
 RETURNED_HINT = "compare what is returned, and in which order, with the statement"
 ADDITIONAL_PARAMETERS = {
@@ -49,7 +49,7 @@ ADDITIONAL_PARAMETERS = {
     **dict.fromkeys(LATENTS, Capability.LATENT),
     **dict.fromkeys(AROUND, Capability.BLOCK),
 }
-"""the capabilities with which an implementation has these parameters"""
+"""the capabilities that require these parameters"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})
 """the capabilities of implementations that take a mask"""
 SHARP_CASE = Case(
@@ -62,7 +62,7 @@ class LiveContext(CaseContext):
     """A module of a submission on one case, for checks that need the module itself.
 
     Such checks use training mode, other modes of torch, or the side effects of a call. Methods
-    raise SubmissionFailed when the submission's own code goes wrong.
+    raise SubmissionFailed if the submission's own code fails.
     """
 
     def __init__(self, harness: "Harness", contract: Contract, case: Case) -> None:
@@ -114,7 +114,7 @@ class LiveContext(CaseContext):
         return result
 
     def _find_known(self, x: Tensor) -> Peculiarity | None:
-        """Return the peculiarity of a call, besides the case's, that is known to be unsupported."""
+        """Return the known unsupported peculiarity of a call, apart from those of its case."""
         call = replace(self.case, batch=x.shape[0], tokens=x.shape[1])
         known = self.harness.unsupported
         return next((p for p in known if p.is_in(call) and not p.is_in(self.case)), None)
@@ -132,7 +132,7 @@ class LiveContext(CaseContext):
         return tuple(output.to(torch.float64) for output in result.outputs)
 
     def check_form(self, result: CallResult, x: Tensor) -> None:
-        """Raise Violation unless the right number of tensors came back, with the right shapes."""
+        """Raise Violation unless the right number of tensors was returned, in the right shapes."""
         shapes = self.compute_output_shapes(x)
         asked = f"{self.contract.returns} ({count(len(shapes), 'tensor')})"
         cache = self.contract.call_form.cache
@@ -184,7 +184,7 @@ def _is_exact(context: CaseContext) -> bool:
 
 
 class Harness:
-    """One submission under check: its contract, its cached case contexts, and the notes made."""
+    """One submission under check: its contract, its cached contexts of cases, and its notes."""
 
     def __init__(self, subject: Subject, contract: Contract) -> None:
         self.subject = subject
@@ -193,7 +193,7 @@ class Harness:
         self.counterexamples: list[Case] = []
         """small cases on which properties failed"""
         self.search_count = 0
-        """how many cases were tried to find counterexamples"""
+        """how many cases were tried in the search for counterexamples"""
         self.unsupported: dict[Peculiarity, Any] = {}
         """unsupported features, each with the property that showed it"""
         self._contexts: dict[Case, LiveContext] = {}
@@ -202,8 +202,8 @@ class Harness:
     def contract(self) -> Contract:
         """The contract in the form that this submission satisfies.
 
-        That is without dispensable arguments that its constructor does not take, with its own
-        names of parameters, and with query and key swapped if their layers are.
+        Dispensable arguments that its constructor does not take are removed, parameters have the
+        submission's own names, and query and key are swapped if their layers are swapped.
         """
         taken = self._drop_refused_arguments()
         first = LiveContext(self, taken, taken.fit(SHARP_CASE))
@@ -239,7 +239,7 @@ class Harness:
         return contract
 
     def _get_refusal(self, contract: Contract) -> str | None:
-        """Return the constructor's error when given all arguments; None if it takes them."""
+        """Return the constructor's error if it gets all arguments; None if it accepts them."""
         if not contract.dispensable:
             return None
         try:
@@ -251,7 +251,7 @@ class Harness:
         return None
 
     def _resolve_names(self, first: LiveContext) -> Contract:
-        """Return the context's contract, with the names that the weights really have."""
+        """Return the context's contract with the actual names of the weights."""
         asked, case = first.contract, first.case
         if not asked.has(Capability.PROJECTED, Capability.INITIALISED):
             return asked
@@ -268,13 +268,13 @@ class Harness:
         return other
 
     def share_contract(self, subject: Subject) -> "Harness":
-        """Return a harness of another subject, which keeps the same contract as this one."""
+        """Return a harness of another subject with the same contract."""
         other = Harness(subject, self.requested_contract)
         other.contract = self.contract
         return other
 
     def get_context(self, case: Case) -> LiveContext:
-        """Return the context of this case: always the same one, so that answers are shared."""
+        """Return the context of this case: always the same object, so that answers are shared."""
         if case not in self._contexts:
             self._contexts[case] = self.create_context(case)
         return self._contexts[case]
@@ -282,17 +282,17 @@ class Harness:
     def get_context_for(self, needs: frozenset[Capability], drawn: Case) -> LiveContext:
         """Return the context of a case for a property with these needs.
 
-        If the submission lacks an argument, the case does without it. A property about that
-        argument still passes it, and fails with the constructor's error.
+        If the submission's constructor lacks an argument, the case does not use it. A property
+        about that argument still passes it, and fails with the constructor's error.
         """
         if self.contract.has(*needs):
             return self.get_context(self.contract.fit(drawn))
         return LiveContext(self, self._ask_all_the_same(needs), drawn)
 
     def _ask_all_the_same(self, needs: frozenset[Capability]) -> Contract:
-        """Return the contract of a check about something that the submission lacks.
+        """Return the contract for a check of something that the submission lacks.
 
-        It is the requested contract, or the submission's own if it is judged in its own terms.
+        This is the requested contract, or the submission's own if it is judged in its own terms.
         """
         own, asked = self.contract, self.requested_contract
         if set(own.arguments) <= set(asked.arguments) and own.call_form == asked.call_form:
@@ -318,7 +318,7 @@ class Harness:
         return LiveContext(self, self.contract, case)
 
     def forget(self) -> None:
-        """Drop all contexts: the process that held their modules is gone."""
+        """Drop all contexts, because the process that held their modules is gone."""
         self._contexts.clear()
 
     def get_searched(self) -> tuple[tuple[Case, ...], int]:
@@ -326,20 +326,20 @@ class Harness:
         return tuple(self.counterexamples), self.search_count
 
     def go_back_to(self, searched: tuple[tuple[Case, ...], int]) -> None:
-        """Forget later searches: if a process was killed, they did not find a smallest case.
+        """Forget later searches: if a process was killed, these did not find a smallest case.
 
-        The next check then has the same result as without it.
+        The next check then has the same result as if the process had not been killed.
         """
         cases, self.search_count = searched
         self.counterexamples[:] = cases
 
     def add_note(self, note: Note) -> None:
-        """Keep a note; the same one is kept once."""
+        """Keep a note; equal notes are kept once."""
         self.notes.setdefault((note.kind, note.message), note)
 
     @contextmanager
     def suppress_notes(self) -> Iterator[None]:
-        """Drop the notes made inside: they are about inputs that the student does not see."""
+        """Drop notes that are added inside: they are about inputs that the student does not see."""
         before = dict(self.notes)
         try:
             yield
@@ -348,7 +348,7 @@ class Harness:
 
 
 def _classify_form(form: str) -> str:
-    """Return what is wrong with a result of this form, which the worker describes."""
+    """Return the reason for which a result of this form, as the worker describes it, is wrong."""
     if form.startswith("None"):
         return Reason.NOTHING_RETURNED
     return Reason.OTHER_RESULTS if form.startswith(OTHER_FORMS) else ""

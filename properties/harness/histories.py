@@ -1,22 +1,20 @@
-"""Histories, operations on a module as data, and the check that they change no answer.
+"""Histories: sequences of operations on a module, and the check that they change no answer.
 
-Theory
-------
-Attention is a function of its weights and its input. So the answer of a module does not depend on
-what was done before: calls of other lengths, gradients, a call that raised, modules of other sizes,
-copies, weights loaded and loaded back.
+Theory ------ Attention is a function of its weights and its input. So the answer of a module does
+not depend on earlier events: calls of other lengths, gradients, a call that raised, modules of
+other sizes, copies, other weights that were loaded and replaced again.
 
 A history is a sequence of steps (`properties/harness/steps.py`), each a small frozen value that can
 describe itself. After every step the module is probed: it is called with the case's own input, with
 a single token, for gradients, or in training with seeded random numbers. Each answer is compared
-with that of a freshly built module of the same submission, so that a wrong scale does not also fail
-a property about histories.
+with the answer of a freshly built module of the same submission, so that a wrong scale, for
+example, does not also fail a property about histories.
 
-The order of the steps is drawn from the case's seed: within a run everybody gets the same
-histories. When a probe fails, shorter histories that end in the same probe are tried, single steps
-first and the latest before others; the student reads the first one that fails. If even a freshly
-built module fails, something is kept outside of all modules. No shorter history can be trusted
-then, and the student reads all of it.
+The order of the steps is drawn from the case's seed: all submissions of a run get the same
+histories. When a probe fails, shorter histories that end in the same probe are tried: single steps
+before pairs, and the latest steps first. The student reads the first history that fails. If even a
+freshly built module fails, the submission keeps something outside of its modules. Then no shorter
+history can be trusted, and the student reads the whole history.
 """
 
 import itertools
@@ -42,15 +40,15 @@ from headcheck.properties.tolerance import Tolerance
 from headcheck.properties.violation import Status, SubmissionFailed, Violation
 
 MAX_SHORTER_HISTORIES = 60
-"""The most shorter histories that are tried when one fails."""
+"""the most shorter histories to try if a history fails"""
 LARGE_FACTOR = 8
-"""The factor of large tokens. Their scores, 64 times as large, show what is clamped or shifted."""
+"""The factor of large tokens. Their scores, 64 times as large, reveal clamps and shifts."""
 ProbeFailure = Violation | SubmissionFailed
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A query whose answer no history may change. As a step, it is one more call."""
+    """A query whose answer no history may change. Used as a step, it is one more call."""
 
     description: str
     observe: Callable[[LiveContext, ModuleAdapter], Mapping[str, Tensor]]
@@ -61,7 +59,7 @@ class Probe:
         return self.observe(context, build_fresh_module(context))
 
     def check(self, context: LiveContext, adapter: ModuleAdapter) -> None:
-        """Raise Violation unless the answer is that of a freshly built module."""
+        """Raise Violation unless the answer equals that of a freshly built module."""
         before = context.compute_once(self.observe_baseline)
         limits = context.compute_once(self.compute_tolerances)
         for name, got in self.observe(context, adapter).items():
@@ -155,17 +153,17 @@ GRADIENTS_PROBE = Probe("a backward pass", _observe_gradients, _compute_gradient
 def shuffle_steps(
     context: LiveContext, steps: Sequence[HistoryStep], most: int | None = None
 ) -> list[HistoryStep]:
-    """Return the steps, or `most` of them, in an order that depends on the case's seed only."""
+    """Return the steps, or `most` of them, in an order that depends only on the case's seed."""
     return random.Random(context.case.seed).sample(steps, len(steps) if most is None else most)
 
 
 def assert_no_effect(
     context: LiveContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
 ) -> None:
-    """Probe a module after each of these steps, with one probe after the other.
+    """Take these steps one after the other, and use the probes in turn after each step.
 
-    Raises Violation or SubmissionFailed, with the shortest history found, if an answer is not that
-    of a freshly built module.
+    Raises Violation or SubmissionFailed, with the shortest history found, if an answer differs from
+    that of a freshly built module.
     """
     for probe in probes:  # before anything happens
         context.compute_once(probe.observe_baseline)
@@ -183,7 +181,7 @@ def assert_no_effect(
 def _assert_probed(
     context: LiveContext, state: HistoryState, past: list[HistoryStep], probe: Probe
 ) -> None:
-    """Probe a module, which becomes a part of its past. Raises as `assert_no_effect` does."""
+    """Probe a module, and add the probe to its past. Raises the errors of `assert_no_effect`."""
     failure = _find_failure(state, probe)
     if failure is not None:
         raise _find_shortest_failure(context, past, probe, failure)
@@ -193,9 +191,9 @@ def _assert_probed(
 def assert_no_first_effect(
     context: LiveContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
 ) -> None:
-    """Probe a new module for each of these steps, which is the first thing that happens to it.
+    """Probe a new module for each of these steps, which is the first event of its history.
 
-    Raises Violation or SubmissionFailed, with that step, as `assert_no_effect` does.
+    Raises Violation or SubmissionFailed, with that step as the history, like `assert_no_effect`.
     """
     for probe in probes:
         context.compute_once(probe.observe_baseline)
@@ -210,7 +208,7 @@ def assert_no_first_effect(
 
 
 def _find_failure(state: HistoryState, probe: Probe) -> ProbeFailure | None:
-    """Return how a probe fails, or None if its answer is unchanged."""
+    """Return the failure of a probe, or None if its answer is unchanged."""
     state.adapter.set(state.context.parameters)
     try:
         probe.check(state.context, state.adapter)
@@ -236,7 +234,7 @@ def _find_shortest_failure(
 
 
 def _iter_shorter_histories(past: Sequence[HistoryStep]) -> Iterator[tuple[HistoryStep, ...]]:
-    """Yield single steps of a history and then pairs of them, the latest first."""
+    """Yield single steps of a history and then pairs of steps, the latest first."""
     latest = past[::-1]
     yield from ((step,) for step in latest)
     yield from ((first, second) for second, first in itertools.combinations(latest, 2))
@@ -245,7 +243,7 @@ def _iter_shorter_histories(past: Sequence[HistoryStep]) -> Iterator[tuple[Histo
 def _run_history(
     context: LiveContext, history: Sequence[HistoryStep], probe: Probe
 ) -> ProbeFailure | None:
-    """Return how a probe fails after this history, or None."""
+    """Return the failure of a probe after this history, or None if its answer is unchanged."""
     state = HistoryState(context, build_fresh_module(context))
     for step in history:
         attempt(step, state)

@@ -1,8 +1,8 @@
 """One constructed implementation, addressed in canonical terms.
 
 Whatever the contract's entry point is (a class, a function that builds a module, a plain function,
-a function that transfers weights), an adapter takes canonical parameters, and tokens with a batch
-axis, and returns outputs that have one.
+a function that transfers weights), an adapter takes canonical parameters and tokens with a batch
+axis, and returns outputs with a batch axis.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ class ModuleAdapter:
     subject: Subject
     current_parameters: Parameters | None = None
     stored: dict[str, Tensor] = field(default_factory=dict)
-    """the parameters set last, as the module keeps them"""
+    """the parameters that were set last, as the module stores them"""
 
     def set(self, parameters: Parameters) -> None:
         """Set the parameters, unless they are set already."""
@@ -80,7 +80,7 @@ class ModuleAdapter:
         }
 
     def _convert(self, parameters: Parameters) -> dict[str, Tensor]:
-        """Return parameters as the module keeps them, from now on."""
+        """Return parameters as the module stores them, and remember them as its current ones."""
         dtype = DTYPES[self.case.dtype]
         stored = self.contract.to_stored(parameters, self.case)
         self.stored = {path: tensor.to(dtype) for path, tensor in stored}
@@ -97,12 +97,12 @@ class ModuleAdapter:
         self.current_parameters = parameters
 
     def exchange_layers(self, parameters: Parameters) -> None:
-        """Replace the layers that hold parameters by others with these parameters."""
+        """Replace the layers that hold parameters by new layers with these parameters."""
         self.holder.exchange(self._convert(parameters), layers=True)
         self.current_parameters = parameters
 
     def read(self) -> Parameters:
-        """Return the present parameters in float64. Raises Violation where one is missing."""
+        """Return the current parameters in float64. Raises Violation if one is missing."""
         found = self.holder.read(list(self.contract.get_parameter_shapes(self.case)))
         doubles = {path: tensor.double() for path, tensor in found.items()}
         return Parameters(**self.contract.to_canonical(doubles, self.case))
@@ -113,9 +113,9 @@ class ModuleAdapter:
         cotangents: Sequence[Tensor],
         passes: Sequence[Pass],
     ) -> list[NamedPassResult]:
-        """Carry out passes one after the other, without ever reseeding.
+        """Run passes one after the other, without ever reseeding.
 
-        Raises Violation where a gradient has another shape than its tensor.
+        Raises Violation if a gradient's shape differs from its tensor's.
         """
         paths = list(self.contract.callee.get_parameter_shapes(self.case))
         results = self.module.run_series(
@@ -145,7 +145,7 @@ class ModuleAdapter:
         return tensor if self.has_batch_axis else tensor.unsqueeze(0)
 
     def copy(self, way: str) -> "ModuleAdapter":
-        """Return another one with the same state, by "deepcopy" or through "state_dict"."""
+        """Return an adapter of a copy with the same state, made by "deepcopy" or "state_dict"."""
         module = self.module.copy(way)
         holder = module if self.holder is self.module else self.holder
         return replace(self, module=module, holder=holder)
@@ -189,7 +189,7 @@ class ModuleAdapter:
     def forward_apart(
         self, x: Tensor, others: Sequence[Tensor], options: CallOptions | None = None
     ) -> CallResult:
-        """Call the module with keys, or keys and values, of other tokens."""
+        """Call the module with other tokens for keys, or for keys and values."""
         dtype = DTYPES[self.case.dtype]
         given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in (x, *others)]
         options = replace(options or CallOptions(), apart=len(given))
@@ -206,12 +206,12 @@ class ModuleAdapter:
         output: int = 0,
         times: int = 1,
     ) -> list[Tensor | None]:
-        """Return the gradients of the tokens of queries, keys and values, or of one of these."""
+        """Return the gradients of the tokens for queries, keys and values, or for one of them."""
         found = self._vjp_apart(inputs, cotangent, only=only, output=output, times=times).inputs
         return [None if each is None else self._add_axis(each) for each in found]
 
     def count_held_apart(self, inputs: Sequence[Tensor], cotangent: Tensor) -> tuple[int, int]:
-        """Return how many numbers are kept for the backward, and the most held in both passes."""
+        """Return how many numbers are kept for the backward, and the peak during both passes."""
         found = self._vjp_apart(inputs, cotangent, counted=True)
         return found.kept, found.held
 
@@ -239,7 +239,7 @@ class ModuleAdapter:
     def refill(
         self, first: Tensor, x: Tensor, mask: Tensor | None, reuse: str, grad: str
     ) -> CallResult:
-        """Call it for `first` with nothing masked, then for `x` and `mask`: see `Module.refill`."""
+        """Call the module for `first` unmasked, then for `x` and `mask`: see `Module.refill`."""
         ones = None if mask is None else torch.ones_like(mask)
         earlier, later = self.build_inputs(first, ones), self.build_inputs(x, mask)
         with self._add_sizes(x):
@@ -249,7 +249,7 @@ class ModuleAdapter:
     def decode(
         self, chunks: Sequence[Chunk], counted: bool = False, manner: str = "usual"
     ) -> list[CallResult]:
-        """Call it for chunks of tokens with a batch axis; weights are by attribute path."""
+        """Call the module for chunks of tokens with a batch axis; weights are by attribute path."""
         sent = [replace(each, tokens=self.build_inputs(each.tokens, None)[0]) for each in chunks]
         return [
             self._add_batch_axis(result) for result in self.module.decode(sent, counted, manner)
@@ -258,7 +258,7 @@ class ModuleAdapter:
     def call_within(
         self, way: str, x: Tensor, mask: Tensor | None, parameters: Parameters
     ) -> CallResult:
-        """Call it within one of torch's transforms, with these parameters if it takes any."""
+        """Call the module within a torch transform, with these parameters if that takes any."""
         dtype = DTYPES[self.case.dtype]
         stored = self.contract.to_stored(parameters, self.case) if way == "functional_call" else ()
         weights = {path: tensor.to(dtype) for path, tensor in stored}
@@ -267,13 +267,13 @@ class ModuleAdapter:
         return self._add_batch_axis(result)
 
     def overwrite_results(self, x: Tensor, mask: Tensor | None) -> CallResult:
-        """Call it, write over the results, and call it again."""
+        """Call the module, overwrite the results, and call it again."""
         with self._add_sizes(x):
             result = self.module.overwrite_results(self.build_inputs(x, mask))
         return self._add_batch_axis(result)
 
     def nest(self) -> "ModuleAdapter":
-        """Return another one whose module has this one's as a part."""
+        """Return an adapter of a larger module that contains this one's module."""
         mappings = (replace(m, path=f"child.{m.path}") for m in self.contract.mappings)
         module = self.module.nest()
         contract = replace(self.contract, mappings=tuple(mappings))
@@ -290,7 +290,7 @@ class ModuleAdapter:
     ) -> dict[str, Tensor | None]:
         """Return the gradients of sum(output * cotangent) by canonical name; None for none.
 
-        For a function, `only` names the single argument that requires a gradient. `memory` is the
+        For a function, `only` names the only argument that requires a gradient. `memory` is the
         layout of x and of the cotangent.
         """
         inputs, cotangent = self.build_inputs(x, None), self._convert_cotangent(cotangent)
@@ -317,7 +317,7 @@ def name_gradients(
 ) -> dict[str, Tensor | None]:
     """Return gradients of the input and of stored tensors by canonical name; None for no gradient.
 
-    Raises Violation where a gradient has another shape than its tensor.
+    Raises Violation if a gradient's shape differs from its tensor's.
     """
     shapes = contract.get_parameter_shapes(case)
     filled = {
@@ -339,7 +339,7 @@ def construct(
 ) -> ModuleAdapter:
     """Build a module of the submission for this case, in its dtype and on its device.
 
-    Raises SubmissionFailed when the submission's constructor raises.
+    Raises SubmissionFailed if the submission's constructor raises.
     """
     match contract.entry:
         case Entry.FUNCTION:
@@ -372,7 +372,7 @@ def build_module(
 ) -> Module:
     """Build a module with these arguments, to be called in the usual form.
 
-    Raises SubmissionFailed when the submission's constructor raises.
+    Raises SubmissionFailed if the submission's constructor raises.
     """
     with add_call_sizes(contract, case):
         return subject.construct(

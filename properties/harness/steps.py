@@ -1,4 +1,4 @@
-"""The steps of a history: operations on a module, and beside it, before it is called again.
+"""The steps of a history: operations on a module or other modules between its calls.
 
 Each is a frozen value; `str()` describes it for a student.
 """
@@ -22,7 +22,7 @@ from headcheck.properties.violation import Status, SubmissionFailed
 from headcheck.reference import Parameters
 
 TRAINING_SEED = 1
-"""The seed of calls in training, so that the same weights are dropped each time."""
+"""the seed of training calls, so that each call drops the same weights"""
 TRAINING = CallOptions(training=True, seed=TRAINING_SEED)
 WITH_GRADIENTS = CallOptions(grad="grad")
 IN_INFERENCE = CallOptions(grad="inference")
@@ -31,7 +31,7 @@ MANY_CALLS = 32
 
 
 def fit_for_histories(case: Case) -> Case:
-    """Return one small case whose sizes differ, so that none can be mistaken for another.
+    """Return a small case whose sizes all differ, so that none can be mistaken for another.
 
     In float32, so that moving a module to float64 and back loses nothing.
     """
@@ -47,13 +47,13 @@ def fit_for_moves(case: Case) -> Case:
 
 
 def keep_for_histories(case: Case) -> Case:
-    """Return a case of these sizes with the options of histories."""
+    """Return a case of these sizes with the options that histories need."""
     case = replace(case, dropout=0.5, sharpness=2, dtype="float32", mask_form=MaskForm.QUERY_KEY)
     return replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
 
 
 NOT_IN_BFLOAT16 = 1.3
-"""a number that bfloat16 rounds by a third of a percent"""
+"""a number whose rounding error in bfloat16 is a third of a percent"""
 
 
 @dataclass(eq=False)
@@ -69,11 +69,11 @@ class HistoryStep(Protocol):
     """A step before a module is probed."""
 
     def take(self, state: HistoryState) -> None:
-        """Do it. Raises SubmissionFailed if the submission's code fails."""
+        """Take the step. Raises SubmissionFailed if the submission's code fails."""
 
 
 def attempt(step: HistoryStep, state: HistoryState) -> None:
-    """Take a step. A crash is not about histories, and other properties report it."""
+    """Take a step. Crashes are ignored, because other properties report them."""
     try:
         step.take(state)
     except SubmissionFailed as failure:
@@ -320,7 +320,7 @@ def make_other_modules(context: LiveContext) -> list[HistoryStep]:
 
 
 def make_transfers(context: LiveContext) -> list[HistoryStep]:
-    """List loading, moving and copying."""
+    """List the steps that load, move or copy."""
     # Without a statement a scale may be kept in a buffer, which bfloat16 and back rounds.
     rough = [Move("bfloat16")] if context.contract.has(Capability.STATED) else []
     return [Load(), Move(), *rough, Copy("deepcopy"), Copy("state_dict")]

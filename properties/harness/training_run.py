@@ -1,10 +1,10 @@
 """A training run: call a module, differentiate it and update it for some steps, as a user would.
 
-The output shows which weights dropout kept. A head is as wide as there are tokens or wider, and W_o
-is invertible, so that the weights that a module used are the solution of a linear system: divided
-by those before dropout they are 0 or 1/(1 - rate), and the nearer one is taken. Where other numbers
-are dropped as well, as GPT-2 drops elements of the output, elements are exactly zero. Then this is
-left to the properties of dropout, which count.
+The output shows which weights dropout kept. A head is at least as wide as the sequence is long, and
+W_o is invertible, so that the weights that a module used are the solution of a linear system.
+Divided by the weights before dropout they are 0 or 1/(1 - rate); the nearer of the two is taken. If
+other numbers are dropped as well, as GPT-2 drops elements of the output, some elements are exactly
+zero. Then only the properties of dropout, which count, check dropout.
 """
 
 from collections.abc import Sequence
@@ -67,9 +67,11 @@ STEPS = (
     Pass(inputs=1, training=False, input_learns=False, backward=(13,), clear=True),
     Pass(inputs=3, backward=(14, 14)),  # twice through the same graph
 )
-"""The passes of a run, in order. The inputs have all tokens, fewer, a single one, and all again."""
+"""The passes of a run, in order. Their inputs have all tokens, fewer tokens, a single token, and
+all tokens again.
+"""
 COPY_STEPS = (Pass(inputs=0, training=False, backward=(0,), rate=RATE, clear=True), EVALUATION)
-"""the passes of a copy: a step of training and a call"""
+"""the passes of a copy: a training step and a call"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +92,14 @@ class TrainingCall:
     given: TrainingInput
     parameters: Parameters
     kept: Tensor | None
-    """how often each weight counted; None if nothing is dropped"""
+    """the factor of each weight, 0 if it was dropped; None if nothing is dropped"""
     known: bool
     """whether `kept` could be recovered"""
     result: NamedPassResult
 
     @cached_property
     def exact_gradients(self) -> ExactGradients:
-        """The gradients that its backward pass gives, computed once for all that add them up."""
+        """The exact gradients of the call, computed once for all passes that add them up."""
         context, given = self.context, self.given
         visible = context.may_attend(given.x.shape[-2], given.mask)
         case = replace(context.case, tokens=given.x.shape[-2])
@@ -124,7 +126,7 @@ def run_training(context: LiveContext) -> TrainingRun:
 
 
 def train(context: LiveContext, adapter: ModuleAdapter, steps: Sequence[Pass]) -> TrainingRun:
-    """Carry out steps on a module that has the case's weights."""
+    """Run passes on a module that has the case's weights."""
     case = context.case
     shorter, single = replace(case, tokens=case.tokens - 1), replace(case, tokens=1, batch=1)
     cases = case, shorter, single, replace(case, seed=case.seed + 1)
@@ -157,7 +159,7 @@ def is_usable(parameters: Parameters) -> bool:
 
 
 def drops_elements(output: Tensor, case: Case) -> bool:
-    """Return whether elements of a head's result are dropped, and not all of it at once."""
+    """Return whether single elements of a head's output are dropped rather than all together."""
     zero = split_heads((output == 0).double(), case.heads).bool()
     return bool((zero.any(-1) & ~zero.all(-1)).any())
 
@@ -176,7 +178,7 @@ def attend(
 def recover_kept(
     context: LiveContext, given: TrainingInput, parameters: Parameters, output: Tensor
 ) -> Tensor:
-    """Return how often each weight counted in an output: 0 or 1/(1 - rate) times."""
+    """Return the factor of each weight in an output: 0 or 1/(1 - rate)."""
     exact, keep = attend(context, given, parameters, None), 1 - context.case.dropout
     merged = torch.nan_to_num(output.double())
     if parameters.W_o is not None:

@@ -1,1 +1,1 @@
-"""Name mistakes: attention as a pipeline, faulty steps, their catalogue, and diagnosis."""
+"""Recognise mistakes: attention as a pipeline, faulty steps, their catalogue, and diagnosis."""

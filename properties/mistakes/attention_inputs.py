@@ -13,7 +13,7 @@ QKVTensors = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class AttentionInputs:
-    """The input, parameters and mask that attention is computed from."""
+    """The input, parameters and mask from which attention is computed."""
 
     x: Float[Tensor, "batch tokens d_in"]
     parameters: Parameters
@@ -24,16 +24,18 @@ class AttentionInputs:
     causal: bool = False
     """whether the module has its own mask; otherwise the caller passes one"""
     wanted: tuple[str, ...] = ("output",)
-    """results to return: `output`, `weights`, `logsumexp`, or the `matrix` of the only head's
-    weights"""
+    """names of the results to return: `output`, `weights`, `logsumexp`, or the `matrix` of the only
+    head's weights"""
     variant: Variant = PLAIN
-    """the steps that it has besides the plain ones"""
+    """the steps of the attention in addition to the plain ones"""
     window: int = 0
-    """how many tokens each token sees at most; 0 for all"""
+    """the most tokens that each token may see; 0 for all"""
     block: int = 0
     """how many keys are computed at a time; 0 for all"""
     others: tuple[Float[Tensor, "batch others d_in"], ...] = ()
-    """the tokens of keys and values in cross-attention, together or each; empty if all are x"""
+    """the tokens of keys and values in cross-attention: one tensor for both, or two; empty if they
+    are x
+    """
 
     @property
     def d_in(self) -> int:
@@ -52,12 +54,12 @@ class AttentionInputs:
 
     @property
     def keys(self) -> int:
-        """The length of the sequence that is attended to."""
+        """The length of the sequence to which queries attend."""
         return self.sources[1].shape[-2]
 
     @property
     def earlier(self) -> int:
-        """How many keys come before the first query's own: causal queries are the last tokens."""
+        """How many keys precede the first query's own key: causal queries are the last tokens."""
         return self.keys - self.tokens if self.causal else 0
 
     @property
@@ -72,7 +74,7 @@ class AttentionInputs:
 
     @property
     def kv_heads(self) -> int:
-        """The number of heads that keys and values have: fewer where heads share them."""
+        """The number of heads of keys and values: smaller than `heads` if heads share them."""
         return self.parameters.W_k.shape[0] // self.head_dim
 
     @property

@@ -1,15 +1,15 @@
-"""Name the mistake: find the known mistake with the same answers as the submission.
+"""Find the known mistake that gives the same answers as the submission.
 
 The submission answers a few cases on which mistakes differ: all sizes differ from each other, so
-that no divisor can be confused with another; scores are sharp enough to reveal a wrong scale; one
+that no divisor can be mistaken for another; scores are large enough to reveal a wrong scale; one
 case shows the attention weights themselves (`properties.harness.tomography`). Every mistake of
 `properties.mistakes.catalogue` is evaluated on the same inputs. A mistake is named only if it
 explains every answer up to rounding. Most are refuted by the first case.
 
 A mistake explains an answer if no element differs by more than 2⁸ u (1 + max |q kᵀ|) times the
 largest element, with u the unit roundoff of float64: the bound of `properties.tolerance` for the
-scores that a wrong scale may give, as one number. No two mistakes of the catalogue come that near
-to each other.
+scores that a wrong scale may give, as one number. No two mistakes of the catalogue have answers
+that are so close.
 """
 
 import itertools
@@ -43,7 +43,7 @@ MIN_ANSWERS = 3
 
 
 Pipelines = tuple[Pipeline, ...]
-"""one pipeline for all outputs, or one for each output if they are computed apart"""
+"""one pipeline for all outputs, or one for each output if outputs are computed separately"""
 
 
 @dataclass(frozen=True)
@@ -52,22 +52,22 @@ class DiagnosedMistake:
 
     mistake: Mistake
     cases_matched: int
-    """number of answers that it explains, crashes among them"""
+    """the number of answers that the mistake explains, including crashes"""
     cases_tried: int
     indistinguishable: tuple[Mistake, ...] = ()
     """other mistakes that give the same answers"""
     ways: tuple[Pipelines, ...] = ()
-    """the pipelines that compute the answers, with this mistake and those found with it. There are
-    several if nothing tells them apart, and none if no pipeline is known"""
+    """the pipelines that compute the answers, with this mistake and the other mistakes of the
+    submission. There are several if they are indistinguishable, and none if no pipeline is known"""
     output: int | None = None
-    """the only output with the mistake, if outputs are computed apart; else None"""
+    """the only output with the mistake, if outputs are computed separately; else None"""
 
 
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
-    """Return the mistakes that explain a submission; none if it is correct or not understood.
+    """Return the mistakes that explain a submission; none if it is correct or unexplained.
 
-    A case on which the submission raises must be explained, too: either the mistake raises there as
-    well, or the property about a peculiarity of the case has failed.
+    A case on which the submission raises must be explained, too: either the mistake also raises
+    there, or the property about a peculiarity of the case failed.
     """
     try:
         # Modules of the size of a real model take a second to construct.
@@ -150,7 +150,7 @@ def _explain(
 def _explain_apart(
     samples: Sequence[Sample], mistakes: Sequence[Mistake]
 ) -> tuple[DiagnosedMistake, ...]:
-    """Explain two outputs that are computed apart, each by mistakes of its own."""
+    """Explain two outputs that are computed separately, each by its own mistakes."""
     # Each part is a single result, so mistakes about which results are returned cannot occur.
     mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
     parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]

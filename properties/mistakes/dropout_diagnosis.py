@@ -1,10 +1,10 @@
-"""Name a mistake in dropout from the fate of every single attention weight.
+"""Find a mistake in dropout from the factors by which it multiplies attention weights.
 
 The weights are recovered (`properties.harness.tomography`) once in evaluation and once in training,
-from many copies of one sequence. Every element is then 0, or the exact weight times one factor, or
-something else; the factor, and which elements vanish together, identify the mistake. A mistake is
-named only if all elements agree on it. The copies amount to thousands of samples, so that elements
-vanish together by chance with a probability below 10⁻³⁰.
+from many copies of one sequence. Each recovered weight is 0, the exact weight times a common
+factor, or something else. The factor, and the sets of weights that are 0 together, identify the
+mistake. A mistake is named only if all weights agree with it. The copies give thousands of samples,
+so the probability that weights are always 0 together by chance is below 10⁻³⁰.
 """
 
 import itertools
@@ -44,7 +44,7 @@ TOLERANCE = 1e-9
 class DropoutWeights:
     """The exact weights, and those that were used for many copies of one sequence.
 
-    Heads that are narrower than the sequence is long only show the first keys.
+    If a head is narrower than the sequence is long, only the weights of the first keys are visible.
     """
 
     exact: Float[Tensor, "heads q k"]
@@ -53,7 +53,7 @@ class DropoutWeights:
 
     @property
     def visible(self) -> Bool[Tensor, "heads q k"]:
-        """Which weights can be dropped: those that are not hidden."""
+        """Which weights can be dropped: the weights that are not hidden."""
         return self.exact > 0
 
     @property
@@ -72,7 +72,7 @@ class DropoutWeights:
 
 
 def diagnose_dropout(harness: Harness, device: str) -> Mistake | None:
-    """Return the mistake in dropout if everything else is correct. Raises SubmissionFailed."""
+    """Return the mistake in dropout, if everything else is correct. Raises SubmissionFailed."""
     contract = harness.contract
     if not contract.has(*tomography.REQUIRED_CAPABILITIES, Capability.MODULE, Capability.BATCH):
         return None
@@ -99,7 +99,7 @@ def _recover_dropout_weights(
 
 
 def _run_heads(context: LiveContext, x: Tensor, training: bool, grad: str = "no_grad") -> Tensor:
-    """Return the output of every head, of a new module: batch tokens heads head_dim.
+    """Return the output of every head of a new module: batch tokens heads head_dim.
 
     The module is new because a call in evaluation may switch dropout off for good.
     """
@@ -170,7 +170,7 @@ def _diagnose_factor(observed: DropoutWeights, factor: float, rate: float) -> Mi
 
 
 def _diagnose_shared_drops(observed: DropoutWeights) -> Mistake | None:
-    """Name the weights that are always dropped together, if there are any."""
+    """Return the mistake for weights that are always dropped together, if there are any."""
     kept = observed.used != 0
     hidden = ~observed.visible
     if bool((kept == kept[:1]).all()):
@@ -185,7 +185,7 @@ def _diagnose_shared_drops(observed: DropoutWeights) -> Mistake | None:
 
 
 def _diagnose_rows(observed: DropoutWeights, rate: float) -> Mistake | None:
-    """Name the mistake that turns the exact rows into the observed ones by dropping elements."""
+    """Return the mistake that turns the exact rows into the observed ones by dropping elements."""
     variants: tuple[tuple[Mistake, RowVariants], ...] = (
         (dropout_mistakes.RENORMALISED, lambda exact, _: _renormalise(exact)),
         (dropout_mistakes.BEFORE_SOFTMAX, lambda _, scores: _drop_before_softmax(scores, rate)),
@@ -227,18 +227,18 @@ def _drop_before_softmax(
 def _are_among(
     known_rows: Float[Tensor, "choices visible"], rows: Float[Tensor, "batch visible"]
 ) -> bool:
-    """Whether every row without NaN is one of the known rows, and there is such a row."""
+    """Whether there are rows without NaN, and all of them are among the known rows."""
     rows = rows[rows.isfinite().all(-1)]
     distance = (rows[:, None] - known_rows[None]).abs().amax(-1)
     return bool(rows.numel()) and bool((distance.amin(-1) <= TOLERANCE).all())
 
 
 def _measure_whole_value_share(context: LiveContext) -> float | None:
-    """Return the share of values that vanish completely; None if no value vanishes in part.
+    """Return the share of values that are completely zero; None if none is only partly zero.
 
     With the same payload in all dimensions, the coordinates of a head are equal unless something
-    other than weights is dropped. The first token has a single weight, so all its coordinates
-    vanish together if weights are dropped, too.
+    other than weights is dropped. The first token has a single weight, so all its coordinates are 0
+    together if that weight is dropped.
     """
     columns = tomography.compute_payload_width(context.case)
     x = tomography.make_sequence(context.case, 0, columns).clone()

@@ -1,4 +1,4 @@
-"""Evaluate many pipelines on one input, and each shared step only once."""
+"""Evaluate many pipelines on one input, computing each shared step only once."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ PLACES = {step: place for place, step in enumerate(STEP_NAMES)}
 
 
 class MemoisedEvaluator:
-    """Evaluates pipelines that differ from a base in a step or two, all on one input.
+    """Evaluates pipelines that differ from a base in one or two steps, all on one input.
 
     The states up to the last step that differs are cached, since other pipelines share them.
     """
@@ -24,7 +24,7 @@ class MemoisedEvaluator:
     def __init__(self, inputs: AttentionInputs, base: Pipeline) -> None:
         self._base_functions = [getattr(base, step) for step in STEP_NAMES]
         self._path = [_Node(PipelineState(inputs))]
-        """the states of the base after each number of steps"""
+        """the states of the base pipeline after 0, 1, 2, … steps"""
 
     def evaluate(self, pipeline: Pipeline) -> PipelineState | None:
         """Return all results of a pipeline, or None if some shapes in it do not fit."""
@@ -33,7 +33,7 @@ class MemoisedEvaluator:
         return self.evaluate_with({step: f for step, f, own in named if f is not own})
 
     def evaluate_with(self, overrides: StepOverrides) -> PipelineState | None:
-        """Return the same for the base with some steps replaced."""
+        """Return the results of the base pipeline with some steps replaced."""
         functions = self._base_functions.copy()
         for step, function in overrides.items():
             functions[PLACES[step]] = function

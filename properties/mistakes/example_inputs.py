@@ -19,18 +19,18 @@ HEAD_DIM = 4
 SINKS = (2, 1)
 """values of the first head and of the second"""
 GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
-"""the gate's layer of the first head; the second head has it backwards"""
+"""the gate's layer of the first head; the second head has its rows in reverse order"""
 SIGNS = ((3, 1, 1, 3), (0, 4, 0, 4), (5, 5, 1, 1))
 """tokens of a block: a layer norm turns them into ones and minus ones"""
 SUMS = ((1, 0, 2, 0), (0, 3, 0, 1), (4, 0, 0, 2), (0, 1, 1, 0))
-"""a matrix for both layers of a block's feed-forward, which is as wide as tokens here, and for
-attention"""
+"""a matrix for attention and for both layers of a block's feed-forward, which is as wide as tokens
+here"""
 LAMBDAS = (0.5, 2)
 """values of the first head and of the second"""
 WINDOW = 2
-"""the window, if there is one: of three tokens one is hidden"""
+"""the window, if there is one; it hides one of three tokens"""
 BLOCK = 2
-"""the number of keys in a block, if there are blocks: of three keys one is in a block of its own"""
+"""the number of keys in a block, if there are blocks; the third of three keys has its own block"""
 Matrix = Sequence[Sequence[float]]
 
 
@@ -101,16 +101,19 @@ class Numbers:
 
 
 TWO, THREE = ((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, 1))
-"""tokens that choose a column of each weight matrix, so that projections can be any numbers"""
+"""tokens that each select one column of every weight matrix, so that projections can be any numbers
+"""
 VALUES = ((1, 0, 2, 0), (0, 3, 0, 1), (4, 0, 0, 2))
 QUERIES = ((1, 1, 1, 1), (2, 0, 0, 2), (0, 2, 0, 2))
 KEYS = ((2, 0, 2, 0), (0, 2, 0, 0), (2, 2, 2, 2))
 LOW_QUERIES, LOW_KEYS = ((2, 2, 2, 2), (2, 2, 2, 2)), ((-3, -3, -3, -3), (-2, -2, -2, -2))
-"""queries and keys whose scores are far below zero, which shows a fill that is not small enough"""
+"""queries and keys whose scores are far below zero, which reveals fill values that are not low
+enough
+"""
 HIGH_KEYS = ((300, 300, 300, 300), (200, 200, 200, 200))
 """keys whose scores with `LOW_QUERIES` are so large that their exponentials overflow"""
 OWN = ((20, 0, 0, 0), (0, 20, 0, 0))
-"""queries and keys with which every token attends only to itself"""
+"""queries or keys with which every token attends almost only to itself"""
 SQUARE = ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0))
 """a layer as wide as tokens"""
 NUMBERED = ((1, 2, 3, 4), (5, 6, 7, 8))
@@ -119,7 +122,7 @@ TURNED = ((2, 0, 0, 0), (2, 0, 0, 0))
 
 
 def list_numbers(asked: Asked) -> Iterator[Numbers]:
-    """Yield the numbers on which a mistake is tried, the simplest first."""
+    """Yield the numbers for examples of a mistake, the simplest first."""
     if asked.variant.block:
         yield from _list_numbers_of_a_block(asked)
         return
@@ -174,7 +177,7 @@ DROPPED_NUMBERS = (
 
 
 def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionInputs:
-    """Return the inputs of a pipeline, with an output layer if its last step is of interest."""
+    """Return the inputs of a pipeline, with an output layer if the example shows its last step."""
     tokens = len(numbers.x)
     keys = tokens if numbers.y is None else len(numbers.y)
     visible = sliding_window_mask(keys, asked.window or keys)[keys - tokens :]

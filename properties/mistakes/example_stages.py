@@ -1,4 +1,4 @@
-"""The results of a pipeline that an example can show, in order."""
+"""The results of pipeline steps that an example can show, in order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 @dataclass(frozen=True)
 class Stage:
-    """A shown result of a pipeline: its name, and a function that reads it."""
+    """A result of a pipeline that is shown: its name, and a function that reads it."""
 
     result: str
     take: Callable[[PipelineState], Tensor]
@@ -34,7 +34,7 @@ def _placed_part(part: int) -> Callable[[PipelineState], Tensor]:
 
 
 def _lay_side_by_side(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tokens of one number side by side, and longer tokens one after the other."""
+    """Join tensors side by side if tokens have one number, and otherwise one after the other."""
     return torch.cat(list(tensors), dim=0 if len({t.shape for t in tensors}) == 1 else 1)
 
 
@@ -87,7 +87,7 @@ def _list_stages(
 
 
 def _list_stages_around() -> Iterator[Stage]:
-    """Yield the results of a block that can be shown after its heads are merged."""
+    """Yield the stages of a block that can be shown after its heads are merged."""
     added, forwarded = "tokens + attention", "feed-forward"
     yield Stage("attention", lambda s: s.attended, "merged", lambda s: s.context)
     yield Stage(added, lambda s: s.added, "attention", lambda s: s.attended)
@@ -108,7 +108,7 @@ FEATURED_STAGES = tuple(
     )
     for each in STAGES
 )
-"""the stages if products of features are compared"""
+"""the stages if queries and keys are compared by products of features"""
 CROSSED_STAGES = tuple(_list_stages(crossed=True))
 ROTARY_STAGES = tuple(_list_stages(rotary=True))
 BLOCK_STAGES = tuple(_list_stages(block=True))
@@ -119,7 +119,9 @@ SUMMED_STAGES = (
 )
 """the stages if the log-sum-exp is also returned"""
 LATE_STAGES = tuple(dropwhile(lambda stage: stage.result != "weights", STAGES))
-"""the stages for a mistake in the weights that are used, which may cancel an earlier mistake"""
+"""the stages for a mistake in the weights that the average uses, which may cancel an earlier
+mistake
+"""
 DROPPED_STAGES = tuple(
     Stage("weights", stage.take, "before dropout", lambda s: s.weights[0])
     if stage.result == "weights"

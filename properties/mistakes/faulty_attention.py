@@ -1,12 +1,13 @@
-"""Build a module that has known mistakes and no others, to be checked like any submission.
+"""Build a module with known mistakes and no others, to be checked like any submission.
 
-A diagnosis says what a submission computes: pipelines, or a way in which dropout acts. This module
-turns it into a class that is built, called and trained like a submission, so that every property
-can be checked on it. The properties that it breaks follow from the mistakes; all other failures
-have other causes.
+A diagnosis says what a submission computes: pipelines, or a way in which dropout acts. This file
+turns the diagnosis into a class that is built, called and trained like a submission, so that every
+property can be checked on it. If this class breaks a property, the mistakes explain that failure of
+the submission; all other failures have other causes.
 
-Names, arguments and call forms differ from class to class and do not matter here. So the module has
-its own, and its contract is the submission's in these terms (`restate`).
+Names, arguments and call forms differ from class to class and do not matter here. So the faulty
+module has its own names and arguments, and its contract is the submission's contract in these terms
+(`restate`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,15 +63,18 @@ class Computation:
     skipped: int = 0
     """how many random numbers a call skips, so that dropout draws others"""
     wrapper: CallWrapper = call_plainly
-    """the further behaviour of a call"""
+    """a wrapper for further behaviour of calls"""
     backward: Pipelines = ()
-    """the pipelines whose gradients it has, if they differ from those of its outputs"""
+    """the pipelines whose gradients the module has, if they differ from the pipelines of its
+    outputs
+    """
 
     def draw_several(self) -> "tuple[Computation, ...]":
         """Return it with several draws of random numbers, if its mistake is in dropout.
 
-        Whether that shows on a small case is chance, and no submission draws as ours does. A
-        backward that is written by hand may have the same mistake, or be right.
+        It depends on chance whether such a mistake shows on a small case, and submissions draw
+        other numbers than this module. A backward that is written by hand may have the same
+        mistake, or be right.
         """
         draws = 1 if self.dropping is on_weights else DRAWS
         drawn = tuple(replace(self, skipped=number) for number in range(draws))
@@ -82,7 +86,7 @@ def list_computations(
 ) -> tuple[Computation, ...]:
     """Return the possible computations of a submission with these mistakes; none if unknown.
 
-    There are several if nothing tells apart several ways to make a mistake.
+    There are several if different ways to make a mistake are indistinguishable.
     """
     ways = next((each.ways for each in diagnosed if each.ways), ())
     if ways:
@@ -100,7 +104,7 @@ def list_computations(
 
 
 def make_correct_computation(contract: Contract) -> Computation:
-    """Return what a contract asks for."""
+    """Return the computation that a contract asks for."""
     outputs = 2 if contract.returns is Returns.WEIGHTS_TWICE else 1
     return Computation((get_correct_pipeline(contract),) * outputs)
 
@@ -131,7 +135,7 @@ def _restate_call(contract: Contract) -> CallForm:
 
 
 def _restate_arguments(contract: Contract) -> tuple[Argument, ...]:
-    """Return all quantities as arguments, with their defaults in a contract."""
+    """Return arguments for all quantities, with their defaults in a contract."""
     known = {argument.quantity: argument for argument in contract.arguments}
     arguments = (replace(known.get(q, Argument(q, q)), name=q) for q in QUANTITIES)
     return tuple(a for a in arguments if not (contract.square and a.name == "d_in"))

@@ -1,11 +1,11 @@
-"""Name a mistake that keeps the numbers right but cuts the graph of the gradients.
+"""Find a mistake with right outputs that cuts the graph of the gradients.
 
 The gradients of a few cases are compared with those of every mistake of
-`properties.mistakes.catalogue.gradients`. A mistake is named only if it explains each of them up to
-rounding, of the input and of every weight, for each result. No gradient at all counts as zero.
+`properties.mistakes.catalogue.gradients`. A mistake is named only if it explains the gradients of
+the input and of every weight, for each result, up to rounding. A missing gradient counts as zero.
 
-A function of queries, keys and values gets other tokens for each of them, and their gradients are
-compared separately.
+A function of queries, keys and values gets different tokens for each of these, and their gradients
+are compared separately.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,9 +41,11 @@ CASES = (
     Case(batch=1, tokens=6, context_length=6, d_in=4, heads=2, head_dim=3, seed=2022),
     Case(batch=3, tokens=4, context_length=5, d_in=3, head_dim=3, bias=True, seed=2023),
 )
-"""Cases with several tokens: a single token has a weight of one, whatever its query and key are."""
+"""Cases with several tokens, since the weight of a single token is one whatever its query and key
+are.
+"""
 LONGER = (0, 3, 0)
-"""how many more keys than queries a function gets in each of these cases"""
+"""for each of these cases, how many more keys than queries a function gets"""
 
 Gradients = Mapping[str, Tensor | None]
 
@@ -97,9 +99,9 @@ def _copy(t: Tensor) -> Tensor:
 
 
 def _is_close(own: Tensor | None, other: Tensor, tolerance: float) -> bool:
-    """Whether two gradients agree; a weight in several parts has none if one part has none.
+    """Whether two gradients agree; the gradient of a weight in parts is None if a part's is.
 
-    So a missing gradient differs from zeros only if no row of the other one is zero.
+    So a missing gradient counts as wrong only if no row of the other gradient is zero.
     """
     if own is None:
         return bool((other.reshape(len(other), -1) == 0).all(1).any())
@@ -108,7 +110,7 @@ def _is_close(own: Tensor | None, other: Tensor, tolerance: float) -> bool:
 
 @dataclass(frozen=True)
 class GradientMistake:
-    """A mistake in the gradients, the pipelines that compute them, and how many it explains."""
+    """A mistake in the gradients, its pipelines, and how many gradients it explains."""
 
     mistake: Mistake
     pipeline: Pipeline
@@ -116,7 +118,7 @@ class GradientMistake:
 
 
 def diagnose_gradients(harness: Harness, device: str) -> GradientMistake | None:
-    """Return the mistake that explains all gradients; none if they are right or not understood.
+    """Return the mistake that explains all gradients; none if they are right or unexplained.
 
     Raises SubmissionFailed or Violation.
     """
@@ -154,9 +156,9 @@ def _iter_samples(harness: Harness, device: str) -> Iterator[GradientSample]:
 
 
 def _collect_samples_of_roles(context: LiveContext, longer: int) -> Iterator[GradientSample]:
-    """Yield the gradients of queries, keys and values with other tokens each; none on a crash.
+    """Yield the gradients of queries, keys and values of different tokens; none on a crash.
 
-    A matrix that is not transposed fits if there are as many queries as keys.
+    With as many queries as keys, a matrix that should be transposed would fit unnoticed.
     """
     case, contract = context.case, context.contract
     others = make_other_tokens(case, contract, case.tokens + longer)

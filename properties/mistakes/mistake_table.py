@@ -35,7 +35,7 @@ NAN_WORKAROUNDS: tuple[StepOverrides, ...] = (
     {"hide": raised_by(-1e9)},
     {"use": nan_replaced},
 )
-"""Steps that people add because a row of only −∞ gives NaN."""
+"""Overrides of steps that people add because the softmax of a row of only −∞ is NaN."""
 
 MAX_TABLES = 16
 """how many recently used tables are cached: a few megabytes each, 25 for a layer of GPT-2"""
@@ -55,7 +55,7 @@ class MistakeKey:
     mistakes: Mistakes
     pairs: bool
     content: bytes
-    """identifies `inputs`, which are not compared themselves"""
+    """a hash of `inputs`, since the inputs themselves are not compared"""
 
 
 def make_key(
@@ -84,13 +84,13 @@ class MistakeTable:
 
     candidates: tuple[Candidate, ...]
     rows: Mapping[Shapes, tuple[Tensor, Tensor]]
-    """for each shape the index of each row's candidate, and the rows: the numbers of all tensors,
-    end to end"""
+    """for each shape, the index of each row's candidate, and the rows: the numbers of all tensors
+    of an answer, concatenated"""
 
     def find_candidates(self, answer: Outputs, tolerances: Sequence[float]) -> Iterator[Candidate]:
         """Yield the candidates that give this answer within the tolerances.
 
-        Both answers must have the same numbers that are not finite.
+        NaN and infinity must be in the same places in both answers.
         """
         owners, rows = self.rows.get(_get_shapes(answer), (torch.empty(0), torch.empty(0, 0)))
         if not len(owners):

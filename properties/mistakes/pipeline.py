@@ -4,16 +4,16 @@
       → scale → adjust → permit → hide → normalise → subtract → use → mix → merge → gate → finish
       → add → renorm → widen → activate → narrow → close → give
 
-Most exercises have no norms, no latents, no positions, no limits of scores, no gate, one softmax a
-head, no features, and keys for every head. In these `norm`, `append`, `place`, `share`, `halve`,
-`map`, `adjust`, `subtract` and `gate` change nothing. `enter` and the steps after `finish` only
-change something in a block: norms of tokens, residuals and a feed-forward.
+Most exercises have no norms, no latents, no positions, no limits of scores, no gate, one softmax
+for each head, no features, and keys for every head. In these exercises `norm`, `append`, `place`,
+`share`, `halve`, `map`, `adjust`, `subtract` and `gate` change nothing. `enter` and the steps after
+`finish` only change something in a block: norms of tokens, residuals and a feed-forward.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
 of, say, a mistake in the mask on the final output can be compared exactly.
 
-All tensors have a batch axis. Shapes are not checked here: a faulty step may return any.
+All tensors have a batch axis. Shapes are not checked here: a faulty step may return any shape.
 """
 
 import math
@@ -40,19 +40,19 @@ from headcheck.reference.variant import BlockSteps, elu_features, share_heads
 
 
 def tokens(s: PipelineState) -> QKVTensors:
-    """X, three times; in cross-attention X, and Y for keys and values."""
+    """X, three times; in cross-attention X for queries, and Y for keys and values."""
     return s.inputs.sources
 
 
 def normed_tokens(s: PipelineState) -> QKVTensors:
-    """In a block a norm changes the tokens first."""
+    """In a block, the tokens go through a norm first."""
     if s.inputs.variant.block is None:
         return s.seen
     return map_qkv(lambda t: norm_tokens(s, t, s.p.gain_in, s.p.shift_in), s.seen)
 
 
 def norm_tokens(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    """Return normed tokens of a block. Raises ValueError where there is none."""
+    """Return the normed tokens of a block. Raises ValueError without a block."""
     return get_block(s).norms.normalise(t, gain, shift)
 
 
@@ -64,7 +64,7 @@ def get_block(s: PipelineState) -> BlockSteps:
 
 
 def projections(s: PipelineState) -> QKVTensors:
-    """X Wᵀ + b, three times; keys and values are made of latents, if there are any."""
+    """X Wᵀ + b, three times; keys and values are projected from latents, if there are any."""
     p, (x, k, v) = s.p, s.entered
     if p.W_down is not None:
         k, v = linear(k, p.W_down), linear(v, p.W_down)
@@ -117,7 +117,7 @@ def own_places(s: PipelineState) -> QKVTensors:
 
 
 def shared_by_neighbours(s: PipelineState) -> QKVTensors:
-    """Neighbouring heads share keys and values, if there are fewer of these."""
+    """Neighbouring heads share keys and values, if there are fewer key heads than query heads."""
     query, key, value = s.placed
     heads = query.shape[1]
     if key.shape[1] == heads:
@@ -126,7 +126,7 @@ def shared_by_neighbours(s: PipelineState) -> QKVTensors:
 
 
 def halves_of_heads(s: PipelineState) -> QKVTensors:
-    """Each head's queries and keys have two halves, if there are two maps: one after the other."""
+    """If there are two maps, the halves of each head's queries and keys follow one another."""
     query, key, value = s.shared
     if s.p.lambdas is None:
         return s.shared
@@ -134,7 +134,7 @@ def halves_of_heads(s: PipelineState) -> QKVTensors:
 
 
 def split_maps(t: Tensor) -> Tensor:
-    """Make of each head two of half its width."""
+    """Split each head into two heads of half its width."""
     halves: Tensor = t.unflatten(-1, (2, -1))
     return halves.transpose(-3, -2).flatten(1, 2)
 
@@ -176,7 +176,7 @@ def filled_with_minus_infinity(s: PipelineState) -> Tensor:
 def softmax_over_keys(s: PipelineState) -> Tensor:
     """Each query's weights sum to one, or with its head's sink if the statement asks for sinks.
 
-    Without a softmax they are shares of the sum of all products.
+    Without a softmax, weights are products divided by the sum of all products.
     """
     if s.inputs.variant.features:
         return s.masked_scores / s.masked_scores.sum(-1, keepdim=True)
@@ -186,7 +186,7 @@ def softmax_over_keys(s: PipelineState) -> Tensor:
 
 
 def difference_of_maps(s: PipelineState) -> Tensor:
-    """Of each head's two maps the first minus lambda times the second, if there are two."""
+    """Each head's first map minus lambda times its second map, if there are two maps."""
     if s.p.lambdas is None:
         return s.maps
     first, second = get_maps(s)
@@ -280,7 +280,7 @@ def values_alone(s: PipelineState) -> Tensor:
 
 
 StepOverrides = Mapping[str, Callable[[PipelineState], object]]
-"""Replacement functions by the name of their step."""
+"""Functions that replace steps, by the names of the steps."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ RESULT_NAMES = tuple(step.name for step in fields(PipelineState) if step.name !=
 
 
 def run_pipeline(pipeline: Pipeline, inputs: AttentionInputs) -> PipelineState:
-    """Return all results of a pipeline. Raises one of SHAPE_ERRORS where shapes do not fit."""
+    """Return all results of a pipeline. Raises one of SHAPE_ERRORS if shapes do not match."""
     state = PipelineState(inputs)
     for step, result_name in zip(STEP_NAMES, RESULT_NAMES, strict=True):
         setattr(state, result_name, getattr(pipeline, step)(state))
@@ -344,4 +344,4 @@ def run_pipeline(pipeline: Pipeline, inputs: AttentionInputs) -> PipelineState:
 
 
 SHAPE_ERRORS = (RuntimeError, ValueError, IndexError)
-"""The exceptions of torch for shapes that do not fit, as in a program that makes the mistake."""
+"""The exceptions for shapes that do not match, as a program with the mistake would raise them."""

@@ -20,7 +20,7 @@ WANTED = {
     Returns.OUTPUT_AND_WEIGHTS: ("output", "weights"),
     Returns.OUTPUT_AND_LOGSUMEXP: ("output", "logsumexp"),
 }
-"""the returned results, if there are more than the output"""
+"""the names of the returned results, where these are more than the output"""
 
 
 def get_wanted(contract: Contract) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class PipelineState:
     answer: tuple[Tensor, ...] = field(init=False)
 
     def copy(self) -> "PipelineState":
-        """Return a copy to continue from. By far faster than `copy.copy`."""
+        """Return a copy from which to continue. Much faster than `copy.copy`."""
         other = PipelineState.__new__(PipelineState)
         other.__dict__.update(self.__dict__)
         return other
@@ -59,17 +59,17 @@ class PipelineState:
 
     @property
     def query(self) -> Tensor:
-        """The queries, which are compared with the keys."""
+        """The queries, which the scores compare with the keys."""
         return self.mapped[0]
 
     @property
     def key(self) -> Tensor:
-        """The keys, which the queries are compared with."""
+        """The keys, with which the scores compare the queries."""
         return self.mapped[1]
 
     @property
     def value(self) -> Tensor:
-        """The values, which the weights average."""
+        """The values, of which the weights form averages."""
         return self.mapped[2]
 
     @property
@@ -112,6 +112,6 @@ def merge_heads(t: Tensor) -> Tensor:
 
 
 def softmax_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
-    """Take the softmax of each row and of its head's sink, which comes last."""
+    """Take the softmax over each row of scores and its head's sink, which comes last."""
     column = sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)
     return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)

@@ -89,10 +89,10 @@ CASES = (
     Case(batch=2, tokens=5, context_length=7, d_in=5, head_dim=5, seed=2013),
     Case(batch=2, tokens=19, context_length=20, d_in=3, heads=2, head_dim=2, seed=2006),
 )
-"""Cases on which mistakes differ. Some mistakes only run where d_in = d_out.
+"""Cases on which mistakes differ. Some mistakes run without an error only if d_in = d_out.
 
-The masks have all types, so that a mistake with only one type is distinguished from a mistake with
-all.
+The masks have all types, so that a mistake with one type of mask can be distinguished from a
+mistake with all types.
 """
 
 EXTREME_CASES = tuple(
@@ -104,28 +104,30 @@ EXTREME_CASES = tuple(
         (100_000, MaskForm.BATCH_HEAD_QUERY_KEY, 2010),
     )
 )
-"""Cases for answers that are correct on `CASES`: their scores outweigh a fill or overflow an
-exp."""
+"""Cases for answers that are correct on `CASES`: their scores exceed fill values or overflow
+exponentials."""
 
 EXTREME_CROSS_CASE = replace(CASES[2], batch=8, sharpness=10**12, seed=2018)
 """A case whose scores are so far apart that no exponential is inexact because of underflow."""
 EXTREME_KEYS = 2
-"""a number of keys so small that all scores of a query may be far below zero, in cross-attention"""
+"""a number of keys for cross-attention, so small that all scores of a query may be far below zero
+"""
 
 PADDED_CASE = replace(CASES[1], tokens=7, context_length=7, seed=2017)
-"""A case whose padding stands between tokens in all sequences, which distinguishes mistakes about
+"""A case in which all sequences have padding between tokens, which distinguishes mistakes about
 padding."""
 
 OTHER_LENGTHS = (0, 3, -2)
-"""how many more tokens the other sequence has in cross-attention"""
+"""how many more tokens the other sequence has in cross-attention, for each case"""
 ALIGNED_LENGTHS = (0, 3, 2)
-"""the same numbers if the queries are the last of the other tokens"""
+"""the same differences if the queries are the last of the other tokens"""
 
 
 class Sample:
-    """One case: its inputs, the submission's answer, and an evaluator of pipelines.
+    """One case with its inputs, the submission's answer, and an evaluator of pipelines.
 
-    The answer counts as exact as some dtype, since some submissions compute a step in float32.
+    The answer is compared with the exactness of a given dtype, since some submissions compute a
+    step in float32.
     """
 
     def __init__(
@@ -142,7 +144,8 @@ class Sample:
         self.base = base
         self.exact_as = exact_as
         self.crash_is_known = crash_is_known
-        """whether the property about a peculiarity of the case has failed"""
+        """whether a crash is explained, because the property about a peculiarity of the case failed
+        """
         self.evaluator = MemoisedEvaluator(inputs, base)
 
     @cached_property
@@ -153,7 +156,7 @@ class Sample:
 
     @cached_property
     def is_wrong(self) -> bool:
-        """Whether the submission answered with finite numbers, but not the correct ones."""
+        """Whether the submission's answer is finite, but not correct."""
         return self.has_finite_answer and not self.matches_answer(self.correct_state.answer)
 
     @cached_property
@@ -199,13 +202,13 @@ class Sample:
         return self.matches_answer(state.answer)
 
     def select_output(self, index: int) -> "Sample":
-        """Return a sample of one of the two outputs, as if it were the only one."""
+        """Return a sample with one of the two outputs, as if it were the only one."""
         answer = None if self.answer is None else self.answer[index : index + 1]
         inputs, known = replace(self.inputs, wanted=("matrix",)), self.crash_is_known
         return Sample(inputs, answer, self.base, crash_is_known=known)
 
     def be_exact_as(self, dtype: str) -> "Sample":
-        """Return the same sample for an answer that is only as exact as this dtype."""
+        """Return the same sample, with the answer taken to be only as exact as this dtype."""
         known = self.crash_is_known
         return Sample(self.inputs, self.answer, self.base, dtype, crash_is_known=known)
 
@@ -221,13 +224,13 @@ def _is_close(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | Non
 
 
 def collect_samples(harness: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
-    """Collect the answers to cases, as a contract permits them."""
+    """Collect the answers to cases, adapted to the contract."""
     fitted = dict.fromkeys(harness.contract.fit(replace(case, device=device)) for case in cases)
     return [_make_sample(harness.create_context(case)) for case in fitted]
 
 
 def collect_extreme_samples(harness: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
-    """Collect the answers to cases, and to one in which a sequence attends to a short other one."""
+    """Collect the answers to cases, and to a case of cross-attention to few keys."""
     samples = collect_samples(harness, cases, device)
     has = harness.contract.has
     if not has(Capability.CROSS) or has(Capability.CAUSAL):
@@ -273,7 +276,7 @@ def _iter_cross_samples(harness: Harness, device: str, *, causal: bool) -> Itera
 
 
 def collect_padding_samples(harness: Harness, device: str) -> list[Sample]:
-    """Collect a case in which padding stands anywhere, if the contract knows of padding."""
+    """Collect a case with padding at any place, if the contract includes padding."""
     cases = [PADDED_CASE] if harness.contract.has(Capability.PADDING) else []
     return collect_samples(harness, cases, device)
 
@@ -319,7 +322,7 @@ def _observe_answer(
 
 
 def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
-    """Set these parameters; where the module lacks some, those that it has.
+    """Set these parameters; if the module lacks some of them, set the others.
 
     Raises SubmissionFailed if it may keep the missing ones elsewhere, since its weights are then
     unknown.

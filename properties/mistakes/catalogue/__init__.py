@@ -1,6 +1,6 @@
-"""The catalogue of mistakes that people make when they write attention, by name.
+"""The catalogue of common mistakes in attention, by name.
 
-Each mistake is the oracle with a step or two replaced (`properties.mistakes.pipeline`), so its
+Each mistake is the oracle with one or two steps replaced (`properties.mistakes.pipeline`), so its
 answer to any input can be computed and compared. Simpler mistakes come first: if two are
 indistinguishable, the first is reported.
 """
@@ -43,7 +43,7 @@ OF_SOME_CONTRACTS = (
     *SHARING,
     *PADDING,
 )
-"""mistakes that only some contracts allow"""
+"""mistakes that are possible only under some contracts"""
 
 EQUATION = (
     *DETERMINISTIC,

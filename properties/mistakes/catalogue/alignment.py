@@ -1,4 +1,4 @@
-"""Mistakes in the positions of causal queries that are the last of more keys."""
+"""Mistakes in the positions of causal queries if there are more keys than queries."""
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (

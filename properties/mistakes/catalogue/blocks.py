@@ -17,7 +17,7 @@ Exponentials = Callable[[PipelineState], Tensor]
 
 
 def _summed(above: Exponentials, below: Exponentials, maxima: Exponentials) -> StepOverrides:
-    """Replace the exponentials of the average, and those of the sum and the log-sum-exp."""
+    """Replace the exponentials in the average, and those in the sum and the log-sum-exp."""
     logsumexp = blocks.logarithm_of(below, maxima)
     return {
         "normalise": blocks.divided(above, below),

@@ -1,4 +1,4 @@
-"""Mistakes in keeping keys and values from call to call."""
+"""Mistakes in caching keys and values between calls."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ RESTING = (
     decoding.kept_keys_and_values_are_not_computed_again,
     latents.kept_latents_and_turned_keys_are_not_computed_again,
 )
-"""the properties that continue sequences and compare with one call"""
+"""the properties that compare a sequence in several calls with one call"""
 WAYS = (
     (
         "cache_unused",
@@ -136,7 +136,7 @@ WAYS = (
 
 
 def _define_ways() -> Iterator[StructuralMistake]:
-    """Yield each mistake for all calls with a cache, and for only some of them."""
+    """Yield each mistake in two versions: in all calls with a cache, and in only some of them."""
     for mistake, sentence in WAYS:
         for always in (True, False):
             name = decoding.name_way(mistake, always=always)

@@ -1,7 +1,7 @@
-"""Mistakes in dropout, recognised by the fate of single weights instead of by a pipeline.
+"""Mistakes in dropout, recognised by which weights are dropped rather than by a pipeline.
 
 Dropout is random, so no answer can be computed in advance. `properties.mistakes.dropout_diagnosis`
-examines every weight that comes back and names the mistake that it shows.
+examines every recovered weight and names the mistake that the weights show.
 """
 
 from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_mistake
@@ -9,9 +9,9 @@ from headcheck.properties.mistakes.steps import dropout
 from headcheck.properties.mistakes.steps.dropout import change_result, in_training
 
 CALLED = "projection:[dD]rop | dropout:^F | dropout:^(?!.*nn.Dropout)"
-"""patterns for the line that drops, and not the line that makes the layer"""
+"""patterns for the line that applies dropout, rather than the line that makes the layer"""
 OTHER = "dropout:^(?!.*(nn.Dropout|softmax|weights|attn|probs))"
-"""patterns for a line that drops something whose name is not that of weights"""
+"""patterns for a line that applies dropout to something whose name does not suggest weights"""
 
 IN_EVALUATION = define_mistake(
     "dropout_in_evaluation",

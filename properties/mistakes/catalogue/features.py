@@ -1,4 +1,4 @@
-"""Mistakes in linear attention: in its features or divisor, or a softmax that it must not have."""
+"""Mistakes in linear attention: wrong features, wrong divisors, or a softmax."""
 
 import torch.nn.functional as F
 
@@ -15,7 +15,9 @@ SMALL = (1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
 """the small numbers that people add to a divisor that may be 0"""
 
 ODD_ONE = "only relu | only exp | only sigmoid | only gelu"
-"""patterns for a feature function that occurs only once, and so for one side alone"""
+"""patterns for a feature function that occurs only once, and so is applied only to queries or only
+to keys
+"""
 
 FEATURES = require(
     Capability.FEATURES,

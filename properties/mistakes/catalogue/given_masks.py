@@ -1,4 +1,4 @@
-"""Mistakes about the masks that a caller may pass, and the results besides the output."""
+"""Mistakes about the masks that a caller may pass, and about results other than the output."""
 
 from headcheck.properties.families import (
     batch,
@@ -35,12 +35,12 @@ RETURNED = (
 
 
 def lacks_the_axis_of_heads(expected: Shape, got: Shape) -> bool:
-    """Whether weights of (batch, heads, query, key) came as (batch, query, key)."""
+    """Whether weights have the shape (batch, query, key) instead of (batch, heads, query, key)."""
     return len(expected) == 4 and got == (expected[0], *expected[2:])
 
 
 def has_one_axis_more(expected: Shape, got: Shape) -> bool:
-    """Whether a result of three axes came with four, as the weights have."""
+    """Whether a result has four axes, like weights, instead of three."""
     return (len(expected), len(got)) == (3, 4)
 
 
@@ -77,7 +77,7 @@ MASK_TYPES = (
         ),
     ),
 )
-"""mistakes about types of masks, which show whatever is computed"""
+"""mistakes about types of masks, which show whatever attention the module computes"""
 GIVEN_MASKS = (
     StructuralMistake(
         define_mistake("mask_demanded", "Without a mask it fails: the mask is not optional.", ""),

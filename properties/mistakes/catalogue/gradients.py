@@ -1,4 +1,4 @@
-"""Mistakes with right numbers and wrong gradients: a part is cut from the graph."""
+"""Mistakes with right outputs and wrong gradients: a part is cut from the graph."""
 
 from collections.abc import Sequence
 

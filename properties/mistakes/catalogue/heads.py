@@ -1,4 +1,4 @@
-"""Mistakes about several heads and several sequences."""
+"""Mistakes that involve several heads or several sequences."""
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (

@@ -1,4 +1,4 @@
-"""Mistakes in latents, in keys and values made of them, and in the rotating parts."""
+"""Mistakes in latents, in the keys and values that they determine, and in rotating parts."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Mistakes about queries, keys and values, and how they are compared."""
+"""Mistakes about queries, keys and values, and about comparing them."""
 
 from collections.abc import Sequence
 

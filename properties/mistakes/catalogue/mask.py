@@ -1,4 +1,4 @@
-"""Mistakes about which keys are hidden, and how."""
+"""Mistakes about which keys are hidden, and about the way of hiding them."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ RENORMALISED = (
     *(late_masks.renormalised(late_masks.plus(n)) for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-12)),
     *(late_masks.renormalised(late_masks.at_least(n)) for n in (1e-6, 1e-8, 1e-9, 1e-12)),
 )
-"""steps that divide the remaining weights by their sum, or by one that cannot be 0"""
+"""steps that divide the remaining weights by their sum, or by a variant of the sum that cannot be 0
+"""
 
 MASK: Sequence[Mistake] = (
     define_mistake(

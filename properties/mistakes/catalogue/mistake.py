@@ -10,7 +10,7 @@ from headcheck.properties.mistakes.steps.calls import CallWrapper
 from headcheck.properties.parameter_mapping import Packing
 
 Feature = Capability | Positions
-"""what a contract may have, on which it depends whether a mistake can be made"""
+"""a feature of a contract on which it depends whether a mistake is possible"""
 
 PACKED_WEIGHTS = ("W_q", "W_k", "W_v")
 APART = (Packing.ROWS, Packing.INTERLEAVED, Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
@@ -24,11 +24,11 @@ class CodeMatcher:
 
     kind: str
     detail: str = ""
-    """a regular expression for the text; anything if empty"""
+    """a regular expression for the text; if it is empty, any text matches"""
     last: bool = False
-    """whether the last match counts instead of the first"""
+    """whether the last match is used instead of the first"""
     only: bool = False
-    """whether a match counts only if there is no other"""
+    """whether a match is used only if it is the only one"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,22 +37,24 @@ class Mistake:
 
     name: str
     sentence: str
-    """the sentence for students. In it {width} stands for the number whose root scales the scores,
-    {turned} for the name of the number of rotated coordinates, and {order} for a sentence about the
-    order of queries, keys and values in one layer"""
+    """the sentence for students, in which {width} stands for the number whose root scales the
+    scores, {turned} for the name of the number of rotated coordinates, and {order} for a sentence
+    about the order of queries, keys and values in one layer"""
     code_matchers: tuple[CodeMatcher, ...]
     variants: tuple[StepOverrides, ...] = field(default=(), repr=False)
     """the faulty steps of each variant, the usual variant first"""
     rare: bool = False
     """whether it is too unlikely to be considered together with another mistake"""
     needs: frozenset[Feature] = frozenset()
-    """what a contract must have: without it the mistake is impossible, or right"""
+    """features that a contract must have; without them the mistake is impossible, or not a mistake
+    """
     unless: frozenset[Feature] = frozenset()
-    """what a contract must not have: with it the same code is right, or another mistake"""
+    """features that a contract must not have; with them the same code is right, or another mistake
+    """
     droppings: tuple[Dropping, ...] = field(default=(), repr=False)
-    """the ways in which dropout acts with this mistake, if it is one in dropout"""
+    """the ways in which dropout acts with this mistake, if it is a mistake in dropout"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
-    """the ways in which a call with this mistake may also behave"""
+    """further ways in which calls may behave with this mistake"""
 
     def describe(self, contract: Contract) -> str:
         """Return the sentence in the words of an exercise."""
@@ -68,7 +70,7 @@ class Mistake:
         return reduce(lambda text, name: text.replace(name, words[name]), words, self.sentence)
 
     def applies_to(self, contract: Contract) -> bool:
-        """Whether it can be made under a contract."""
+        """Whether the mistake is possible under a contract."""
         features = contract.capabilities | {contract.positions}
         return self.needs <= features and not self.unless & features
 
@@ -87,7 +89,7 @@ class Mistake:
         return replace(self, droppings=droppings)
 
     def wrapped_by(self, *wrappers: CallWrapper) -> "Mistake":
-        """Return the mistake with wrappers for the further behaviour of calls."""
+        """Return the mistake with wrappers for further behaviour of calls."""
         return replace(self, wrappers=wrappers)
 
 
@@ -103,8 +105,8 @@ def define_mistake(
     """Return a mistake without faulty steps.
 
     The code matchers are separated by ` | `, the most telling first: with `softmax:dim=1$ | last
-    reshape`, the line to look at is a softmax over dimension 1, else the last reshape; with `only
-    squeeze` it is the squeeze, if there is exactly one. Without matchers no line is named.
+    reshape`, the line that is shown is a softmax over dimension 1, or else the last reshape; with
+    `only squeeze` it is the squeeze, if there is exactly one. Without matchers no line is shown.
     """
     matchers = tuple(_parse_matcher(text) for text in code_matchers.split(" | ") if text)
     return Mistake(name, sentence, matchers, (), rare, _gather(needs), _gather(unless))

@@ -1,7 +1,7 @@
-"""Mistakes that change numbers one by one or by their position: roundings, limits, positions.
+"""Mistakes that change each number by itself or by its position: rounding, limits, positions.
 
-They are rare, and each has many variants, one for every likely number. So they are tried only if no
-other mistake explains an answer, and never in pairs.
+These mistakes are rare, and each has many variants, one for every likely constant. So they are
+tried only if no other mistake explains an answer, and never in pairs.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ LIMIT_UNASKED = exclude(
         *change_after_each("match", "scale", changes=[numbers.softcapped_at(c) for c in LIMITS])
     ),
 )
-"""mistakes only in exercises without a limit of scores"""
+"""mistakes that are possible only in exercises without a limit of scores"""
 
 POSITIONS_UNASKED = exclude(
     Capability.POSITIONS,
@@ -78,7 +78,8 @@ POSITIONS_UNASKED = exclude(
         )
     ),
 )
-"""mistakes only in exercises without positions, since their sentences would not be true"""
+"""mistakes only for exercises without positions, since elsewhere their sentences would not be true
+"""
 
 NUMBERS: Sequence[Mistake] = (
     define_rare_mistake(

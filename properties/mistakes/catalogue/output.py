@@ -1,4 +1,4 @@
-"""Mistakes about the average, the steps after it, and the returned results."""
+"""Mistakes in the average, in the steps after it, and in the returned results."""
 
 from collections.abc import Sequence
 
@@ -201,4 +201,4 @@ _RETURNED: Sequence[Mistake] = (
 )
 
 RETURNED = exclude(Capability.LOGSUMEXP, *_RETURNED)
-"""mistakes in results that should be the output, and perhaps the weights"""
+"""mistakes in results that should be the output, perhaps with the weights"""

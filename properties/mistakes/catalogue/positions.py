@@ -1,6 +1,6 @@
-"""Mistakes in positions: other rotations of queries and keys, or another bias of scores.
+"""Mistakes in positions: wrong rotations of queries and keys, or a wrong bias of scores.
 
-Each is tried only if the statement asks for these positions.
+Each is tried only if the statement asks for the kind of positions that it gets wrong.
 """
 
 import math

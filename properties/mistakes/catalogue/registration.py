@@ -1,4 +1,4 @@
-"""Mistakes in a module's parameters, their registration, and tensors that must move along."""
+"""Mistakes in parameters, in their registration, and in tensors that must move with a module."""
 
 from headcheck.properties.families import (
     contract,

@@ -17,7 +17,7 @@ from headcheck.properties.mistakes.steps.sinks import with_changed_sinks, with_d
 
 
 def _with_denominator_plus(extra: Callable[[Tensor], Tensor]) -> tuple[StepOverrides, ...]:
-    """Add to the sum of the exponentials, relative to a maximum that has a gradient or none."""
+    """Add to the sum of exponentials, relative to a maximum with or without a gradient."""
     tops = (sinks.row_maximum, sinks.cut_row_maximum)
     return tuple({"normalise": with_denominator_plus(extra, top)} for top in tops)
 

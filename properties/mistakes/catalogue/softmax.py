@@ -9,8 +9,8 @@ from headcheck.properties.mistakes.catalogue.mistake import (
 from headcheck.properties.mistakes.steps import late_masks, scores
 
 DROWNING = tuple(1.5 * 2.0**exponent for exponent in range(16, 52))
-"""large numbers, one between any two powers of two: a score that is added to one loses as many
-digits"""
+"""large numbers, one between every two powers of two from 2¹⁶ on: the larger the number, the more
+digits a score loses when it is added"""
 
 SOFTMAX = require(
     Capability.SOFTMAX,

@@ -1,4 +1,4 @@
-"""Mistakes in state: side effects of a call, and memory across calls, copies or modules."""
+"""Mistakes in state: side effects of calls, and state shared across calls, copies or modules."""
 
 from headcheck.properties.families import (
     device,

@@ -1,7 +1,8 @@
-"""Structural mistakes, outside the computation of attention, the more special ones first.
+"""Structural mistakes, outside the computation of attention; more specific ones come first.
 
-Failed checks show each of them (`symptom`). A mistake is named only if it explains every failure
-that mistakes in the equation leave open. Its sentence must be true wherever its symptoms occur.
+Each is recognised by failed checks (`symptom`). A structural mistake is named only if it explains
+every failure that mistakes in the equation do not explain. Its sentence must be true whenever its
+symptoms occur.
 """
 
 from collections.abc import Sequence

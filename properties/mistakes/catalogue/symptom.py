@@ -15,24 +15,25 @@ ANY_KIND = frozenset(ViolationKind)
 
 @dataclass(frozen=True)
 class Symptom:
-    """Failures that can have only one cause: of some kind, for some reason, or by some crash."""
+    """Failures that can have only one cause, selected by kind, by reason, or by a crash."""
 
     properties: tuple[Property, ...]
     kinds: Set[ViolationKind] = frozenset()
-    """the kinds of violations that are such failures, whatever their reason"""
+    """kinds of violations that are symptoms whatever their reason"""
     reasons: Set[str] = frozenset()
-    """the reasons for which a violation is one, whatever its kind"""
+    """reasons for which a violation is a symptom whatever its kind"""
     without: Set[str] = frozenset()
-    """the reasons for which a violation is none, although it is of one of the kinds"""
+    """reasons for which a violation of one of the kinds is not a symptom"""
     crashes: str | None = None
-    """a pattern of the exception, whose words are Python's or torch's; an empty one for any"""
+    """a pattern for the message of an exception from Python or torch; an empty pattern matches any
+    """
     dtype: str = ""
-    """the dtype that the case must have, if another dtype could have other causes"""
+    """the dtype that the case must have, if failures in other dtypes could have other causes"""
     after: str | None = None
-    """a pattern of the earlier calls on which the failure must depend"""
+    """a pattern for the earlier calls on which the failure must depend"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
-        """Whether a verdict is such a failure."""
+        """Whether a verdict shows this symptom."""
         if verdict.property not in self.properties or verdict.case is None:
             return False
         error = _get_failure(verdict)
@@ -52,12 +53,12 @@ class ShapeSymptom:
 
     properties: tuple[Property, ...]
     shows: Callable[[Shape, Shape], bool]
-    """whether the expected shape and the one that came show it"""
+    """returns whether the expected shape and the actual shape show the cause"""
     of: str = ""
-    """the result that it must be; any if empty"""
+    """the name of the result with the wrong shape; any result if empty"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
-        """Whether a verdict is such a failure."""
+        """Whether a verdict shows this symptom."""
         error = _get_failure(verdict)
         if not isinstance(error, Violation) or error.shapes is None:
             return False
@@ -87,16 +88,16 @@ class StructuralMistake:
 
     mistake: Mistake
     symptoms: tuple[Symptom | ShapeSymptom, ...]
-    """the symptoms, any of which shows the mistake"""
+    """the symptoms; any one of them shows the mistake"""
     explains: tuple[Property, ...] = ()
-    """properties that may fail, too, for the same reason"""
+    """properties that may also fail for the same reason"""
     said_by: tuple[str, ...] = ()
-    """mistakes in the equation whose sentences say the same"""
+    """mistakes in the equation whose sentences already say the same"""
     causes: tuple[str, ...] = ()
-    """mistakes in the equation that may follow from it, and are named after it"""
+    """mistakes in the equation that may follow from this mistake, and are reported after it"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
-    """ways to make the mistake, which show what else fails because of it"""
+    """wrappers that make the mistake, which are used to find what else fails because of it"""
 
     def is_shown_by(self, verdict: Verdict) -> bool:
-        """Whether a verdict is a symptom."""
+        """Whether a verdict shows one of the symptoms."""
         return any(symptom.is_shown_by(verdict) for symptom in self.symptoms)

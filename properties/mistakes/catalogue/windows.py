@@ -1,4 +1,4 @@
-"""Mistakes in a window: how far back tokens see."""
+"""Mistakes in a window: how many earlier tokens a token sees."""
 
 from headcheck.properties.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
