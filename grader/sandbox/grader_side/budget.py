@@ -52,8 +52,10 @@ class BudgetExhausted(SubmissionFailed):
 
 @dataclass(eq=False)
 class Budget:
-    """The part of a file's limits that is used up. The exercises in a file may have different
-    limits."""
+    """The part of a file's limits that is used up.
+
+    The exercises in a file may have different limits.
+    """
 
     total_s: float = 0.0
     """the seconds that the file's code computed or slept, not counting reading and importing"""
@@ -158,8 +160,7 @@ class Budget:
             self.idle_s += used.idle
 
     def _has_overrun(self, limits: Limits, used: RequestTime, *, late: bool) -> bool:
-        """Whether a call used up its own time, and not just what earlier calls had left of the
-        total."""
+        """Whether a call used up its own time, not only what earlier calls had left."""
         left = limits.total_s - self.total_s
         cut_short = left < self._compute_call_timeout(limits) and used.idle < used.own / 2
         # Threads may use up all processor time before a call is late.

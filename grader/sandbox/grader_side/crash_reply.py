@@ -20,8 +20,7 @@ class _CrashReply:
 
 
 def parse_crash(found: object) -> Crash | None:
-    """Return the crash as one of our sentences with details within limits; None if there is none.
-    """
+    """Return the crash as one of our sentences, with bounded details; None without one."""
     try:
         reply = msgspec.convert(found, _CrashReply)
     except msgspec.ValidationError:

@@ -82,8 +82,7 @@ class NotConfined(SandboxError):
 
 
 class NoProcess(NotConfined):
-    """The machine has no memory for another process at the moment, or already has too many
-    processes."""
+    """The machine lacks the memory for another process, or has too many processes."""
 
 
 class ServerHandle:
@@ -270,8 +269,10 @@ class ChildChannel:
             raise SubmissionFailed(Status.CRASHED, "answered something that was not asked")
 
     def _has_unread_data(self) -> bool:
-        """Whether the child sent more than one reply. A closed connection does not count as a
-        reply."""
+        """Whether the child sent more than one reply.
+
+        A closed connection does not count as a reply.
+        """
         try:
             return bool(self.socket.recv(1, socket.MSG_PEEK))
         except (BlockingIOError, ConnectionError):

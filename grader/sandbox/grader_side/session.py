@@ -115,8 +115,10 @@ class Session:
         return self._retry_if_killed(self._start_child).outline
 
     def load(self, *names: str) -> list[dict[str, Any]]:
-        """Run the statements of definitions; return the first one's warnings. Raises
-        SubmissionFailed."""
+        """Run the statements of definitions; return the first one's warnings.
+
+        Raises SubmissionFailed.
+        """
         self.names = names
         return self._retry_if_killed(self._send_load).remarks
 
@@ -142,8 +144,7 @@ class Session:
         return ChannelSubject(self).ask(operation, meta)[0]
 
     def start_successor(self, limits: Limits, *, by_hand: bool = False) -> "Session":
-        """Return a session for the same submission; it takes over a process that has only read it.
-        """
+        """Return a session for the same submission, with the process that has only read it."""
         other = Session(
             self.server,
             self.data,
@@ -168,8 +169,7 @@ class Session:
         return self.child is not None and not self.child.closed
 
     def iter_tries(self) -> Iterator[None]:
-        """Yield once, and once more each time that a child was killed from outside during the last
-        try.
+        """Yield once, and again after each try in which a child was killed from outside.
 
         The submission is not to blame for that: the kernel may have been short of memory. Raises
         MachineBusy if it happens each time.
@@ -186,7 +186,9 @@ class Session:
         return self.killed_children + (self.child is not None and self.child.killed_by_others)
 
     def revive(self) -> bool:
-        """Start a child if there is none; return whether one was started. Raises SubmissionFailed.
+        """Start a child if there is none; return whether one was started.
+
+        Raises SubmissionFailed.
         """
         if self.is_alive:
             return False

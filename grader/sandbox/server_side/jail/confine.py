@@ -51,7 +51,9 @@ class Jail:
         _keep_only(socket, confined, self.ruleset)
 
     def confine(self, limits: Limits) -> None:
-        """In a child, take all remaining steps, after which the submission may run. Raises OSError.
+        """In a child, take all remaining steps, after which the submission may run.
+
+        Raises OSError.
         """
         if self.stage is not None:
             namespaces.set_up_namespaces(self.stage, self.ids, limits.scratch, SCRATCH_ENTRIES)

@@ -74,8 +74,7 @@ def mount(source: str | None, target: Path, kind: str | None, flags: int, data: 
 
 
 def copy_mount(path: Path) -> int:
-    """Copy the mounts at and below a path, so that they can be placed elsewhere; return a
-    descriptor."""
+    """Return a descriptor of a copy of the mounts at and below a path, to place it elsewhere."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
