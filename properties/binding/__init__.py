@@ -7,8 +7,10 @@ Theory of operation
     tensors can be the weights of attention (`layouts`) the equation is computed on the same
     numbers: the hypothesis that gives the same output in float64 is the binding. It is confirmed
     with other sizes, another batch and another length. If no hypothesis gives the output exactly,
-    the known mistakes are tried for the hypotheses that names suggest, so that wrong code binds.
+    the known mistakes are tried with the hypotheses that names suggest, so that wrong code can also
+    be bound.
 
     Behaviour does not show intent: a forgotten mask is a correct attention to everything. The
-    intent comes from an exercise or an option. Otherwise the finding is reported unchanged.
+    intent comes from an exercise or an option. Without either, headcheck reports the attention that
+    it found.
 """

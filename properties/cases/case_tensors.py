@@ -41,7 +41,7 @@ HUGE = {"float64": 1000.0, "float32": 1000.0, "bfloat16": 1000.0, "float16": 20.
 SUBNORMAL = {"float64": -1040, "float32": -135, "bfloat16": -130, "float16": -18}
 """The power of two by which a token is multiplied to be subnormal."""
 GATE_SPREAD = 2.0
-"""the standard deviation of the sigmoid's input in a gate: most gates are neither closed nor open"""
+"""the standard deviation of the sigmoid's input in a gate: few gates are closed or fully open"""
 HIDDEN_SPREAD = 2.0
 """the factor of a feed-forward's second layer, because the activation halves the spread of its
 input

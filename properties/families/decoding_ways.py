@@ -339,7 +339,7 @@ def recognise(
 def _list_fits(
     context: CaseContext, heads: Heads, way: OtherWay, answers: Mapping[Lengths, Tensor]
 ) -> list[bool] | None:
-    """Return for each call whether it goes this way; None if an output is neither so nor right."""
+    """Return for each call whether it goes this way; None if some other call is not right."""
     fits = []
     for lengths, output in answers.items():
         for call in list_calls(lengths):

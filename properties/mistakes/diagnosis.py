@@ -101,7 +101,7 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
 
 
 def _list_precisions(contract: Contract) -> tuple[str, ...]:
-    """Return the possible precisions of an answer: many compute angles or slopes in float32."""
+    """Return the possible precisions of an answer: often angles or slopes are in float32."""
     return ("float64", "float32") if contract.has(Capability.POSITIONS) else ("float64",)
 
 

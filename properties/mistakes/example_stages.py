@@ -34,7 +34,7 @@ def _placed_part(part: int) -> Callable[[PipelineState], Tensor]:
 
 
 def _lay_side_by_side(tensors: Sequence[Tensor]) -> Tensor:
-    """Join tensors side by side if tokens have one number, and otherwise one after the other."""
+    """Join tensors of equal shapes side by side, and others one after the other as tokens."""
     return torch.cat(list(tensors), dim=0 if len({t.shape for t in tensors}) == 1 else 1)
 
 

@@ -70,7 +70,7 @@ class Computation:
     """
 
     def draw_several(self) -> "tuple[Computation, ...]":
-        """Return it with several draws of random numbers, if its mistake is in dropout.
+        """Return the computation with several random draws, if its mistake is in dropout.
 
         It depends on chance whether such a mistake shows on a small case, and submissions draw
         other numbers than this module. A backward that is written by hand may have the same
@@ -127,7 +127,7 @@ def restate(contract: Contract, name: str = NAME) -> Contract:
 
 
 def _restate_call(contract: Contract) -> CallForm:
-    """Return the usual call with its further inputs: other tokens, or a cache."""
+    """Return the usual call form with this contract's further inputs: other tokens, or a cache."""
     cache = None if contract.call_form.cache is None else CacheConvention()
     if not contract.has(Capability.CROSS):
         return replace(USUAL, cache=cache)

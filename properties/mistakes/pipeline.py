@@ -100,7 +100,7 @@ def own_norms(s: PipelineState) -> QKVTensors:
 
 
 def own_parts(s: PipelineState) -> QKVTensors:
-    """With latents, queries get their rotating parts, and all keys the same one."""
+    """With latents, queries get their own rotating parts, and all heads' keys the same one."""
     beside = project_beside(s.entered[0], s.p, s.entered[1])
     if beside is None:
         return s.normed

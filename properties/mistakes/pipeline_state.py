@@ -101,7 +101,7 @@ def map_result(function: Callable[[Tensor], Tensor], result: Tensor | QKVTensors
 
 
 def split_heads(t: Tensor, heads: int) -> Tensor:
-    """Give each head a block of neighbouring columns: batch heads tokens head_dim."""
+    """Split columns into a block for each head: (batch, heads, tokens, head_dim)."""
     *size, width = t.shape
     return t.reshape(*size, heads, width // heads).transpose(-3, -2)
 

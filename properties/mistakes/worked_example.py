@@ -2,8 +2,8 @@
 
 The correct pipeline and the one with the faulty step run on a few small inputs. The example shows
 the first step at which their results visibly differ: its input, the right result, and the result
-with the mistake. No number is written by hand, so an example is true of the mistake whatever
-becomes of its steps; of a mistake that shows on none of the inputs there is none.
+with the mistake. No number is written by hand, so an example stays true if the steps of the mistake
+change. A mistake that shows on none of the inputs has no example.
 """
 
 import math
@@ -52,9 +52,9 @@ from headcheck.properties.mistakes.pipeline import (
 from headcheck.properties.mistakes.steps.dropout import never, on_weights
 
 VISIBLE = 0.03
-"""the smallest difference of two numbers that a reader sees at a glance"""
+"""the smallest difference between two numbers that a reader notices at a glance"""
 RATES = (0.5, 0.25)
-"""the rates of dropout to try; the first gives rounder numbers"""
+"""the dropout rates to try; the first rate gives rounder numbers"""
 DRAWS = 16
 """how many draws of dropout are tried to find one that shows the mistake"""
 HEADS_APART = "|"
@@ -87,8 +87,9 @@ def work_example(
 ) -> WorkedExample | None:
     """Return a small example of a mistake; None if it shows on none of a few small inputs.
 
-    If a mistake can be made in several ways, those in `ways` count, or all if there are none. If
-    these look different, nobody knows what the code would compute, and there is no example.
+    If a mistake can be made in several ways, only the ways in `ways` are considered, or all of them
+    if `ways` is empty. If their examples differ, it is unknown what the code computes, and there is
+    no example.
     """
     if not contract.has(Capability.ATTENTION):
         return None
@@ -104,9 +105,9 @@ def work_example(
 def _iter_made(
     mistake: Mistake, pipelines: Sequence[Pipeline]
 ) -> Iterator[tuple[StepOverrides, Pipeline]]:
-    """Yield the variants that pipelines contain, and what they are made in.
+    """Yield the variants of a mistake that pipelines contain, each with its base pipeline.
 
-    That is the correct one, or one that works around NaN.
+    The base is the correct pipeline, or a pipeline that works around NaN.
     """
     for pipeline, variant in product(pipelines, mistake.variants):
         if _is_in(variant, pipeline):
@@ -180,7 +181,7 @@ def _iter_dropping_examples(asked: Asked, dropping: Dropping) -> Iterator[Worked
 def _compare(
     inputs: AttentionInputs, faulty: Pipeline, stages: Sequence[Stage]
 ) -> Iterator[WorkedExample]:
-    """Yield the first stage at which a pipeline visibly parts from the correct one, if any."""
+    """Yield the first stage at which a pipeline visibly differs from the correct one, if any."""
     try:
         right, wrong = run_pipeline(CORRECT, inputs), run_pipeline(faulty, inputs)
     except SHAPE_ERRORS:
@@ -205,7 +206,7 @@ def _differ(one: Tensor, other: Tensor) -> bool:
 def _compare_dropping(
     inputs: AttentionInputs, right: Dropping, dropping: Dropping
 ) -> Iterator[WorkedExample]:
-    """Yield the draw that shows a mistake best: if possible, one in which both drop the same."""
+    """Yield the draw that shows a mistake best, if possible with equal drops in both results."""
     for training, rate in product((True, False), RATES):
         correct, faulty = (how(CORRECT, rate, training) for how in (right, dropping))
         drawn = (_draw(inputs, correct, faulty, seed) for seed in range(DRAWS))
@@ -233,7 +234,7 @@ def _draw(
 
 
 def _is_partly_dropped(given: Tensor, t: Tensor) -> bool:
-    """Whether some numbers became zero that were not, and others did not."""
+    """Whether dropout set some nonzero numbers to zero, but not all of them."""
     there = given != 0 if given.shape == t.shape else torch.ones_like(t, dtype=torch.bool)
     return bool((t[there] == 0).any()) and bool(t[there].any())
 
@@ -244,7 +245,7 @@ def _run_seeded(pipeline: Pipeline, inputs: AttentionInputs, seed: int) -> Pipel
 
 
 def _count_other_zeros(example: WorkedExample) -> int:
-    """Count where only one of the two is zero."""
+    """Count the places where only one of the two results is zero."""
     pairs = zip(example.right, example.wrong, strict=True)
     return sum((a == "0") != (b == "0") for r, w in pairs for a, b in zip(r, w, strict=True))
 

@@ -5,5 +5,5 @@
     output   from weights and values to the returned results
     dropout  what dropout changes, and when
 
-They only compute; `properties.mistakes.catalogue` gives them names and sentences.
+These steps only compute; `properties.mistakes.catalogue` gives them names and sentences.
 """

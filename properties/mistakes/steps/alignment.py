@@ -1,4 +1,4 @@
-"""Faulty steps where causal queries are the last of the tokens whose keys are given."""
+"""Faulty steps for causal queries that are the last of the tokens whose keys are given."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 
 def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | None]:
-    """Move the first query to a place that a function gives, from the number of earlier keys."""
+    """Move the first query to a place that a function computes from the number of earlier keys."""
 
     def permit(s: PipelineState) -> Tensor | None:
         if not s.inputs.causal:
@@ -21,13 +21,13 @@ def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | 
 
 
 def always_aligned(s: PipelineState) -> Tensor:
-    """The queries are the last tokens, whether the statement asks for it or not."""
+    """Treat the queries as the last tokens, whether the statement asks for this or not."""
     everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
     return everything.tril(s.inputs.keys - s.inputs.tokens)
 
 
 def among_themselves(s: PipelineState) -> Tensor | None:
-    """The queries see each other as they should, and no key before."""
+    """The queries see each other as they should, but no key that precedes the first query."""
     seen = begun_at(lambda before: before)(s)
     if seen is not None:
         seen[:, : s.inputs.earlier] = False

@@ -1,6 +1,6 @@
 """Faulty backwards of attention whose forward is right.
 
-The right one, by algorithm 4 of Dao et al. 2022 (arXiv:2205.14135), with P the weights, O the
+The right backward, by algorithm 4 of Dao et al. 2022 (arXiv:2205.14135), with P the weights, O the
 output, dO its gradient, and D = rowsum(dO ∘ O), which is the mean of dP by the weights:
 
     dV = Pᵀ dO,  dP = dO Vᵀ,  dS = P ∘ (dP - D),  dQ = scale dS K,  dK = scale dSᵀ Q
@@ -100,7 +100,7 @@ def with_backward(
     finish: Finish = products,
     begin: Callable[[Tensor], Tensor] = torch.clone,
 ) -> StepOverrides:
-    """Return the override with a right forward and another backward."""
+    """Return the override with the right forward and another backward."""
 
     def propagate(given: Known) -> QKVTensors:
         k = replace(given, d_output=begin(given.d_output))
@@ -118,23 +118,23 @@ def with_backward(
 
 
 def times_exponential_of_maximum(k: Known) -> Tensor:
-    """The maximum is missing in the log-sum-exp that is subtracted."""
+    """Recompute the weights with a log-sum-exp from which the maximum is missing."""
     return k.weights * k.state.masked_scores.amax(-1, keepdim=True).exp()
 
 
 def times_sum(k: Known) -> Tensor:
-    """The maximum is subtracted and not the log-sum-exp."""
+    """Subtract the maximum instead of the log-sum-exp."""
     scores = k.state.masked_scores
     return (scores - scores.amax(-1, keepdim=True)).exp()
 
 
 def without_mask(k: Known) -> Tensor:
-    """Scores that the forward hides are visible in the backward."""
+    """Recompute the weights without the mask, so that hidden scores are visible."""
     return (k.state.scores - k.state.masked_scores.logsumexp(-1, keepdim=True)).exp()
 
 
 def masked_at_the_top_left(k: Known) -> Tensor:
-    """Scores are computed once more with a mask that begins at the first key."""
+    """Recompute scores with a causal mask that is aligned at the first key."""
     scores = k.state.scores
     if k.state.inputs.causal:
         scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
@@ -142,19 +142,19 @@ def masked_at_the_top_left(k: Known) -> Tensor:
 
 
 def of_unscaled_scores(k: Known) -> Tensor:
-    """Scores are not scaled when they are computed once more."""
+    """Recompute scores without the scale."""
     shown = k.state.masked_scores > -math.inf
     raw = k.state.raw_scores.masked_fill(~shown, -math.inf)
     return (raw - k.state.masked_scores.logsumexp(-1, keepdim=True)).exp()
 
 
 def softmax_of_tile(k: Known) -> Tensor:
-    """Each tile has a softmax of its own in the backward."""
+    """Take a separate softmax over each tile in the backward."""
     return softmax_of_each_block(k.state).nan_to_num(nan=0.0)
 
 
 def without_short_blocks(*axes: int) -> Part:
-    """The last block of queries (axis -2) or of keys (axis -1) is left out where it is shorter."""
+    """Leave out the last block of queries (axis -2) or of keys (axis -1) if it is shorter."""
 
     def weights(k: Known) -> Tensor:
         kept = k.weights
@@ -175,12 +175,12 @@ def no_mean(k: Known) -> Tensor:
 
 
 def sum_over_keys(k: Known) -> Tensor:
-    """The sum of dP is taken without the weights."""
+    """Sum dP without multiplying it by the weights."""
     return k.d_weights.sum(-1, keepdim=True)
 
 
 def mean_of_each_tile(k: Known) -> Tensor:
-    """Each block of keys has a mean of its own."""
+    """Subtract a separate mean in each block of keys."""
     parts = (k.weights * k.d_weights).split(k.block, -1)
     return torch.cat([part.sum(-1, keepdim=True).expand_as(part) for part in parts], dim=-1)
 
@@ -198,7 +198,7 @@ def mean_added(k: Known, weights: Tensor, mean: Tensor) -> Tensor:
 
 
 def times_scale(query: int, key: int) -> Finish:
-    """Multiply by other powers of the scale."""
+    """Multiply the gradients of queries and keys by other powers of the scale."""
 
     def finish(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
         d_query, d_key, d_value = products(k, weights, d_scores)
@@ -208,7 +208,7 @@ def times_scale(query: int, key: int) -> Finish:
 
 
 def query_and_key_exchanged(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
-    """They have other shapes, but where there are as many queries as keys."""
+    """Exchange the gradients of queries and keys, which have equal shapes only if counts do."""
     d_query, d_key, d_value = products(k, weights, d_scores)
     return d_key, d_query, d_value
 
@@ -219,19 +219,19 @@ def key_and_value_exchanged(k: Known, weights: Tensor, d_scores: Tensor) -> QKVT
 
 
 def values_by_rows(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
-    """P dO for Pᵀ dO in each tile, which fits where all have as many queries as keys."""
+    """Take P dO for Pᵀ dO in each tile, which is possible only if all tiles are square."""
     d_query, d_key, _ = products(k, weights, d_scores)
     return d_query, d_key, _multiply_tiles(k, weights, k.d_output)
 
 
 def keys_by_rows(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
-    """Take dS Q for dSᵀ Q in each tile, which fits where all have as many queries as keys."""
+    """Take dS Q for dSᵀ Q in each tile, which is possible only if all tiles are square."""
     d_query, _, d_value = products(k, weights, d_scores)
     return d_query, k.scale * _multiply_tiles(k, d_scores, k.state.query), d_value
 
 
 def _multiply_tiles(k: Known, left: Tensor, right: Tensor) -> Tensor:
-    """Multiply tiles that are not transposed with rows for their queries, and add up by keys."""
+    """Multiply untransposed tiles by the rows of their queries, and add up the results by keys."""
     tiles = [columns.split(k.block, -2) for columns in left.split(k.block, -1)]
     rows = right.split(k.block, -2)
     sums = [
@@ -241,7 +241,7 @@ def _multiply_tiles(k: Known, left: Tensor, right: Tensor) -> Tensor:
 
 
 def queries_of_last_tile(is_last: Part) -> Finish:
-    """The gradient of a query is that of its last tile alone."""
+    """Use only the last tile's contribution to the gradient of a query."""
 
     def finish(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
         _, d_key, d_value = products(k, weights, d_scores)
@@ -251,7 +251,7 @@ def queries_of_last_tile(is_last: Part) -> Finish:
 
 
 def keys_of_last_tile(k: Known, weights: Tensor, d_scores: Tensor) -> QKVTensors:
-    """The gradients of a key and a value are those of their last tile alone."""
+    """Use only the last tile's contribution to the gradients of a key and a value."""
     numbers = k.number_blocks(-2)
     last = (numbers == numbers[-1])[:, None]
     d_query, _, _ = products(k, weights, d_scores)
@@ -266,7 +266,7 @@ def is_last_of_all(k: Known) -> Tensor:
 
 
 def is_last_seen(k: Known) -> Tensor:
-    """Return which keys are in the last block of which a tile of queries sees anything."""
+    """Return which keys are in the last block from which a tile of queries sees some key."""
     if not k.state.inputs.causal:
         return is_last_of_all(k)
     rows = k.number_blocks(-2)

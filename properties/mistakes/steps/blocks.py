@@ -1,4 +1,4 @@
-"""Faulty steps of attention that goes over the keys in blocks, with running numbers.
+"""Faulty steps of attention that processes keys in blocks, with running maxima and sums.
 
 The exponentials of a block's scores s are summed relative to the largest score m so far, and
 earlier sums are multiplied by exp(m_before - m). Each step here forgets a part of this.
@@ -43,7 +43,7 @@ def _find_running_maxima(s: PipelineState) -> Tensor:
 
 
 def _shift(s: PipelineState, maxima: Tensor) -> Tensor:
-    """Return each score less the maximum of its block."""
+    """Return each score minus the maximum of its block."""
     return s.masked_scores - maxima[..., _number_blocks(s, s.masked_scores)]
 
 
@@ -51,22 +51,22 @@ def _shift(s: PipelineState, maxima: Tensor) -> Tensor:
 
 
 def from_final_maximum(s: PipelineState) -> Tensor:
-    """As it should be."""
+    """Return the right exponentials, relative to the final maximum."""
     return (s.masked_scores - s.masked_scores.amax(-1, keepdim=True)).exp()
 
 
 def from_running_maximum(s: PipelineState) -> Tensor:
-    """Nothing is corrected when the maximum grows."""
+    """Return exponentials that are not corrected when the running maximum grows."""
     return _shift(s, _find_running_maxima(s)).exp()
 
 
 def from_own_maximum(s: PipelineState) -> Tensor:
-    """Each block has its own maximum, and nothing is corrected."""
+    """Return exponentials relative to each block's own maximum, without correction."""
     return _shift(s, _find_block_maxima(s)).exp()
 
 
 def from_maximum_begun_at(number: float) -> Step:
-    """Relative to the largest of all scores and of a number that they may be far below."""
+    """Return exponentials relative to the largest score, or to this number if it is larger."""
     return lambda s: (s.masked_scores - maximum_begun_at(number)(s)).exp()
 
 
@@ -75,7 +75,7 @@ def maximum_begun_at(number: float) -> Step:
 
 
 def corrected_the_other_way(s: PipelineState) -> Tensor:
-    """Earlier sums grow by as much as they should shrink."""
+    """Multiply earlier sums by the factor by which they should be divided."""
     running = _find_running_maxima(s)
     return _shift(s, 2 * running - running[..., -1:]).exp()
 
@@ -84,12 +84,12 @@ def corrected_the_other_way(s: PipelineState) -> Tensor:
 
 
 def divided(above: Step, below: Step) -> Step:
-    """Divide exponentials by the sum of such or of others."""
+    """Divide exponentials by the sum of the same or of other exponentials."""
     return lambda s: above(s) / below(s).sum(-1, keepdim=True)
 
 
 def divided_in_every_block(s: PipelineState) -> Tensor:
-    """A block's contribution is divided by the sum so far, there and in each later block."""
+    """Divide a block's contribution by the running sum, in its own block and in each later one."""
     parts = _split_blocks(s)
     so_far = torch.stack([part.logsumexp(-1) for part in parts], dim=-1).logcumsumexp(-1)
     sums = (so_far - _find_running_maxima(s)).exp()
@@ -106,7 +106,7 @@ def average_of_softmaxes(s: PipelineState) -> Tensor:
 
 
 def returning(logsumexp: Step) -> Callable[[PipelineState], tuple[Tensor, ...]]:
-    """Return another log-sum-exp, where one is asked for."""
+    """Return another log-sum-exp if the contract asks for one."""
 
     def give(s: PipelineState) -> tuple[Tensor, ...]:
         wanted = s.inputs.wanted
@@ -154,7 +154,7 @@ def of_the_last_block(s: PipelineState) -> Tensor:
 
 
 def filled_up(s: PipelineState) -> Tensor:
-    """Return the exponentials of the scores, and those of the keys that fill the last block."""
+    """Return the exponentials of the scores, and of the extra keys that fill up the last block."""
     missing = -s.masked_scores.shape[-1] % _count_in_block(s)
     filling = s.masked_scores.new_zeros(*s.masked_scores.shape[:-1], missing)
     whole = torch.cat([s.masked_scores, filling], dim=-1)
@@ -176,13 +176,13 @@ def logsumexp_with_filling(s: PipelineState) -> Tensor:
 
 
 def scaled_in_every_block(s: PipelineState) -> Tensor:
-    """The scale is applied once more in each block."""
+    """Apply the scale once more in each block."""
     times = _number_blocks(s, s.raw_scores) + 1
     return s.raw_scores * torch.pow(s.inputs.scale, times.to(s.raw_scores.dtype))
 
 
 def keys_up_to(count: Callable[[int, int], int]) -> Step:
-    """Hide all keys but so many, of a number of keys in blocks of a size."""
+    """Hide all but the first keys; `count` gets the number of keys and the size of a block."""
 
     def hide(s: PipelineState) -> Tensor:
         keys = s.scores.shape[-1]
@@ -193,7 +193,7 @@ def keys_up_to(count: Callable[[int, int], int]) -> Step:
 
 
 def first_keys_twice(s: PipelineState) -> Tensor:
-    """The first key of each block but the first counts in the block before it, too."""
+    """Count the first key of each block, except the first block, also in the block before it."""
     places = torch.arange(s.scores.shape[-1])
     twice = (places > 0) & (places % (s.inputs.block or len(places)) == 0)
     return filled_with_minus_infinity(s) + twice.to(s.scores.dtype) * math.log(2)

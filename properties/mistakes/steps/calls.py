@@ -2,7 +2,7 @@
 
 A wrapper gets the module, the function that computes the right results, and the arguments of a
 call. It returns the results of the call. It keeps its state in `module.__dict__`, where torch does
-not see it, so that modules do not share it.
+not see the state, so each module has its own.
 """
 
 import itertools
@@ -22,7 +22,7 @@ MOST_KEPT = 256
 
 
 class Attend(Protocol):
-    """Computes the right results, or, with overrides, those with other steps."""
+    """Computes the right results or, with overrides, the results with other steps."""
 
     def __call__(  # the class says it
         self, x: Tensor, mask: Tensor | None, overrides: StepOverrides = UNCHANGED
@@ -211,7 +211,7 @@ def _keep_first_role(
 def go_on_from_last_call(
     module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
 ) -> Result:
-    """Let the tokens follow those of the last call, if there are as many sequences."""
+    """Let the tokens continue those of the last call, if the number of sequences is the same."""
     before = _get_kept(module).get("tokens")
     fits = before is not None and before.shape[:-2] == x.shape[:-2]
     return _follow(module, attend, x, mask, before if fits else None)
@@ -220,7 +220,7 @@ def go_on_from_last_call(
 def go_on_whatever_comes(
     module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
 ) -> Result:
-    """Let the tokens follow those of the last call. May raise RuntimeError for other sequences."""
+    """Let the tokens continue the last call's. May raise RuntimeError for another batch size."""
     return _follow(module, attend, x, mask, _get_kept(module).get("tokens"))
 
 
@@ -269,7 +269,7 @@ def halve_parameters(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor 
 
 
 def tie_heads(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Give all heads the weights of the last one, as if one module had many names."""
+    """Give all heads the weights of the last head, as if they were the same module."""
     width = module.case.head_dim  # type: ignore[union-attr]  # of a FaultyAttention
     own = [p for name, p in module.named_parameters() if name[-1] in "qkv"]
 
@@ -302,12 +302,12 @@ def keep_first_mask(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor |
 
 
 def add_kept_bias(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Add a vector that every module draws for itself, as a bias that nobody set."""
+    """Add a random vector that each module draws, like a bias that nobody sets."""
     return _map(attend(x, mask), lambda t: t + _draw_own(module, 1, t)[0])
 
 
 def apply_kept_layer(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    """Multiply by a matrix that every module draws for itself, like an additional layer."""
+    """Multiply by a random matrix that each module draws, like an additional layer."""
     return _map(attend(x, mask), lambda t: t @ _draw_own(module, t.shape[-1], t))
 
 
@@ -332,7 +332,7 @@ def add_kept_bias_to_values(
 
 
 def _draw_own(module: nn.Module, rows: int, like: Tensor) -> Tensor:
-    """Return the same numbers in every call of a module, and others in every module."""
+    """Return random numbers that differ between modules but not between calls of a module."""
     number = _get_kept(module).setdefault("number", next(_MODULES))
     generator = torch.Generator().manual_seed(number)
     return torch.randn(rows, like.shape[-1], generator=generator, dtype=torch.float64).to(like)

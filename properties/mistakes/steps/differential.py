@@ -1,4 +1,4 @@
-"""Faulty steps: two maps that are not halved, weighed or subtracted as they should be."""
+"""Faulty steps for two maps that are not split, weighted or subtracted as they should be."""
 
 import math
 from collections.abc import Callable
@@ -17,20 +17,20 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 START = 0.8
-"""the initial value of lambdas, which people write instead of the parameter"""
+"""the initial value of lambdas, which people use in place of the parameter"""
 Weigh = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""makes weights of the first map, the second, and lambdas that fit them"""
+"""computes weights from the first map, the second map, and lambdas of a matching shape"""
 
 
 def get_lambdas(s: PipelineState) -> Tensor:
-    """Return the lambdas of all heads, as they multiply maps."""
+    """Return the lambdas of all heads, in a shape that can multiply maps."""
     if s.p.lambdas is None:
         raise ValueError("there are no lambdas")
     return s.p.lambdas[:, None, None]
 
 
 def weighed_by(weigh: Weigh) -> Callable[[PipelineState], Tensor]:
-    """Make the weights of both maps and lambdas in another way."""
+    """Compute the weights from both maps and lambdas in another way."""
     return lambda s: weigh(*get_maps(s), get_lambdas(s))
 
 
@@ -72,7 +72,7 @@ def second_map_seeing_all(s: PipelineState) -> Tensor:
 
 
 def neighbours_apart(s: PipelineState) -> QKVTensors:
-    """Every other column of a head makes the first map."""
+    """Use every other column of a head for the first map."""
     query, key, value = s.shared
     return _take_turns(query), _take_turns(key), value
 
@@ -83,7 +83,7 @@ def _take_turns(t: Tensor) -> Tensor:
 
 
 def all_columns_halved(s: PipelineState) -> QKVTensors:
-    """The first half of all columns is cut into the first maps of all heads."""
+    """Split the first half of all columns among the first maps of all heads."""
     query, key, _ = s.projected
     return _halve_columns(query, s), _halve_columns(key, s), s.shared[2]
 
@@ -96,7 +96,7 @@ def _halve_columns(t: Tensor, s: PipelineState) -> Tensor:
 def with_halves(
     queries: tuple[int, int], keys: tuple[int, int]
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Make both maps of these halves of queries and keys."""
+    """Compute both maps from these halves of queries and keys."""
 
     def halve(s: PipelineState) -> QKVTensors:
         query, key, value = s.shared
@@ -115,7 +115,7 @@ def shrunk(s: PipelineState) -> Tensor:
 
 
 def normalised(eps: float | None, factor: float) -> Callable[[PipelineState], Tensor]:
-    """Divide each head's output by its root mean square, and multiply it."""
+    """Divide each head's output by its root mean square, and multiply it by a factor."""
     return lambda s: factor * F.rms_norm(CORRECT.mix(s), (s.value.shape[-1],), eps=eps)
 
 

@@ -31,7 +31,7 @@ def change_result(step: str, change: Change) -> Dropping:
 
 
 def in_training(dropping: Dropping, otherwise: Dropping | None = None) -> Dropping:
-    """Do this in training only, and something else, or nothing, in evaluation."""
+    """Apply this dropout only in training, and another or none in evaluation."""
 
     def put(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
         chosen = dropping if training else otherwise
@@ -51,7 +51,7 @@ def draw_kept(t: Tensor, rate: float, *shared: int) -> Tensor:
 
 
 def drop_together(*dims: int) -> Change:
-    """Drop all weights along these dimensions at once."""
+    """Drop all weights along these dimensions together."""
     return lambda t, rate: t * draw_kept(t, rate, *dims) / (1 - rate)
 
 
@@ -65,7 +65,7 @@ def drop_renormalised(t: Tensor, rate: float) -> Tensor:
 
 
 def at_rate(other: float, instead: float) -> Change:
-    """Drop at a fixed rate, or at another one if the statement asks for that rate."""
+    """Drop at the rate `other`, or at `instead` if the statement asks for the rate `other`."""
     return lambda t, rate: drop(t, instead if rate == other else other)
 
 

@@ -16,7 +16,7 @@ Function = Callable[[Tensor], Tensor]
 def mapped_by(
     query: Function = elu_features, key: Function = elu_features
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Make other features of queries, of keys or of both."""
+    """Use other features for queries, for keys or for both."""
     return lambda s: (query(s.halved[0]), key(s.halved[1]), s.halved[2])
 
 
@@ -41,7 +41,7 @@ OTHERS: tuple[Function, ...] = (
     torch.square,
     torch.abs,
 )
-"""functions that people use instead of elu(x) + 1, and that are seldom negative"""
+"""functions that people use instead of elu(x) + 1; they are rarely negative"""
 
 
 def values_too(s: PipelineState) -> QKVTensors:
@@ -73,7 +73,7 @@ def sum_keys(s: PipelineState) -> Tensor:
 
 
 def sum_raw(*, query: bool = True, key: bool = True) -> Callable[[PipelineState], Tensor]:
-    """Sum products in which queries, keys or both are used as they are."""
+    """Sum products in which queries, keys or both are used without features."""
 
     def divisor(s: PipelineState) -> Tensor:
         q, k = s.halved[0] if query else s.query, s.halved[1] if key else s.key
@@ -120,7 +120,7 @@ def _hide(s: PipelineState, t: Tensor) -> Tensor:
 
 
 def sums_transposed(s: PipelineState) -> Tensor:
-    """Multiply the queries with the values' side of the sums: the keys come out."""
+    """Multiply the queries by the sums' axis of values, so that the result has the axis of keys."""
     seen = torch.ones_like(s.scores) if s.visible is None else s.visible.to(s.scores.dtype)
     mixed = (s.query @ s.value.mT * seen) @ s.key
     return mixed / CORRECT.hide(s).sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Faulty steps: a gate that acts elsewhere, is made of something else, or is no sigmoid."""
+"""Faulty steps for a gate that acts elsewhere, has another input, or is not a sigmoid."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ def with_gate(
 
 
 def with_function(function: Function) -> Callable[[PipelineState], Tensor]:
-    """Make the gate by another function than the sigmoid."""
+    """Compute the gate with another function than the sigmoid."""
     return with_gate(lambda s: function(ask(s)))
 
 
@@ -67,7 +67,7 @@ def added(s: PipelineState) -> Tensor:
 
 
 def one_for_each_head(combine: Function) -> Callable[[PipelineState], Tensor]:
-    """Give all numbers of a head one gate, which `combine` makes of their gates."""
+    """Give all numbers of a head the same gate, which `combine` computes from their gates."""
 
     def gate(s: PipelineState) -> Tensor:
         asked = ask(s).unflatten(-1, (s.inputs.heads, -1))
@@ -77,7 +77,7 @@ def one_for_each_head(combine: Function) -> Callable[[PipelineState], Tensor]:
 
 
 def heads_in_turn(s: PipelineState) -> Tensor:
-    """Take the columns of the gate for those of heads that follow one another in turn."""
+    """Interpret neighbouring columns of the gate as belonging to different heads."""
     asked = ask(s).unflatten(-1, (-1, s.inputs.heads))
     return s.merged * torch.sigmoid(asked.mT.flatten(-2))
 

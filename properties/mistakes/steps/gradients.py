@@ -1,4 +1,4 @@
-"""Faulty steps with right numbers, through which no gradient passes."""
+"""Faulty steps with right results, through which no gradient passes."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ def cut(t: Tensor) -> Tensor:
 
 
 def average_by_cut_weights(s: PipelineState) -> Tensor:
-    """Use weights through which no gradient passes; those that are returned let it pass."""
+    """Average with weights that let no gradient through; returned weights let it through."""
     return s.applied_weights.detach() @ s.value
 
 

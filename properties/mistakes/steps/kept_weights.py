@@ -1,8 +1,8 @@
 """Wrappers of right attention that keep old weights and use them after a change.
 
 A module may keep results of its weights from the first call, from the first evaluation after
-training, or while no gradients are recorded. Then every check fails that sets other weights after a
-call.
+training, or while no gradients are recorded. Then every check that sets other weights after a call
+fails.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,9 +33,9 @@ def _use_kept(
     x: Tensor,
     mask: Tensor | None,
 ) -> Result:
-    """Attend with the weights of these names as they were in the first call that used them.
+    """Attend with the weights of these names as they were when they were first used.
 
-    Those that are renewed are forgotten in every other call.
+    If `renews` is true, the kept weights are forgotten in every other kind of call.
     """
     kept: dict[str, Tensor] = module.__dict__.setdefault("kept_weights", {})
     if not is_used(module):

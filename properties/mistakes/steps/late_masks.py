@@ -7,7 +7,7 @@ from torch import Tensor
 from headcheck.properties.mistakes.pipeline import PipelineState
 
 Divisor = Callable[[Tensor], Tensor]
-"""returns the divisors of all rows from their sums"""
+"""returns the divisors of all rows, given their sums"""
 
 
 def hidden_zeroed(s: PipelineState) -> Tensor:
@@ -15,7 +15,7 @@ def hidden_zeroed(s: PipelineState) -> Tensor:
 
 
 def renormalised(change: Divisor = lambda sums: sums, dim: int = -1) -> Callable[..., Tensor]:
-    """Divide the remaining weights by their sums along a dimension, or by a function of these."""
+    """Divide the remaining weights by a function of their sums along a dimension."""
 
     def use(s: PipelineState) -> Tensor:
         if s.visible is None:

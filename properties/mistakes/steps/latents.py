@@ -1,4 +1,4 @@
-"""Faulty steps in latents, in keys and values made of them, and in the rotating parts."""
+"""Faulty steps for latents, for keys and values from latents, and for rotating parts."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def get_latents(s: PipelineState) -> tuple[Tensor, Tensor]:
 
 
 def with_latents(key: Change, value: Change) -> Callable[[PipelineState], QKVTensors]:
-    """Make keys and values of other latents."""
+    """Compute keys and values from other latents."""
 
     def project(s: PipelineState) -> QKVTensors:
         of_keys, of_values = get_latents(s)
@@ -51,7 +51,7 @@ def layer_normed(t: Tensor) -> Tensor:
 
 
 def cut_parts(s: PipelineState, t: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the own part of queries or keys of a head, and the rotating part."""
+    """Return the head's own part of queries or keys, and the rotating part."""
     own = s.inputs.head_dim
     if not s.inputs.variant.beside:
         raise ValueError("nothing stands beside heads")
@@ -59,7 +59,7 @@ def cut_parts(s: PipelineState, t: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def matched(own: float, beside: float) -> Callable[[PipelineState], Tensor]:
-    """Let each part of queries and keys count so many times in their products."""
+    """Multiply the product of each part of queries and keys by a number."""
 
     def match(s: PipelineState) -> Tensor:
         (q, q_turned), (k, k_turned) = cut_parts(s, s.query), cut_parts(s, s.key)
@@ -90,7 +90,7 @@ def scaled_apart(s: PipelineState) -> Tensor:
 
 
 def turned_instead(own: bool, beside: bool) -> Callable[[PipelineState], QKVTensors]:
-    """Rotate the own parts of queries and keys, too, or instead of the rotating parts."""
+    """Rotate the heads' own parts of queries and keys, or the rotating parts, or both."""
 
     def turn(s: PipelineState, t: Tensor) -> Tensor:
         parts = zip(cut_parts(s, t), (own, beside), strict=True)
@@ -100,13 +100,13 @@ def turned_instead(own: bool, beside: bool) -> Callable[[PipelineState], QKVTens
 
 
 def turn_whole(s: PipelineState, t: Tensor) -> Tensor:
-    """Turn all columns; of an odd number of them the last has no pair."""
+    """Rotate all columns; if their number is odd, the last column does not rotate."""
     own = t[..., : t.shape[-1] // 2 * 2]
     return torch.cat([turn_halves(own, right_angles(s, own)), t[..., own.shape[-1] :]], dim=-1)
 
 
 def turned_as_one(s: PipelineState) -> QKVTensors:
-    """Turn both parts of queries and keys as if they were one head."""
+    """Rotate both parts of queries and keys as if they were one head."""
     query, key, value = s.appended
     return turn_whole(s, query), turn_whole(s, key), value
 
@@ -115,7 +115,7 @@ def turned_as_one(s: PipelineState) -> QKVTensors:
 
 
 def get_beside(s: PipelineState) -> tuple[Tensor, Tensor]:
-    """Return the rotating parts of the queries of all heads, side by side, and of keys."""
+    """Return the rotating parts of all heads' queries, side by side, and of keys."""
     found = project_beside(s.entered[0], s.p, s.entered[1])
     if found is None:
         raise ValueError("nothing stands beside heads")
@@ -123,7 +123,7 @@ def get_beside(s: PipelineState) -> tuple[Tensor, Tensor]:
 
 
 def appended_as(query: Callable[[Tensor, int], Tensor]) -> Callable[[PipelineState], QKVTensors]:
-    """Give heads other parts of the rotated queries: (batch, heads, tokens, rope_dim)."""
+    """Give heads other parts of the rotated queries, of shape (batch, heads, tokens, rope_dim)."""
 
     def append(s: PipelineState) -> QKVTensors:
         asked, shared = get_beside(s)
@@ -142,12 +142,12 @@ def in_turn(t: Tensor, heads: int) -> Tensor:
 
 
 def reshaped_alone(t: Tensor, heads: int) -> Tensor:
-    """Make an axis for heads before the tokens, without a transpose."""
+    """Reshape to an axis for heads before the tokens, without a transpose."""
     return t.reshape(t.shape[0], heads, t.shape[1], -1)
 
 
 def all_of_head(number: int) -> Callable[[Tensor, int], Tensor]:
-    """Give all heads the part of one of them."""
+    """Give all heads the part of the head with this number."""
 
     def choose(t: Tensor, heads: int) -> Tensor:
         own = split_heads(t, heads)
@@ -162,7 +162,7 @@ def mean_of_heads(t: Tensor, heads: int) -> Tensor:
 
 
 def turned_key_of_first_head(s: PipelineState) -> QKVTensors:
-    """Let no head but the first see the key that is to be the same for all."""
+    """Let only the first head see the key that all heads should share."""
     query, key, value = CORRECT.place(s)
     own, turned = cut_parts(s, key)
     alone = torch.cat([turned[:, :1], torch.zeros_like(turned[:, 1:])], dim=1)
@@ -170,7 +170,7 @@ def turned_key_of_first_head(s: PipelineState) -> QKVTensors:
 
 
 def turned_by_heads(query: bool, key: bool) -> Callable[[PipelineState], QKVTensors]:
-    """Take the number of the head for the position."""
+    """Use the number of the head as the position."""
 
     def turn(s: PipelineState, t: Tensor) -> Tensor:
         own, beside = cut_parts(s, t)
@@ -195,7 +195,7 @@ def queries_turned_before_split(s: PipelineState) -> QKVTensors:
 
 
 def detach_latents(s: PipelineState) -> QKVTensors:
-    """Let no gradient through to the layer that makes latents."""
+    """Let no gradient through to the layer that computes latents."""
     return with_latents(Tensor.detach, Tensor.detach)(s)
 
 

@@ -28,7 +28,7 @@ def centred_tokens(s: PipelineState) -> QKVTensors:
 
 
 def sources(q: int, k: int, v: int) -> Callable[[PipelineState], QKVTensors]:
-    """Make queries, keys and values of the tokens of those at these positions of (q, k, v)."""
+    """Project queries, keys and values from the tokens at these positions of (q, k, v)."""
 
     def see(s: PipelineState) -> QKVTensors:
         own = s.inputs.sources
@@ -87,7 +87,7 @@ weights_reshaped = with_weights(lambda weight: weight.reshape(weight.shape[::-1]
 
 
 def head_weights_as_stored(s: PipelineState) -> QKVTensors:
-    """As stored, if each head has its own weight. Raises ValueError unless it is square."""
+    """Use each head's own weight without transposing it. Raises ValueError unless it is square."""
     if s.inputs.heads > 1:
         raise ValueError("x W: a head is narrower than x, and so is its weight")
     return weights_as_stored(s)
@@ -200,12 +200,12 @@ def repeat_first_sequence(t: Tensor) -> Tensor:
 
 
 def keys_of(head: int) -> Callable[[PipelineState], QKVTensors]:
-    """Let all heads use the keys of one."""
+    """Let all heads use the keys of one head."""
     return lambda s: (s.split[0], s.split[1][:, head, None].expand_as(s.split[1]), s.split[2])
 
 
 def values_of(head: int) -> Callable[[PipelineState], QKVTensors]:
-    """Let all heads use the values of one."""
+    """Let all heads use the values of one head."""
     return lambda s: (s.split[0], s.split[1], s.split[2][:, head, None].expand_as(s.split[2]))
 
 

@@ -1,4 +1,4 @@
-"""Faulty steps: norms of queries and keys that are left out, misplaced, or another function."""
+"""Faulty steps for norms of queries and keys: left out, misplaced, or another function."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 Norm = Callable[[PipelineState, Tensor, Tensor | None, Tensor | None], Tensor]
-"""norms queries or keys with a gain and a shift"""
+"""normalises queries or keys, with a gain and a shift"""
 
 
 def right_norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
@@ -45,7 +45,7 @@ def by_another_mean(
 
 
 def with_gain_from(start: float) -> Norm:
-    """Count the gain from another number."""
+    """Add another number to the stored gain."""
 
     def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
         return replace(s.inputs.variant, gain_from=start).normalise(t, gain, shift)
@@ -56,7 +56,7 @@ def with_gain_from(start: float) -> Norm:
 def normed_by(
     norm: Norm, *, query: bool = True, key: bool = True, value: bool = False
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Apply a norm to these; values get the norm of keys, if any."""
+    """Apply a norm to queries, keys or values; values get the parameters of the keys' norm."""
 
     def apply(s: PipelineState) -> QKVTensors:
         q, k, v = s.roles
@@ -111,7 +111,7 @@ def list_unasked(
 ) -> tuple[StepOverrides, ...]:
     """Return ways to put norms over queries, keys or values where there are none.
 
-    They are put over the columns of every head, or over those of all heads before these are split.
+    The norms are over the columns of each head, or over the columns of all heads before the split.
     """
     which = query, key, value
     by_head = ({"norm": _each(which, norm)} for norm in NORMS_OF_SIZE)

@@ -1,4 +1,4 @@
-"""Faulty steps: right steps whose numbers are changed one by one, or by their position."""
+"""Faulty steps that change each number of a right step by itself, or by its position."""
 
 import math
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 Change = Callable[[Tensor], Tensor]
-"""changes every number of a tensor by itself"""
+"""changes each number of a tensor independently of the others"""
 
 
 def change_after(step: str, change: Change) -> StepOverrides:
-    """Return the override of a right step whose result is changed."""
+    """Return the override with a right step whose result is changed."""
     right = getattr(CORRECT, step)
 
     def changed(s: PipelineState) -> object:
@@ -82,7 +82,7 @@ def renormalised_above(threshold: float) -> Change:
 
 
 def of_the_best(count: int) -> Callable[[PipelineState], Tensor]:
-    """Hide all keys but those with the largest visible scores."""
+    """Hide all keys except those with the largest visible scores."""
 
     def normalise(s: PipelineState) -> Tensor:
         scores = s.masked_scores
@@ -101,9 +101,10 @@ def of_the_best(count: int) -> Callable[[PipelineState], Tensor]:
 def far_keys_penalised(
     slope: float | None, dtype: torch.dtype
 ) -> Callable[[PipelineState], Tensor]:
-    """Subtract a slope times the distance from each score; None for the slopes of ALiBi.
+    """Subtract a slope times the distance from each score; None means the slopes of ALiBi.
 
-    These are 2^(-8 h / heads) for head h = 1, 2, … (Press, Smith and Lewis, 2021, section 3).
+    ALiBi's slopes are 2^(-8 h / heads) for head h = 1, 2, … (Press, Smith and Lewis, 2021, section
+    3).
     """
 
     def scale(s: PipelineState) -> Tensor:
@@ -132,8 +133,8 @@ def positions_added(
 ) -> Callable[[PipelineState], QKVTensors]:
     """Add the sines and cosines of Vaswani et al. (2017), section 3.5.
 
-    They take turns, or all sines come first. They may be added only to the input of queries and
-    keys.
+    Sines and cosines alternate, or all sines come first. They may be added only to the input of
+    queries and keys.
     """
 
     def add(tokens: Tensor) -> Tensor:

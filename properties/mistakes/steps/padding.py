@@ -1,7 +1,7 @@
-"""Faulty steps about padding: tokens that only fill up a sequence.
+"""Faulty steps for padding: tokens that only fill up a sequence.
 
-A mask of padding is the same for all queries and heads: batch 1 1 keys. Other masks, and none, are
-left as they are.
+A padding mask is the same for all queries and heads, so its shape is (batch, 1, 1, keys). With
+other masks, or without a mask, these steps are right.
 """
 
 import torch
@@ -18,7 +18,7 @@ from headcheck.properties.mistakes.pipeline import (
 
 
 def _get_padding_mask(s: PipelineState) -> Tensor | None:
-    """Return the mask, batch 1 1 keys, if it is one of padding."""
+    """Return the mask, of shape (batch, 1, 1, keys), if it is a padding mask."""
     mask = s.inputs.may_attend
     return mask if mask is not None and mask.dim() == 4 and mask.shape[1:3] == (1, 1) else None
 
@@ -47,7 +47,7 @@ def _zero(parts: QKVTensors, is_token: Tensor) -> QKVTensors:
 
 
 def hidden_from_queries_too(s: PipelineState) -> Tensor | None:
-    """Let only tokens attend, and only to tokens."""
+    """Hide padding as keys, and hide everything from padding as queries."""
     mask = _get_padding_mask(s)
     return s.inputs.may_attend if mask is None else mask & mask.mT
 

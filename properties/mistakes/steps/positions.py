@@ -1,4 +1,4 @@
-"""Faulty steps: rotation by positions, bias by distances, limits of scores."""
+"""Faulty steps for rotation by positions, bias by distances, and limits of scores."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,11 @@ from headcheck.properties.mistakes.pipeline import (
 )
 
 Angles = Callable[[PipelineState, Tensor], Tensor]
-"""returns the angle by which each pair of queries or keys rotates at each token"""
+"""returns the angle by which each pair of coordinates of queries or keys rotates at each token"""
 Turn = Callable[[Tensor, Tensor], Tensor]
 """rotates pairs of columns by angles of shape (…, tokens, pairs)"""
 Slopes = Callable[[PipelineState, Tensor], Tensor]
-"""returns the slope of each head's scores per token, from the heads' numbers 1, 2, …"""
+"""returns the slope of each head's scores per token, given the heads' numbers 1, 2, …"""
 
 # ------------------------------------------------------------------------------------- turning
 
@@ -35,13 +35,13 @@ def turn_neighbours(t: Tensor, angle: Tensor) -> Tensor:
 
 
 def turn_halves_by_doubled_angles(t: Tensor, angle: Tensor) -> Tensor:
-    """Swap halves, but lay out sines and cosines for neighbours (θ0 θ0 θ1 θ1)."""
+    """Pair halves, but lay out sines and cosines for neighbours (θ0 θ0 θ1 θ1)."""
     (a, b), spread = t.chunk(2, dim=-1), angle.repeat_interleave(2, dim=-1)
     return t * spread.cos() + torch.cat([-b, a], dim=-1) * spread.sin()
 
 
 def turn_neighbours_by_repeated_angles(t: Tensor, angle: Tensor) -> Tensor:
-    """Swap neighbours, but lay out sines and cosines for halves (θ0 θ1 θ0 θ1)."""
+    """Pair neighbours, but lay out sines and cosines for halves (θ0 θ1 θ0 θ1)."""
     spread = torch.cat([angle, angle], dim=-1)
     swapped = torch.stack([-t[..., 1::2], t[..., 0::2]], dim=-1).flatten(-2)
     return t * spread.cos() + swapped * spread.sin()
@@ -131,7 +131,7 @@ def placed(
 
 
 def turn_part(s: PipelineState, t: Tensor, turn: Turn, angles: Angles) -> Tensor:
-    """Rotate the rotating part of queries, keys or values, and leave the rest."""
+    """Rotate the rotating part of queries, keys or values, and leave the rest unchanged."""
     start, stop = _find_turned(s, t)
     own = t[..., start:stop]
     turned = turn(own, angles(s, own))
@@ -153,7 +153,7 @@ def _find_turned(s: PipelineState, t: Tensor) -> tuple[int, int]:
 def exchanged_in(
     *, query: bool = False, key: bool = False
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Exchange sines and cosines where queries or keys are turned."""
+    """Exchange sines and cosines in the rotation of queries or keys."""
 
     def place(s: PipelineState) -> QKVTensors:
         q, k, v = s.appended
@@ -199,7 +199,7 @@ def placed_before_split(turn: Turn) -> Callable[[PipelineState], QKVTensors]:
 
 
 def _count_back(s: PipelineState) -> Tensor:
-    """Return how far each key lies before each query; 0 where it lies behind, as is asked for."""
+    """Return how far each key precedes each query; 0 for later keys, as the statement says."""
     queries, keys = s.raw_scores.shape[-2:]
     position = torch.arange(keys, dtype=s.raw_scores.dtype, device=s.raw_scores.device)
     return (position[keys - queries :, None] - position).clamp_min(0)
@@ -210,7 +210,7 @@ def right_slopes(s: PipelineState, head: Tensor) -> Tensor:
 
 
 def slopes_of_two_sequences(s: PipelineState, head: Tensor) -> Tensor:
-    """Return the slopes of the paper's authors: of a power of two, then every other of the next."""
+    """Return the slopes of the paper's code: of a power of two, then every other of its double."""
     heads = s.inputs.heads
     power = 1 << (heads.bit_length() - 1)
     own, more = head[:power], head[: heads - power]
@@ -264,7 +264,7 @@ def limited_before_scaling(s: PipelineState) -> Tensor:
 
 
 def limited_after_masking(s: PipelineState) -> Tensor:
-    """Limit the scores after −∞ was filled in."""
+    """Limit the scores after hidden scores became −∞."""
     limit = s.inputs.variant.softcap
     return s.scores if s.visible is None else s.scores.masked_fill(~s.visible, -limit)
 

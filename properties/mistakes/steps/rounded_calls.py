@@ -1,4 +1,4 @@
-"""Wrappers of right attention whose results have fewer digits than their dtype."""
+"""Wrappers of right attention whose results have fewer digits than their dtype allows."""
 
 from functools import partial
 

@@ -31,7 +31,7 @@ def cosines(s: PipelineState) -> Tensor:
 
 
 def normalised(s: PipelineState) -> Tensor:
-    """Of a layer norm."""
+    """Compare queries and keys after a layer norm of each."""
     query, key = (F.layer_norm(t, t.shape[-1:]) for t in (s.query, s.key))
     return query @ key.mT
 
@@ -74,9 +74,9 @@ def divided_by(divisor: Callable[[PipelineState], float]) -> Callable[[PipelineS
 
 
 def _past(s: PipelineState, by: int = 0) -> Tensor:
-    """Return a mask that shows the keys up to the place of each query, and `by` more.
+    """Return a mask that shows each query the keys up to its own place, and `by` more.
 
-    Where there is a window, it begins where it should.
+    If there is a window, its beginning is right.
     """
     past = torch.ones(s.inputs.tokens, s.inputs.keys).bool().tril(by + s.inputs.earlier)
     return past.triu(1 - s.inputs.window) if s.inputs.window else past
@@ -117,7 +117,7 @@ def rows_from_the_end(s: PipelineState) -> Tensor | None:
 
 
 def causal_of_any_size(s: PipelineState) -> Tensor | None:
-    """Return the causal mask of a kernel, which fits any shape of the scores."""
+    """Return a causal mask like a kernel's, which adapts to any shape of the scores."""
     return torch.ones(s.scores.shape[-2:], dtype=torch.bool).tril() if s.inputs.causal else None
 
 
@@ -143,7 +143,7 @@ def _expand_mask(s: PipelineState) -> Tensor | None:
 
 
 def mask_on_first(dim: int) -> Callable[[PipelineState], Tensor | None]:
-    """Mask only the first entry along a dimension: a sequence (0) or a head (1)."""
+    """Apply the mask only to the first entry along a dimension: a sequence (0) or a head (1)."""
 
     def permit(s: PipelineState) -> Tensor | None:
         mask = _expand_mask(s)
@@ -177,7 +177,7 @@ def future_too(s: PipelineState) -> Tensor:
 
 
 def future_in_a_square_mask(s: PipelineState) -> Tensor:
-    """Hide the future by a square mask. Raises RuntimeError if there are other keys."""
+    """Hide later keys with a square mask. Raises RuntimeError if keys come from other tokens."""
     square = torch.ones(s.inputs.tokens, s.inputs.tokens).bool().tril()
     return square.expand(s.scores.shape) & future_too(s)
 
@@ -196,7 +196,7 @@ def future_where_no_mask_is(s: PipelineState) -> Tensor | None:
 
 
 def diagonal_forced(allowed: bool) -> Callable[[PipelineState], Tensor | None]:
-    """Show or hide every token's own key, whatever the mask that the caller passed says."""
+    """Show or hide every token's own key, whatever the caller's mask says."""
 
     def permit(s: PipelineState) -> Tensor | None:
         mask = _expand_mask(s)
@@ -218,7 +218,7 @@ def filled_with(number: float) -> Callable[[PipelineState], Tensor]:
 
 
 def filled_before_scaling(number: float) -> Callable[[PipelineState], Tensor]:
-    """Fill hidden scores with a number that is scaled afterwards."""
+    """Fill hidden scores with a number, and apply the scale afterwards."""
     return lambda s: filled_with(number * s.inputs.scale)(s)
 
 
@@ -228,7 +228,7 @@ def raised_by(number: float) -> Callable[[PipelineState], Tensor]:
 
 
 def lowered_by_infinity(s: PipelineState) -> Tensor:
-    """Add −∞ to the hidden scores: a row of nothing else has NaN for gradients, too."""
+    """Add −∞ to the hidden scores: in a row of only −∞, gradients are NaN, too."""
     if s.visible is None:
         return s.scores
     return s.scores + torch.zeros_like(s.scores).masked_fill(~s.visible, -math.inf)
@@ -237,7 +237,7 @@ def lowered_by_infinity(s: PipelineState) -> Tensor:
 def lowered_besides(
     permit: Callable[[PipelineState], Tensor | None],
 ) -> Callable[[PipelineState], Tensor]:
-    """Fill masked scores with −∞, then those that `permit` hides with a large negative number."""
+    """Fill masked scores with −∞, then scores that `permit` hides with a large negative number."""
 
     def hide(s: PipelineState) -> Tensor:
         visible = permit(s)
@@ -248,7 +248,7 @@ def lowered_besides(
 
 
 def lowered_beside_mask(number: float) -> Callable[[PipelineState], Tensor]:
-    """Subtract a number from the visible scores; its digits push out theirs."""
+    """Subtract a large number from the visible scores, which lose digits by this."""
     return lambda s: filled_with_minus_infinity(s) - number
 
 
@@ -274,7 +274,7 @@ def unmasked(s: PipelineState) -> Tensor:
 
 
 def softmax_over(*dims: int) -> Callable[[PipelineState], Tensor]:
-    """Normalise by one softmax over all entries along these dimensions."""
+    """Take a single softmax over all entries along these dimensions."""
 
     def normalise(s: PipelineState) -> Tensor:
         exponentials = (s.masked_scores - s.masked_scores.amax(dim=dims, keepdim=True)).exp()
@@ -368,7 +368,7 @@ def unshifted_and_masked(s: PipelineState) -> Tensor:
 
 
 def shifted_by_one_maximum(*dims: int) -> Callable[[PipelineState], Tensor]:
-    """Subtract the largest score along these dimensions from all of them."""
+    """Subtract the largest score along these dimensions from all scores."""
 
     def normalise(s: PipelineState) -> Tensor:
         exponentials = (s.masked_scores - s.masked_scores.amax(dim=dims, keepdim=True)).exp()

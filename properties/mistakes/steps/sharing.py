@@ -8,11 +8,11 @@ from headcheck.properties.mistakes.pipeline import PipelineState, QKVTensors, me
 from headcheck.reference.variant import share_heads
 
 Share = Callable[[Tensor, int], Tensor]
-"""returns the key or value head that each of n heads uses"""
+"""returns the keys or values that each of n heads uses"""
 
 
 def in_turn(t: Tensor, heads: int) -> Tensor:
-    """Give head h number h modulo the number of keys, as `repeat` does."""
+    """Give head h the keys with number h modulo the number of key heads, as `repeat` does."""
     return t.repeat(1, heads // t.shape[1], 1, 1)
 
 
@@ -27,7 +27,7 @@ def mean_for_all(t: Tensor, heads: int) -> Tensor:
 def shared(
     key: Share = share_heads, value: Share = share_heads
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Share keys and values by these functions, if there are fewer of them than heads."""
+    """Share keys and values by these functions, if there are fewer key heads than query heads."""
 
     def share(s: PipelineState) -> QKVTensors:
         q, k, v = s.placed
@@ -40,7 +40,7 @@ def shared(
 def always_shared(
     key: Share = share_heads, value: Share = share_heads
 ) -> Callable[[PipelineState], QKVTensors]:
-    """Share keys and values by these functions, also where there are as many as heads."""
+    """Share keys and values by these functions, even if every head has keys of its own."""
 
     def share(s: PipelineState) -> QKVTensors:
         q, k, v = s.placed
@@ -50,7 +50,7 @@ def always_shared(
 
 
 def queries_averaged(s: PipelineState) -> QKVTensors:
-    """Let the heads of a group ask their mean query."""
+    """Give all heads of a group the mean of their queries."""
     q, k, v = s.placed
     grouped = q.unflatten(1, (k.shape[1], -1))
     averaged = grouped.mean(dim=2, keepdim=True).expand_as(grouped).flatten(1, 2)

@@ -1,4 +1,4 @@
-"""Faulty steps: sinks with too small or too large a share, or of another head."""
+"""Faulty steps for sinks: a share that is too small or too large, or another head's sink."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def _get_sinks(s: PipelineState) -> Tensor:
 
 
 def _weigh(s: PipelineState, sinks: Tensor) -> Tensor:
-    """Return the weights of the keys, and last those of the sinks."""
+    """Return the weights of the keys, followed by the weights of the sinks."""
     return softmax_with_sinks(s.masked_scores, sinks)
 
 
@@ -47,14 +47,14 @@ def row_maximum(s: PipelineState) -> Tensor:
 
 
 def cut_row_maximum(s: PipelineState) -> Tensor:
-    """Let no gradient through to the maximum, since the maximum cancels."""
+    """Let no gradient through to the maximum, which cancels."""
     return row_maximum(s).detach()
 
 
 def with_denominator_plus(
     extra: Callable[[Tensor], Tensor], top: Callable[[PipelineState], Tensor] = row_maximum
 ) -> Callable[[PipelineState], Tensor]:
-    """Add something else to the sum of the exponentials than those of the sinks."""
+    """Add something other than the sinks' exponentials to the sum of the exponentials."""
 
     def normalise(s: PipelineState) -> Tensor:
         exponentials = (s.masked_scores - top(s)).exp()
@@ -69,12 +69,12 @@ def counted_for_every_key(s: PipelineState) -> Tensor:
 
 
 def kept_in_place_of_first_key(s: PipelineState) -> Tensor:
-    """Cut off the first column instead of the last: every weight goes to the key before its own."""
+    """Cut off the first column instead of the last: every weight moves to the previous key."""
     return _weigh(s, _get_sinks(s))[..., 1:]
 
 
 def given_to(key: int) -> Callable[[PipelineState], Tensor]:
-    """Give what the sinks take to one key."""
+    """Give the sinks' share to one key."""
 
     def normalise(s: PipelineState) -> Tensor:
         weights = _weigh(s, _get_sinks(s))
@@ -105,13 +105,13 @@ def multiplied_by_what_is_left(s: PipelineState) -> Tensor:
 
 
 def _weigh_again(s: PipelineState, weights: Tensor, hide: bool) -> Tensor:
-    """Return weights as scores, in which hidden weights are hidden again, or are 0."""
+    """Return weights as scores of a second softmax; hidden ones are hidden again, or are 0."""
     hidden = None if s.visible is None or not hide else ~s.visible
     return weights if hidden is None else weights.masked_fill(hidden, -math.inf)
 
 
 def softmax_after_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
-    """Put a softmax over the weights that remain after the sinks' are cut off."""
+    """Take a softmax of the weights that remain after the sinks' weights are cut off."""
 
     def normalise(s: PipelineState) -> Tensor:
         kept = _weigh(s, _get_sinks(s))[..., :-1]
@@ -121,7 +121,7 @@ def softmax_after_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
 
 
 def softmax_before_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
-    """Put a softmax over the scores before the sinks come beside them."""
+    """Take a softmax of the scores before the sinks are appended."""
 
     def normalise(s: PipelineState) -> Tensor:
         scores = _weigh_again(s, without_sinks(s), hide)
@@ -131,7 +131,7 @@ def softmax_before_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
 
 
 def softmax_twice_with_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
-    """Put two softmaxes over the scores and the sinks."""
+    """Take two softmaxes, one after the other, of the scores and the sinks."""
 
     def normalise(s: PipelineState) -> Tensor:
         weights = _weigh(s, _get_sinks(s))
@@ -142,7 +142,7 @@ def softmax_twice_with_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
 
 
 def beside(join: Callable[[Tensor, Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
-    """Join the weights with sinks and those of a softmax without."""
+    """Combine the weights of a softmax with sinks and of a softmax without sinks."""
     return lambda s: join(_weigh(s, _get_sinks(s))[..., :-1], without_sinks(s))
 
 

@@ -24,7 +24,7 @@ from headcheck.reference import activate, gelu, gelu_by_tanh
 Function = Callable[[Tensor], Tensor]
 OneStep = Callable[[PipelineState], Tensor]
 Norm = Callable[[PipelineState, Tensor, Tensor | None, Tensor | None], Tensor]
-"""norms tokens with a gain and a shift"""
+"""normalises tokens, with a gain and a shift"""
 
 
 # --------------------------------------------------------------------------------------- norms
@@ -33,7 +33,7 @@ Norm = Callable[[PipelineState, Tensor, Tensor | None, Tensor | None], Tensor]
 def with_norm(
     norm: Norm, *, first: bool = True, second: bool = True, exchanged: bool = False
 ) -> StepOverrides:
-    """Return the overrides by which one of the norms, or both, are computed by another function."""
+    """Return the overrides that compute one norm, or both, by another function."""
 
     def enter(s: PipelineState) -> QKVTensors:
         get_block(s)
@@ -50,7 +50,7 @@ def with_norm(
 
 
 def for_both_or_one(norm: Norm) -> tuple[StepOverrides, ...]:
-    """Return the variants in which both norms are wrong, or one of them."""
+    """Return the variants in which both norms are wrong, or only one of them."""
     return with_norm(norm), with_norm(norm, second=False), with_norm(norm, first=False)
 
 
@@ -76,7 +76,7 @@ def without_both(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor
 
 
 def shifted_first(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    """Add the shift before the gain multiplies."""
+    """Add the shift before multiplying by the gain."""
     t = norm_tokens(s, t, None, None)
     t = t if shift is None else t + shift
     return t if gain is None else t * gain
@@ -109,14 +109,14 @@ def of_kind(kind: str) -> Norm:
 
 
 def _require_layer_norm(s: PipelineState) -> float:
-    """Return the epsilon of a layer norm. Raises ValueError where the norm is another one."""
+    """Return the epsilon of a layer norm. Raises ValueError if the norm is not a layer norm."""
     if get_block(s).norm != "layer":
         raise ValueError("there is no variance")
     return get_block(s).epsilon
 
 
 def over(*dims: int) -> Norm:
-    """Take mean and variance over other axes than the last one."""
+    """Take mean and variance over axes other than the last one."""
 
     def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
         epsilon = _require_layer_norm(s)
@@ -140,7 +140,7 @@ def with_unbiased_variance(
 
 
 def with_epsilon_outside(correction: int) -> Norm:
-    """Add epsilon to the standard deviation, and not to the variance."""
+    """Add epsilon to the standard deviation instead of the variance."""
 
     def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
         epsilon = _require_layer_norm(s)
@@ -168,7 +168,7 @@ def uncentred(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | 
 
 
 def undivided(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    """Subtract the mean, and divide by nothing."""
+    """Subtract the mean without dividing."""
     _require_layer_norm(s)
     return scale_and_shift(t - t.mean(-1, keepdim=True), gain, shift)
 
@@ -182,7 +182,7 @@ def second_norm_first(s: PipelineState) -> QKVTensors:
 
 
 def normed_for(*which: int) -> Callable[[PipelineState], QKVTensors]:
-    """Make only some of queries, keys and values of normed tokens."""
+    """Project only some of queries, keys and values from normed tokens."""
 
     def enter(s: PipelineState) -> QKVTensors:
         normed = CORRECT.enter(s)
@@ -228,7 +228,7 @@ def normed_at_the_end(s: PipelineState) -> Tensor:
 
 
 def in_block(take: OneStep) -> OneStep:
-    """Use this step in a block; other attention has no such step."""
+    """Use this step in a block; attention outside a block has no such step."""
 
     def step(s: PipelineState) -> Tensor:
         get_block(s)
@@ -260,7 +260,7 @@ def halved(step: str, factor: float) -> StepOverrides:
 
 
 def forward_first(*, exchanged: bool) -> StepOverrides:
-    """Let the feed-forward come before attention: with its own norm, or with the first one."""
+    """Put the feed-forward before attention; each keeps its own norm, or they exchange norms."""
 
     def see(s: PipelineState) -> QKVTensors:
         get_block(s)
@@ -276,7 +276,7 @@ def forward_first(*, exchanged: bool) -> StepOverrides:
 
 
 def with_activation(function: Function) -> OneStep:
-    """Activate by another function."""
+    """Use another activation function."""
     return in_block(lambda s: function(s.hidden))
 
 

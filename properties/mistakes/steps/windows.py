@@ -9,11 +9,11 @@ from headcheck.properties.mistakes.pipeline import PipelineState
 
 Permit = Callable[[PipelineState], Tensor | None]
 Shows = Callable[[Tensor, Tensor, int], Tensor]
-"""returns whether the query at i sees the key at j, given i, j and the window"""
+"""returns whether the query at i sees the key at j, given i, j and the width of the window"""
 
 
 def shown(shows: Shows) -> Permit:
-    """Show keys by a function of the places of queries and keys, if there is a window."""
+    """If there is a window, show keys by a function of the places of queries and keys."""
 
     def permit(s: PipelineState) -> Tensor | None:
         if not s.inputs.window:
@@ -38,5 +38,5 @@ only_the_beginning = shown(lambda i, j, window: (j <= i) & (j < window))
 
 
 def only_the_end(s: PipelineState) -> Tensor | None:
-    """Show the last tokens of the sequence, whichever token looks."""
+    """Show every token the last tokens of the sequence."""
     return shown(lambda i, j, window: (j <= i) & (j >= s.inputs.tokens - window))(s)
