@@ -134,7 +134,7 @@ class Exercise:
 
     @property
     def prerequisite_name(self) -> str:
-        """The name of that property."""
+        """The name of the prerequisite."""
         from headcheck.exercises.contract_checks import PREREQUISITES
 
         names = {each.name for each in self.summaries}

@@ -102,8 +102,8 @@ class CacheConvention:
 class CallForm:
     """The inputs of a call in order, and the places of the results among the returned values.
 
-    An input is "x", the tokens; "query", "key" or "value", which are the tokens where a sequence
-    attends to itself; "context", the tokens to which queries attend; or "mask".
+    An input is "x", the tokens; "query", "key" or "value", which are all the tokens in
+    self-attention; "context", the tokens to which queries attend; or "mask".
     """
 
     inputs: tuple[str, ...] = ("x", "mask")

@@ -62,7 +62,8 @@ class Constructor:
 def iter_suggested(signature: Signature) -> Iterator[Constructor]:
     """Yield the ways to construct a class that the names of its arguments suggest.
 
-    At first, variables of the submission with names of sizes are set, too; later they are not.
+    The first ways also set variables of the submission whose names suggest sizes; later ways do
+    not.
     """
     if signature.entry is Entry.FUNCTION:
         plain = Constructor((), square=True, entry=Entry.FUNCTION)

@@ -1,4 +1,4 @@
-"""Positions after thousands of tokens: in 16 bits they go wrong unless counted in wider numbers.
+"""Positions after thousands of tokens: in 16 bits they are wrong unless computed more exactly.
 
 A frequency that is rounded to bfloat16 is off by up to 1/512 of itself, and after 4,096 tokens the
 fastest pair by several radians (huggingface/transformers#29285, vllm-project/vllm#1004). So the

@@ -158,7 +158,7 @@ def _iter_samples(harness: Harness, device: str) -> Iterator[GradientSample]:
 def _collect_samples_of_roles(context: LiveContext, longer: int) -> Iterator[GradientSample]:
     """Yield the gradients of queries, keys and values of different tokens; none on a crash.
 
-    With as many queries as keys, a matrix that should be transposed would fit unnoticed.
+    If there are as many queries as keys, code that forgets a transpose runs without an error.
     """
     case, contract = context.case, context.contract
     others = make_other_tokens(case, contract, case.tokens + longer)

@@ -1,11 +1,11 @@
 """Cache the answers of all mistakes, and of pairs of them, on one input.
 
 Theory of operation
-    A submission is compared with thousands of pipelines on the first case that it gets wrong. Their
-    answers do not depend on the submission, and the cases are always the same, so the answers are
-    cached as rows of numbers, and a submission's answer is compared with all rows at once. The
-    table only excludes what cannot explain an answer: candidates that come near it are then
-    evaluated one by one (`properties.mistakes.diagnosis`).
+    A submission is compared with thousands of pipelines on the first case that it gets wrong. The
+    answers of pipelines do not depend on the submission, and the cases are always the same. So
+    these answers are cached as rows of numbers, and a submission's answer is compared with all
+    rows in one operation. The table only excludes pipelines that cannot explain an answer:
+    candidates with similar answers are then evaluated one by one (`properties.mistakes.diagnosis`).
 """
 
 import functools
