@@ -243,7 +243,7 @@ def _check_parameters(contract: Contract) -> Iterator[Problem]:
             yield (
                 ("parameters", mapping.path),
                 None,
-                f"a function is given its parameters: list {mapping.path!r} in `call`, too",
+                f"a function gets its weights as arguments: list {mapping.path!r} in `call`, too",
             )
 
 
@@ -317,7 +317,11 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
         yield ("call_form", "mask", "axes"), None, f"a mask has 2, 3 or 4 axes, not {mask.axes}"
     if mask.dtype is not None and mask.dtype not in MASK_DTYPES:
         nearest = suggest(mask.dtype, MASK_DTYPES)
-        yield ("call_form", "mask", "dtype"), None, f"no mask is of {mask.dtype!r}; {nearest}"
+        yield (
+            ("call_form", "mask", "dtype"),
+            None,
+            f"no mask has the type {mask.dtype!r}; {nearest}",
+        )
     if places is not None and (not places or min(places) < 0):
         text = "are counted from 0, first the output and then the weights"
         yield ("call_form", "places"), None, text

@@ -107,7 +107,8 @@ def _check_features(contract: Contract) -> Iterator[Problem]:
     turned = turned or contract.scale is not None
     if held or taken or turned or Capability.STABLE in contract.capabilities:
         text = (
-            "features do not work with scale, positions, norm, sinks, lambdas, softcap or dropout"
+            "`features` cannot be combined with scale, positions, norm, sinks, lambdas, softcap or "
+            "dropout"
         )
         yield ("feature_map",), None, text
     if Capability.CAUSAL not in contract.capabilities:

@@ -51,7 +51,7 @@ class Siblings:
     """the place of the submission itself: the names of its folders, and its own as a module"""
     files: tuple[Sibling, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
-    """files that were not taken along, and why"""
+    """files that were left out, and why"""
     searched: bool = False
     """whether files beside the submission are its author's, and were looked for"""
 

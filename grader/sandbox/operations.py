@@ -126,7 +126,7 @@ class ForwardReply:
 
 @dataclass(frozen=True)
 class AlteredReply:
-    """The changes that a call made to its inputs; the outputs come as tensors."""
+    """What a call changed in its inputs; its outputs come as tensors beside the reply."""
 
     altered: tuple[str, ...] = ()
 

@@ -211,7 +211,7 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
 
 @click.command()
 @click.argument("run")
-@click.option("--student", required=True, metavar="ID", help="The student whose files to grade.")
+@click.option("--student", required=True, metavar="ID", help="The student whose files are graded.")
 @store_option(required=True)
 @trusted_option
 def replay(run: str, student: str, location: str, trusted: bool) -> None:

@@ -46,7 +46,7 @@ def padding_is_invisible(context: CaseContext) -> None:
     C.TOKENS,
     on=_leave_room,
     limit=3,
-    hint="padding may come first, and what comes first may be padding",
+    hint="the padding may come first, so the first tokens may be padding",
     essential=True,
 )
 def padding_may_stand_on_either_side(context: CaseContext) -> None:

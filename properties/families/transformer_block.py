@@ -32,7 +32,7 @@ SOME_TOKENS = compose(
 )
 
 
-@values(C.BLOCK, limit=3, hint="which tensor does each residual add to its output?")
+@values(C.BLOCK, limit=3, hint="which tensor does each residual connection add?")
 def layers_that_give_nothing_leave_the_tokens(context: CaseContext) -> None:
     """With zeros in the last layers of attention and feed-forward, the output is the tokens."""
     nothing = zero_parameters(context, *LAST_OF_ATTENTION, *LAST_OF_FEED_FORWARD)

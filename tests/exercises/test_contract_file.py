@@ -371,7 +371,7 @@ def test_a_class_needs_parameters(tmp_path: Path) -> None:
 def test_a_function_is_given_its_parameters(tmp_path: Path) -> None:
     text = BY_SLUG["linear_layer"].source.replace('call = ["x", "weight", "bias"]', 'call = ["x"]')
     said = read_complaint(tmp_path / "a", text)
-    assert said == "line 10: a function is given its parameters: list 'weight' in `call`, too"
+    assert said == "line 10: a function gets its weights as arguments: list 'weight' in `call`, too"
 
 
 @pytest.mark.parametrize(

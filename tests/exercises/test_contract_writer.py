@@ -150,7 +150,7 @@ WRONG: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "a mask of no dtype": (
         {"tables": '[call_form.mask]\ndtype = "boolean"'},
-        "line 10: no mask is of 'boolean'; did you mean 'bool'?",
+        "line 10: no mask has the type 'boolean'; did you mean 'bool'?",
     ),
     "no place": (
         {"tables": "[call_form]\nplaces = []"},

@@ -28,7 +28,7 @@ class CodeMatcher:
     last: bool = False
     """whether the last match is used instead of the first"""
     only: bool = False
-    """whether a match is used only if it is the only one"""
+    """whether a match counts only if there is no other"""
 
 
 @dataclass(frozen=True, eq=False)
