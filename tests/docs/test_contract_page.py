@@ -39,7 +39,7 @@ def test_every_key_is_explained() -> None:
 
 
 def test_every_capability_is_listed_or_follows() -> None:
-    listed, implied = read_section("Capabilities").split("The others follow")
+    listed, implied = read_section("Capabilities").split("The following capabilities are implied")
     assert first_cells(implied) == {each.name.lower() for each in IMPLIED}
     always = {each.name.lower() for each in Capability} - first_cells(implied)
     assert first_cells(listed) == {*always, "bias"}

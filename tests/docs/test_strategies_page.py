@@ -37,5 +37,5 @@ def test_figures_are_those_of_the_code() -> None:
     said = " ".join(PAGE.split())
     assert f"up to {tokens} tokens, {heads} heads, 128 dimensions" in said
     assert f"a batch of {batch}" in said
-    assert f"checked on {search.FULL_LIMIT} cases of the bank gets all" in said
+    assert f"A property that has {search.FULL_LIMIT} cases in the bank gets all" in said
     assert (search.COSTLY_LIMIT, search.SHRINK_SECONDS) == (4, 20)
