@@ -55,7 +55,7 @@ GUARANTEES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "D": (),
     }
 )
-"""the guarantees of each level about a submission"""
+"""what each level guarantees about a submission"""
 
 REMEDIES: Mapping[Layer, str] = MappingProxyType(
     {
@@ -77,7 +77,7 @@ REMEDIES: Mapping[Layer, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class MissingLayer:
-    """A layer that this machine lacks, why, and how to get it."""
+    """A layer that this machine lacks, why it lacks it, and how to get it."""
 
     layer: str
     why: str
@@ -86,7 +86,7 @@ class MissingLayer:
 
 @dataclass(frozen=True, slots=True)
 class IsolationLevel:
-    """How well submissions are confined in one run."""
+    """How well submissions are confined during one run of the grader."""
 
     name: str
     layers: tuple[str, ...]
@@ -94,12 +94,12 @@ class IsolationLevel:
 
     @property
     def is_confining(self) -> bool:
-        """Whether untrusted code may run on this level."""
+        """Whether untrusted code may run at this level."""
         return self.name in REQUIRED_LAYERS
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """The guarantees for every submission on this level."""
+        """What this level guarantees about every submission."""
         return GUARANTEES[self.name]
 
     @property
@@ -121,7 +121,7 @@ class IsolationLevel:
 
 
 def determine_isolation_level(problems: Mapping[Layer, str]) -> IsolationLevel:
-    """Return the best level without the layers that are missing for these reasons."""
+    """Return the best level that needs none of the missing layers, which map to the reasons."""
     present = [layer for layer in Layer if layer not in problems]
     levels = REQUIRED_LAYERS.items() if Layer.RLIMITS in present else ()
     name = next((name for name, required in levels if required <= set(present)), "C")

@@ -9,15 +9,15 @@ SINGLE_THREAD_ENV: Mapping[str, str] = MappingProxyType(
         ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
     )
 )
-"""environment variables that keep libraries from starting threads of their own"""
+"""environment variables that keep libraries from starting their own threads"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits in seconds and bytes for one file: all its definitions and all its processes.
 
-    Limits for one call or one process say so. Seconds count only while the submission itself
-    computes or sleeps, and not while other processes have the processor.
+    A limit for one call or one process says so. Seconds count only while the submission itself
+    computes or sleeps, not while it waits for other processes to free the processor.
     """
 
     call_s: float = 10.0
@@ -25,11 +25,12 @@ class Limits:
     endless_calls: int = 3
     """how many calls may use up their time before no more are made"""
     idle_s: float = 15.0
-    """seconds in which the file's code sleeps: it neither computes nor waits for a processor"""
+    """seconds in which the file's code sleeps, that is, neither computes nor waits for a processor
+    """
     read_s: float = 60.0
     """seconds of reading the file, which every process does once"""
     import_s: float = 60.0
-    """seconds of importing modules; one module may take a third"""
+    """seconds of importing modules; one module may take a third of them"""
     total_s: float = 120.0
     """seconds of all other requests"""
     cpu_s: int = 60
@@ -38,7 +39,7 @@ class Limits:
     threads: int = 16
     open_files: int = 64
     scratch: int = 16 << 20
-    """total size of the files that one process writes, if it can write files"""
+    """total size of the files that one process may write, if it can write files at all"""
     source: int = 20 << 20
     """size of the submitted file"""
     reply: int = 64 << 20

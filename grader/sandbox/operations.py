@@ -1,8 +1,8 @@
-"""The operations of a worker: the one table of what may be asked of it, and how it replies.
+"""The operations of a worker: the one table of the requests that it accepts and of its replies.
 
 An operation has the name of the method that carries it out (`worker/runtime.py`,
-`worker/objects.py`). The worker returns the form of the reply, besides tensors; the grader's side
-checks what arrives against the same form, since a submission may answer in the worker's place.
+`worker/objects.py`). The worker returns a reply of a fixed form, and possibly tensors. The grader's
+side checks that what arrives has this form, since a submission may answer in the worker's place.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ NamedTensors = tuple[tuple[str, Tensor], ...]
 
 @dataclass(frozen=True)
 class NoReply:
-    """Nothing, besides tensors if there are any."""
+    """An empty reply; tensors may come with it."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class OutlineReply:
 
 @dataclass(frozen=True)
 class LoadReply:
-    """What was noticed while definitions were run."""
+    """The warnings that arose while definitions were run."""
 
     remarks: list[dict[str, Any]] = field(default_factory=list)
     importing: str | None = None
-    """the module to be imported before loading goes on"""
+    """the module that must be imported before loading can continue"""
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ class NamesReply:
 
 @dataclass(frozen=True)
 class ModesReply:
-    """Whether a module and each of its parts are in training."""
+    """Whether a module and each of its parts are in training mode."""
 
     modes: list[bool]
 
 
 @dataclass(frozen=True)
 class DescribedTensor:
-    """A tensor that a module holds, without its values."""
+    """A description of a tensor that a module holds, without its values."""
 
     kind: str
     shape: tuple[int, ...]
@@ -108,7 +108,7 @@ class OutputsReply:
 
 @dataclass(frozen=True)
 class ForwardReply:
-    """The observations in a call; the outputs come as tensors."""
+    """What was observed during a call; the outputs come as tensors."""
 
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
@@ -126,7 +126,7 @@ class ForwardReply:
 
 @dataclass(frozen=True)
 class AlteredReply:
-    """The changes of a call to its inputs; the outputs come as tensors."""
+    """The changes that a call made to its inputs; the outputs come as tensors."""
 
     altered: tuple[str, ...] = ()
 
@@ -142,7 +142,7 @@ class DecodeReply:
 
 @dataclass(frozen=True)
 class GradientsReply:
-    """How many numbers were held for gradients, if counted; the gradients come as tensors."""
+    """How many numbers were stored for the gradients, if counted; the gradients come as tensors."""
 
     kept: int = 0
     held: int = 0
@@ -155,7 +155,7 @@ class ObjectReply:
     dtypes: list[str]
     devices: list[str]
     tensors: list[int]
-    """how many tensors each request returned, up to the last that was carried out"""
+    """how many tensors each request returned, up to the last request that was carried out"""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""The grader's side of the boundary: starts sandboxes, and communicates with submissions."""
+"""The grader's side of the boundary: it starts sandboxes and communicates with submissions."""

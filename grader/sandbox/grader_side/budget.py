@@ -2,18 +2,19 @@
 
 Theory
 ------
-A class must not wait for one file. Every limit in seconds or bytes therefore belongs to the file:
-another definition or process continues with the rest of it. Reading the file has a limit of its
-own, because a large but honest file takes long to read, and every process reads it again. So has
-importing modules, because a large library takes long, and that is nobody's mistake.
+The grading of a class must not be held up by one file. Every limit in seconds or bytes therefore
+belongs to the file: another definition or process gets only what is left of it. Reading the file
+has its own limit, because a large but honest file takes long to read, and every process reads it
+again. Importing modules has its own limit, too, because a large library takes long to import, and
+that is nobody's mistake.
 
-Only time that the submission itself used counts (`grader.sandbox.timing`): a verdict may not depend
-on what else the machine does. A call that uses up its time has cost the class enough, so later
-calls get less, and after a few no more are made. That bounds endless loops; sleeping is bounded by
-the total idle time, however many calls it is spread over.
+Only time that the submission itself used counts (`grader.sandbox.timing`): a verdict must not
+depend on what else the machine is doing. After a call that uses up its time, later calls get less
+time, and after a few such calls no more are made. This bounds the cost of endless loops. Sleeping
+is bounded by the total idle time, however many calls it is spread over.
 
-A submission is not wrong if all its calls end, but together use up the file's time. Checks that
-could not be made cost it nothing (`Status.NOT_ASKED`).
+A submission is not wrong if each of its calls ends but all of them together use up the file's time.
+It loses no points for checks that could not be made (`Status.NOT_ASKED`).
 """
 
 from dataclasses import dataclass
@@ -25,17 +26,19 @@ from headcheck.grader.sandbox.timing import RequestTime
 from headcheck.properties.violation import Status, SubmissionFailed
 
 BATCH_CALL_FRACTION, BATCH_TOTAL_FRACTION = 1 / 2, 1 / 4
-"""fractions of a call's time and of all time for a batch: it exists to save time"""
+"""a batch may take these fractions of a call's time and of the total time: it exists to save time
+"""
 OVERRUN_DIVISOR = 3
-"""the factor by which the time of calls shrinks after one that used it up"""
+"""after a call that used up its time, the time of later calls is divided by this number"""
 READ_CPU_S_PER_BYTE = 10 / (1 << 20)
-"""additional processor time of a process for reading the file: several times the usual"""
+"""the additional processor time that a process gets for reading the file: several times the usual
+"""
 READ_REQUEST = operations.READ.name
-"""the request that runs none of the file's code, and whose time grows with its size"""
+"""this request runs none of the file's code, and its time grows with the file's size"""
 IMPORT_REQUEST = operations.IMPORT_NEXT.name
 """the request that runs one import"""
 ONE_IMPORT_FRACTION = 1 / 3
-"""the fraction of the time for imports that one of them may take"""
+"""the fraction of the time for imports that a single import may take"""
 BATCH_REQUESTS = (operations.RUN_BATCH.name, operations.RUN_TRANSCRIPT.name)
 """requests that hold many calls"""
 LOAD_REQUESTS = (operations.LOAD.name, operations.RESUME.name)
@@ -44,28 +47,30 @@ UNTIMED_REQUESTS = (*LOAD_REQUESTS, *BATCH_REQUESTS)
 
 
 class BudgetExhausted(SubmissionFailed):
-    """The file gets no more requests; the message says why, and what to do."""
+    """No more requests are made about the file; the message says why, and what to do."""
 
 
 @dataclass(eq=False)
 class Budget:
-    """The part of a file's limits used so far. Limits may differ between a file's exercises."""
+    """The part of a file's limits that is used up. Exercises in a file may differ in limits."""
 
     total_s: float = 0.0
-    """seconds that it computed or slept, except for reading and importing"""
+    """the seconds that the file's code computed or slept, not counting reading and importing"""
     read_s: float = 0.0
     import_s: float = 0.0
     idle_s: float = 0.0
     cpu_s: float = 0.0
-    """seconds of processor time that ended children used"""
+    """the seconds of processor time used by children that have ended"""
     reply_bytes: int = 0
     """bytes of all replies"""
     overruns: int = 0
-    """calls that used up their time"""
+    """how many calls used up their time"""
     pardoned: int = 0
-    """overruns with inputs that may be too large for a slow but right answer"""
+    """how many of the overruns had inputs so large that even a slow but correct solution may exceed
+    the time"""
     reading_cpu_s: float = 0.0
-    """seconds of processor time in which the present child read the file, and imported modules"""
+    """the seconds of processor time in which the current child read the file and imported modules
+    """
 
     def require_available(self, op: str, limits: Limits) -> None:
         """Raise BudgetExhausted if no more requests of this kind may be made."""
@@ -78,13 +83,13 @@ class Budget:
             raise self.describe_end(text)
 
     def describe_end(self, text: str) -> BudgetExhausted:
-        """Return the exception that ends the judging when all time is used up, with `text`."""
+        """Return the exception, with `text`, that ends the grading when all time is used up."""
         status = Status.TIMED_OUT if self.endless else Status.NOT_ASKED
         return BudgetExhausted(status, text)
 
     @property
     def endless(self) -> int:
-        """How many calls with small inputs used up their time."""
+        """The number of calls with small inputs that used up their time."""
         return self.overruns - self.pardoned
 
     def _describe_endless(self, limits: Limits) -> str:
@@ -118,7 +123,7 @@ class Budget:
         return ""
 
     def compute_timeout(self, op: str, limits: Limits) -> float:
-        """Return the seconds that a request may take of the submission's own time."""
+        """Return how many seconds of the submission's own time a request may take."""
         if op == READ_REQUEST:
             return limits.read_s - self.read_s
         if op == IMPORT_REQUEST:
@@ -137,7 +142,7 @@ class Budget:
         return min(limits.call_s / divisor, idle)
 
     def charge(self, op: str, limits: Limits, used: RequestTime, *, late: bool) -> None:
-        """Charge the time of a request; `late` says that it was broken off."""
+        """Charge the time of a request; `late` says whether it was aborted."""
         if op == READ_REQUEST:
             self.read_s += used.own
             self.reading_cpu_s += used.own
@@ -152,16 +157,16 @@ class Budget:
             self.idle_s += used.idle
 
     def _has_overrun(self, limits: Limits, used: RequestTime, *, late: bool) -> bool:
-        """Whether a call used up its time, and not just what others had left of the total."""
+        """Whether a call used up its own time, and not just what others had left of the total."""
         left = limits.total_s - self.total_s
         cut_short = left < self._compute_call_timeout(limits) and used.idle < used.own / 2
         # Threads may use up all processor time before a call is late.
         return (late and not cut_short) or used.own > min(limits.call_s, limits.cpu_s / 2)
 
     def start_process(self, limits: Limits, size: int) -> int:
-        """Reset the counts of the present process, and return the processor time of a new one.
+        """Reset the current process's counts, and return the processor time of a new one.
 
-        The time is in whole seconds, and includes that for reading a file of this size.
+        The time is in whole seconds and includes the time for reading a file of this size.
         """
         self.reading_cpu_s = 0.0
         reading = min(limits.read_s - self.read_s, size * READ_CPU_S_PER_BYTE)

@@ -8,7 +8,7 @@ from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
 from headcheck.properties.crash import Crash, Piece
 
 MAX_PIECES, MAX_PIECE = 12, 200
-"""the most pieces of a crash's particulars, and the most characters of each"""
+"""the most pieces of detail that a crash may have, and the most characters in each"""
 MAX_AXES, MAX_LENGTH = 8, 10**9
 """the most axes of a shape, and the greatest length of each"""
 
@@ -20,7 +20,7 @@ class _CrashReply:
 
 
 def parse_crash(found: object) -> Crash | None:
-    """Return the crash: a sentence of ours, and details within limits; None if there is none."""
+    """Return the crash: one of our sentences, and details within limits; None if there is none."""
     try:
         reply = msgspec.convert(found, _CrashReply)
     except msgspec.ValidationError:

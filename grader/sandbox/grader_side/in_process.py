@@ -1,7 +1,7 @@
 """Run trusted code in the grader process, where nothing can be confined.
 
-Used on macOS and Windows, and for GPUs. The verdicts are the same as in a sandbox. But there is no
-boundary, and the only limit is the processor time of all calls together.
+This is used on macOS and Windows, and for GPUs. The verdicts are the same as in a sandbox, but
+there is no boundary, and the only limit is on the total processor time of all calls.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""Start a zygote, and have it fork processes.
+"""Start a zygote and have it fork processes.
 
-A zygote takes a while to get warm, so a command starts it first. This module imports nothing heavy,
-so that torch is then loaded in both processes at the same time.
+A zygote takes a while to warm up, so a command starts it first. This module imports nothing heavy,
+so that the command and the zygote can then load torch at the same time.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class ZygoteGone(Exception):
 
 @dataclass(eq=False)
 class ForkedProcess:
-    """A process that was forked; its pidfd never refers to another process."""
+    """A process that was forked, with a pidfd, which never refers to another process."""
 
     pid: int
     pidfd: int
@@ -55,7 +55,7 @@ class ForkedProcess:
 
 @dataclass(eq=False)
 class ChildProcess(ForkedProcess):
-    """A zygote that this process started, and must reap."""
+    """A zygote that this process started and must reap."""
 
     reap: Callable[[], object]
     """waits for the process to end"""
@@ -67,7 +67,7 @@ class ChildProcess(ForkedProcess):
 
 
 def wait_readable(fd: int, timeout: float) -> bool:
-    """Wait at most this many seconds; return whether there is data, or an end, to read."""
+    """Wait at most this many seconds; return whether there is data or an end of file to read."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(timeout * 1000))
@@ -75,7 +75,7 @@ def wait_readable(fd: int, timeout: float) -> bool:
 
 @dataclass(eq=False)
 class Zygote:
-    """A zygote, warm or starting. Use as a context manager; leaving it ends what was forked."""
+    """A zygote, warm or starting. Use as a context manager; leaving it ends what it forked."""
 
     control: socket.socket
     process: ChildProcess | None = None
@@ -106,9 +106,10 @@ class Zygote:
         return ForkedProcess(int(reply), pidfds[0])
 
     def _send_request(self, request: bytes, fds: Sequence[int]) -> tuple[str, list[int]]:
-        """Return the reply to a request and the descriptor that comes with it; "" if there is none.
+        """Return the reply to a request ("" if there is none) and the descriptors sent with it.
 
-        After a timeout the connection is closed: a late reply would be taken for the next one.
+        After a timeout the connection is closed, since a late reply would be taken for the reply to
+        the next request.
         """
         with self.lock:
             try:
@@ -133,7 +134,7 @@ class Zygote:
         return ours
 
     def close(self) -> None:
-        """End the zygote and all forked processes, or close a connection to another's zygote."""
+        """End the zygote and all that it forked, or only disconnect from another's zygote."""
         self.control.close()
         if self.process is None:
             return
@@ -151,7 +152,7 @@ class Zygote:
 
 
 def start_zygote() -> Zygote:
-    """Start a zygote in an environment without anything of the caller's."""
+    """Start a zygote in an environment that contains nothing from the caller's."""
     # Otherwise a socket could get the number of a closed standard stream, and receive its output.
     terminal.open_closed_streams()
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -168,12 +169,12 @@ def start_zygote() -> Zygote:
 
 
 def adopt_zygote(pid: int, control: socket.socket) -> Zygote:
-    """Return a zygote that was forked from this process, and takes requests on this socket."""
+    """Return a zygote that was forked from this process and takes requests on this socket."""
     return Zygote(control, ChildProcess(pid, os.pidfd_open(pid), lambda: os.waitpid(pid, 0)))
 
 
 def make_environment() -> dict[str, str]:
-    """Return the environment in which torch is imported, without anything of the caller's."""
+    """Return the environment in which torch is imported; it contains nothing from the caller's."""
     return {
         "PATH": "/usr/bin:/bin",
         "LANG": "C.UTF-8",
@@ -189,10 +190,10 @@ def make_environment() -> dict[str, str]:
 
 
 def start_zygote_for(device: str) -> Zygote | None:
-    """Start a zygote for grading on this device, if there can be one."""
+    """Start a zygote for grading on this device; return None if the device allows none."""
     return start_zygote() if can_have_zygote(device) else None
 
 
 def can_have_zygote(device: str) -> bool:
-    """Return whether there can be a zygote for grading on this device."""
+    """Return whether a zygote can be used for grading on this device."""
     return sys.platform == "linux" and device == "cpu"

@@ -1,6 +1,7 @@
-"""Check a worker's replies: a submission may send anything in its place.
+"""Check a worker's replies: a submission may send anything in the worker's place.
 
-A reply without the form of its operation is the submission's failure, like an exception.
+A reply that does not have the form of its operation is a failure of the submission, like an
+exception.
 """
 
 from collections.abc import Mapping
@@ -19,9 +20,10 @@ Form = TypeVar("Form")
 
 
 def parse_reply(reply: Message, form: type[Form]) -> Form:
-    """Convert the metadata of a reply. Raises SubmissionFailed if it has another form.
+    """Convert the metadata of a reply. Raises SubmissionFailed if it has a different form.
 
-    A submission shares a process with the worker that answers for it, and may answer in its place.
+    A submission shares a process with the worker that answers for it, so it may answer in the
+    worker's place.
     """
     try:
         return msgspec.convert(dict(reply.meta), form)

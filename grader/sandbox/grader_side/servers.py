@@ -1,6 +1,6 @@
 """Handles on fork servers, and channels to confined children.
 
-Any protocol violation is final. After a late reply, an invalid frame or unexpected bytes the child
+Any protocol violation is final: after a late reply, an invalid frame or unexpected bytes, the child
 is killed, and the submission fails the property.
 """
 
@@ -46,7 +46,7 @@ SERVER_ENTRY_POINT = "headcheck.grader.sandbox.server_side.server:begin"
 LARGE_FRACTION = 1 / 2
 """a process that used more than this fraction of its memory is to blame if the kernel kills it"""
 LAST_S = 1.0
-"""the seconds in which a child that closed its socket may end by itself"""
+"""how many seconds a child that closed its socket has to end by itself"""
 LONG_HEADERS = tuple(each.name for each in (READ, FIND_CODE_PATTERNS, EXTRACT_EXCERPTS))
 """requests whose replies grow with the file; other replies hold little besides tensors"""
 
@@ -56,9 +56,9 @@ class SandboxError(Exception):
 
 
 class MachineBusy(SandboxError):
-    """The machine, and not the submission, is the reason for a missing answer: no verdict.
+    """The machine, not the submission, is to blame for a missing answer, so there is no verdict.
 
-    The message says what happened; the same command tries again.
+    The message says what happened; running the same command again repeats the attempt.
     """
 
 
@@ -82,15 +82,15 @@ class NotConfined(SandboxError):
 
 
 class NoProcess(NotConfined):
-    """The machine has no memory, or no room, for another process at the moment."""
+    """The machine currently has no memory for another process, or has too many processes."""
 
 
 class ServerHandle:
     """A fork server. Use as a context manager; leaving it ends every child.
 
-    It raises on a machine that cannot confine, unless submissions are trusted. `ahead` is a zygote
-    that was started earlier, and is closed with the server. `without` lists layers that a test
-    leaves out of the jail.
+    It raises SandboxError on a machine that cannot confine, unless submissions are trusted. `ahead`
+    is a zygote that was started earlier; it is closed together with the server. `without` lists the
+    layers that a test leaves out of the jail.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class ServerHandle:
         return msgspec.convert(level, IsolationLevel)
 
     def start_child(self, limits: Limits, cpu_left: int | None = None) -> "ChildChannel":
-        """Start a process for one submission, with the rest of its processor time.
+        """Start a process for one submission, with what is left of its processor time.
 
         Raises SandboxError if the server has ended, NoProcess if it cannot start a process.
         """
@@ -215,7 +215,8 @@ class ChildChannel:
     exit_status: "ExitStatus | None" = None
     closed: bool = False
     killed_by_others: bool = False
-    """whether another process or the kernel, short of memory for instance, killed the child"""
+    """whether another process killed the child, or the kernel did, for instance when short of
+    memory"""
 
     def request(
         self,
@@ -268,7 +269,7 @@ class ChildChannel:
             raise SubmissionFailed(Status.CRASHED, "answered something that was not asked")
 
     def _has_unread_data(self) -> bool:
-        """Whether the child sent more than one reply. A closed connection is no sign of that."""
+        """Whether the child sent more than one reply. Closing the connection is not a reply."""
         try:
             return bool(self.socket.recv(1, socket.MSG_PEEK))
         except (BlockingIOError, ConnectionError):
@@ -277,7 +278,7 @@ class ChildChannel:
     def _diagnose_exit(self) -> SubmissionFailed:
         """Return why the child ended in the middle of a call.
 
-        Raises SandboxError if the server has ended and cannot report it, NotConfined.
+        Raises SandboxError if the server has ended and cannot report the reason, and NotConfined.
         """
         killed = not self._close_after(LAST_S)
         status = self.exit_status
@@ -311,7 +312,7 @@ class ChildChannel:
         self._close_after(0.05)
 
     def _close_after(self, grace: float) -> bool:
-        """End the child; return whether it ends by itself before it has used this many seconds."""
+        """End the child; return whether it ended by itself before it had used this many seconds."""
         if self.closed:
             return True
         self.closed = True

@@ -97,15 +97,16 @@ class Session:
     siblings: Siblings = NO_SIBLINGS
     """the files that the submission imports from beside it"""
     by_hand: bool = False
-    """whether torch's own attention is out of the submission's reach"""
+    """whether the submission is kept from using torch's own attention"""
     silenced: tuple[str, ...] = ()
-    """the paths of parameters that are zero in every constructed module, and stay zero"""
+    """the paths of the parameters that are set to zero in every constructed module and stay zero"""
     names: tuple[str, ...] = ()
     child: SubmissionChannel | None = None
     budget: Budget = field(default_factory=Budget)
     """the budget that all sessions on the same file share"""
     search_budget: Budget = field(default_factory=Budget)
-    """a separate budget for searches in the same file, so that they take nothing from verdicts"""
+    """a separate budget for searches in the same file, so that they leave the time for verdicts
+    untouched"""
     killed_children: int = 0
     """how many earlier children were killed from outside"""
 
@@ -114,7 +115,7 @@ class Session:
         return self._retry_if_killed(self._start_child).outline
 
     def load(self, *names: str) -> list[dict[str, Any]]:
-        """Run definitions' statements; return the first one's warnings. Raises SubmissionFailed."""
+        """Run definitions' statements; return the first's warnings. Raises SubmissionFailed."""
         self.names = names
         return self._retry_if_killed(self._send_load).remarks
 
@@ -129,9 +130,10 @@ class Session:
         return self._ask(operations.FINGERPRINT, names=list(names)).fingerprints
 
     def fetch_excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[SourceLines]:
-        """Fetch the lines around locations: cells and lines in them. Raises SubmissionFailed.
+        """Fetch the lines around places, each a cell and a line in it. Raises SubmissionFailed.
 
-        The submission may have replaced them, so they deserve no more trust than its answers.
+        The submission may have replaced these lines, so they deserve no more trust than its
+        answers.
         """
         return self._ask(operations.EXTRACT_EXCERPTS, places=list(places)).excerpts
 
@@ -164,7 +166,7 @@ class Session:
         return self.child is not None and not self.child.closed
 
     def iter_tries(self) -> Iterator[None]:
-        """Yield once, and again each time that a child was killed from outside meanwhile.
+        """Yield once, and again after each try in which a child was killed from outside.
 
         The submission is not to blame for that: the kernel may have been short of memory. Raises
         MachineBusy if it happens each time.
@@ -181,14 +183,14 @@ class Session:
         return self.killed_children + (self.child is not None and self.child.killed_by_others)
 
     def revive(self) -> bool:
-        """Start a child if there is none; return whether it did. Raises SubmissionFailed."""
+        """Start a child if there is none; return whether one started. Raises SubmissionFailed."""
         if self.is_alive:
             return False
         self._retry_if_killed(self._send_load if self.names else self._start_child)
         return True
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        """Send one request to the present child.
+        """Send one request to the current child.
 
         Raises SubmissionFailed, of which BudgetExhausted is one, and MachineBusy.
         """

@@ -38,19 +38,19 @@ from headcheck.properties.violation import Status, SubmissionFailed
 
 
 class Channel(Protocol):
-    """Carries requests to a worker. Raises SubmissionFailed if that is gone or too slow."""
+    """Carries requests to a worker. Raises SubmissionFailed if the worker is gone or too slow."""
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         """Send one request and return its reply."""
 
 
 _TURN = threading.RLock()
-"""The lock of a request: answering replaces global state such as standard output."""
+"""The lock held during a request: answering replaces global state such as standard output."""
 
 
 @dataclass(eq=False)
 class InProcessChannel:
-    """A worker runtime in this very process, for trusted code."""
+    """A worker runtime in the grader process itself, for trusted code."""
 
     host: WorkerRuntime
     count: int = 0
@@ -82,9 +82,10 @@ class ChannelSubject:
     def ask(
         self, operation: Operation[Form], meta: Mapping[str, Any], tensors: NamedTensors = ()
     ) -> tuple[Form, NamedTensors]:
-        """Have an operation carried out, and return its reply and the tensors.
+        """Have an operation carried out, and return its reply and tensors.
 
-        Raises SubmissionFailed if the submission raised, or sent something else.
+        Raises SubmissionFailed if the submission raised an exception or sent a reply of another
+        form.
         """
         reply = self.channel.request(operation.name, meta, tensors)
         if reply.op == "raised":
@@ -94,7 +95,7 @@ class ChannelSubject:
     def ask_for_module(
         self, operation: Operation[HandleReply], meta: Mapping[str, Any], device: str = "cpu"
     ) -> "ChannelModule":
-        """Have an operation make an object."""
+        """Have an operation make an object in the worker."""
         return ChannelModule(self, self.ask(operation, meta)[0].handle, device)
 
     def construct(
@@ -162,7 +163,7 @@ class ChannelModule:
         return self.subject.ask(operation, {"handle": self.handle, **meta}, tensors)
 
     def _derive(self, operation: Operation[HandleReply], **meta: Any) -> "ChannelModule":
-        """Make another object of this one."""
+        """Make another object from this one."""
         given = {"handle": self.handle, **meta}
         return self.subject.ask_for_module(operation, given, self.device)
 
@@ -234,7 +235,7 @@ class ChannelModule:
         return _make_call_result(*self._ask(operations.CALL_WITHIN, sent, **how))
 
     def evaluate(self, inputs: Sequence[Tensor | None], memory: str) -> None:
-        """Call it once in evaluation mode, for its outputs alone."""
+        """Call it once in evaluation mode, only for its outputs."""
         sent = label_by_position([tensor for tensor in inputs if tensor is not None])
         self._ask(operations.EVALUATE, sent, device=self.device, memory=memory)
 

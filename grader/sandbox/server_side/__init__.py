@@ -1,1 +1,1 @@
-"""The processes between grader and worker: the zygote, the fork servers, and the jail they use."""
+"""The processes between grader and worker: the zygote and the fork servers, with their jail."""

@@ -1,11 +1,12 @@
 """Keep torch from importing sympy (0.3 s of processor time), which a gradient does not need.
 
-Before it computes a gradient with a cotangent, torch compares the shapes of the two by functions of
-a module that computes with symbols, too, and imports sympy for them. A stand-in has these functions
-for plain numbers. If code needs anything else from it, torch's own module is imported.
+Before torch computes a gradient with a cotangent, it compares the shapes of the output and the
+cotangent. The functions for this are in a module that imports sympy, because it also handles
+symbolic shapes. A stand-in for that module has these functions for plain numbers. If code needs
+anything else from the module, torch's own is imported.
 
-This depends on internals of torch since 2.6. Where they differ, torch's own module is imported as
-before, and only time is lost.
+This depends on internals of torch since version 2.6. In a version with other internals, torch's own
+module is imported as usual, and only time is lost.
 """
 
 import importlib
@@ -17,7 +18,7 @@ REPLACED = "torch.fx.experimental.symbolic_shapes"
 
 
 class ConcreteShapes(ModuleType):
-    """Stands in for torch's module, and imports it when something else is asked for."""
+    """Stands in for torch's module, and imports it when anything but these functions is needed."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what is asked of every module, by `inspect` for instance
@@ -45,12 +46,12 @@ def _is_plain(shape: tuple[Any, ...]) -> bool:
 
 
 def bypass_sympy() -> None:
-    """Put the stand-in in place, unless torch's own module is already there."""
+    """Put the stand-in in place, unless torch's own module has already been imported."""
     sys.modules.setdefault(REPLACED, ConcreteShapes(REPLACED))
 
 
 def load_replaced() -> ModuleType:
-    """Return torch's own module; the first time, import it in place of the stand-in."""
+    """Return torch's own module; on the first call, import it in place of the stand-in."""
     if isinstance(sys.modules.get(REPLACED), ConcreteShapes):
         del sys.modules[REPLACED]
     return importlib.import_module(REPLACED)

@@ -2,21 +2,21 @@
 
 Theory of operation
     The server prepares everything that all submissions share: it gives up root, enters namespaces,
-    and opens the files that Landlock is to grant. A child is then a fork that takes a few more
-    irreversible steps. Their order matters, since each takes away something that the one before
-    still needed:
+    and opens the files that Landlock will grant. A child is a fork of the server that takes a few
+    more irreversible steps. Their order matters, since each step takes away something that the step
+    before it still needed:
 
-    1. tie the child to the server, so that it is killed with it; close all file descriptors but
-       the socket (3), the pipe on which it reports that it is confined (4), and Landlock's
-       ruleset (5);
-    2. mount a folder of its own in its new namespaces;
+    1. tie the child to the server, so that it is killed when the server ends; close all file
+       descriptors but the socket (3), the pipe on which the child reports that it is confined (4),
+       and Landlock's ruleset (5);
+    2. mount the child's own folder in its new namespaces;
     3. drop all capabilities and every way to regain them, and refuse debuggers;
     4. Landlock: restrict files, signals and sockets;
     5. limit memory, time, threads and files;
     6. seccomp: restrict system calls.
 
-    Only then does the child receive the submission's source. The layers that a machine offers are
-    found by trying them (`probe.py`), and decide the isolation level (`isolation.py`). The steps
+    Only then does the child receive the submission's source. The server tries out which layers the
+    machine offers (`probe.py`), and these decide the isolation level (`isolation.py`). The steps
     themselves are in `confine.py`.
 
     To test that a layer matters, leave it out: `ServerHandle(without=…)`.

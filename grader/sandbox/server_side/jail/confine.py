@@ -22,7 +22,7 @@ from headcheck.grader.sandbox.server_side.jail import (
 SOCKET_FD, CONFINED_FD, RULESET_FD = 3, 4, 5
 SCRATCH_ENTRIES = 256
 SPARE_TASKS = 256
-"""threads that the user may start elsewhere while the server runs"""
+"""how many threads the user may start in other programs while the server runs"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Jail:
     ruleset: int | None
     stage: Path | None
     ids: tuple[int, int]
-    """user and group outside of the namespaces"""
+    """the user and group outside the namespaces"""
     mapped: int
-    """address space in bytes that every child has mapped from the start"""
+    """the bytes of address space that every child has mapped from the start"""
     tasks: int
-    """threads that the kernel counts together with those of a submission, its first one included"""
+    """how many threads the kernel counts in addition to those that a submission starts"""
 
     def fork(self) -> int:
         """Fork a child, into new namespaces if this level has them; returns 0 in the child."""
@@ -73,7 +73,7 @@ class Jail:
 
 
 def prepare_jail(layers: Collection[Layer], stage: Path | None) -> Jail:
-    """Prepare the jail, once the server has mapped all the memory it needs. Raises OSError."""
+    """Prepare the jail, after the server has mapped all the memory it needs. Raises OSError."""
     ruleset = None
     if Layer.LANDLOCK in layers:
         version = landlock.get_abi_version()
@@ -112,7 +112,7 @@ def _duplicate_high(fd: int) -> int:
 
 
 def set_limits(limits: Limits, mapped: int, max_tasks: int) -> None:
-    """Limit this process, never above its present hard limits. Raises OSError, ValueError."""
+    """Set this process's limits, none above its current hard limit. Raises OSError, ValueError."""
     maxima = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: limits.cpu_s,
@@ -143,9 +143,9 @@ def _read_mapped_bytes() -> int:
 
 
 def count_tasks() -> int:
-    """Count the threads of this process's user.
+    """Count all threads of the user who runs this process.
 
-    Without a user namespace RLIMIT_NPROC limits all of them together.
+    Without a user namespace, RLIMIT_NPROC limits their total number.
     """
     count = 0
     for folder in os.scandir("/proc"):

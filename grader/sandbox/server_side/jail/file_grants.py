@@ -1,4 +1,4 @@
-"""The files that a submission may read: Python, torch and system libraries, without answers."""
+"""The files that a submission may read: Python, torch and system libraries, but no answers."""
 
 import sys
 import sysconfig
@@ -13,7 +13,7 @@ ANSWER_PACKAGES = ("headcheck/reference", "headcheck/properties", "headcheck/exe
 GRADER = Path(__file__).resolve().parents[3]
 PROJECT_ROOT = HEADCHECK.parent
 READABLE = (GRADER / "sandbox", GRADER / "reading")
-"""the grader's code that a submission's process runs, and so may read"""
+"""the grader's own code that a submission's process runs and may therefore read"""
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/alternatives")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _DEVICES = {
@@ -25,7 +25,7 @@ _DEVICES = {
 
 
 def list_readable_trees() -> list[Path]:
-    """List the existing folders and files that importing modules and loading libraries reads."""
+    """List the existing folders and files that are read when modules or libraries are loaded."""
     standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     base = Path(sys.base_prefix)
     system = [Path(name) for name in (*_LIBRARIES, *_FILES)]
@@ -39,13 +39,13 @@ def list_package_folders() -> list[Path]:
 
 
 def list_needed_paths() -> list[Path]:
-    """List the paths that the server itself reads, under every name that it uses for them."""
+    """List the paths that the server itself reads, under every name by which it refers to them."""
     as_named = [path for path in list_package_folders() if path.exists()]
     return list(dict.fromkeys([*list_readable_trees(), *as_named, HEADCHECK, GRADER]))
 
 
 def find_hidden_packages(trees: Iterable[Path]) -> list[Path]:
-    """Find the packages with answers in the project and every installation within these trees."""
+    """Find the packages with answers, in the project and all installations below these trees."""
     patterns = ("*-packages", "python*/*-packages")
     installed = [folder for tree in trees for pattern in patterns for folder in tree.glob(pattern)]
     folders = (PROJECT_ROOT, *list_package_folders(), *installed)
@@ -54,7 +54,7 @@ def find_hidden_packages(trees: Iterable[Path]) -> list[Path]:
 
 
 def compute_grants(stage: Path | None) -> Mapping[Path, int]:
-    """Return a submission's rights on files; it may write on the stage only."""
+    """Return a submission's rights on files; it may write only on the stage."""
     readable = list_readable_trees()
     grants = landlock.compute_read_grants(readable, find_hidden_packages(readable))
     grants |= {Path(device): rights for device, rights in _DEVICES.items()}

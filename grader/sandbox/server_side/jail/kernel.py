@@ -1,4 +1,4 @@
-"""Wrappers of system calls that Python does not offer; they contain no policy.
+"""Wrappers for system calls that Python does not offer; they contain no policy.
 
 This module can be imported on every platform; calling its functions needs Linux.
 """
@@ -52,7 +52,7 @@ def prctl(option: int, *values: int) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel kill this process when the parent's thread that started it ends.
+    """Have the kernel kill this process when the thread of the parent that started it ends.
 
     A change of user, group or capabilities cancels this. Raises SystemExit if the parent has ended.
     """
@@ -74,7 +74,7 @@ def mount(source: str | None, target: Path, kind: str | None, flags: int, data: 
 
 
 def copy_mount(path: Path) -> int:
-    """Copy the mounts at and below a path, to be placed elsewhere; returns a file descriptor."""
+    """Copy the mounts at and below a path, to place them elsewhere; return a file descriptor."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
@@ -86,10 +86,10 @@ def place_mount(tree: int, target: Path) -> None:
 
 
 def fork_into(namespaces: int) -> int:
-    """Fork like `os.fork`, with the child as the first process of new namespaces. Raises OSError.
+    """Like `os.fork`, but the child is the first process of new namespaces. Raises OSError.
 
-    This takes one process less than `unshare` and fork, since a process that unshares the PID
-    namespace does not enter the new one itself.
+    This takes one process less than `unshare` and `fork`, since a process that unshares the PID
+    namespace does not enter the new namespace itself.
     """
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
@@ -121,9 +121,9 @@ def drop_capabilities() -> None:
 
 
 def map_ids(number: int, uid: int, gid: int) -> None:
-    """In a new user namespace, map its only user and group to this number. Raises OSError.
+    """In a new user namespace, give its only user and group this number. Raises OSError.
 
-    `uid` and `gid` are their numbers outside.
+    `uid` and `gid` are their numbers outside the namespace.
     """
     maps = {"setgroups": "deny", "uid_map": f"{number} {uid} 1", "gid_map": f"{number} {gid} 1"}
     for name, text in maps.items():

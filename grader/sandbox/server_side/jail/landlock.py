@@ -1,8 +1,8 @@
 """Landlock: restrict the files, signals and sockets that a process and its threads may use.
 
-A ruleset is created once and then restricts any number of processes. Whatever no rule grants is
-denied. Landlock cannot exclude a folder from a granted tree, so a tree that contains hidden folders
-is granted piece by piece.
+A ruleset is created once and then restricts any number of processes. Everything is denied unless a
+rule grants it. Landlock cannot exclude a folder from a granted tree. A tree that contains hidden
+folders is therefore granted piece by piece.
 
 Source: Linux, Documentation/userspace-api/landlock.rst.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from headcheck.grader.sandbox.server_side.jail import kernel
 
 TRUNCATE_ABI = 3
-"""the first version that keeps a file without write access from being truncated"""
+"""the first version that keeps a process without write access to a file from truncating it"""
 SCOPE_ABI = 6
 """the first version that also confines signals and abstract unix sockets"""
 _NETWORK_ABI = 4
@@ -29,16 +29,16 @@ READ = READ_FILE | READ_DIR
 SCRATCH = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 _FILE_RIGHTS = WRITE_FILE | READ_FILE | TRUNCATE
 _RIGHT_COUNTS = {3: 15, 4: 15}
-"""how many rights on files a version knows; from 5 on it is 16"""
+"""how many rights on files each version knows; versions from 5 on know 16"""
 
 
 def get_abi_version() -> int:
-    """Return the version that this kernel offers. Raises OSError if it has no Landlock."""
+    """Return the version of Landlock that this kernel offers. Raises OSError if it offers none."""
     return kernel.syscall("Landlock", _CREATE_RULESET, None, 0, _VERSION)
 
 
 def create_ruleset(grants: Mapping[Path, int], version: int) -> int:
-    """Create a ruleset with these rights below these paths, and no network; return its descriptor.
+    """Create a ruleset that grants these rights below these paths, and no network; return its fd.
 
     Paths that do not exist or cannot be reached are left out. Raises OSError.
     """
@@ -67,14 +67,15 @@ def _add_rule(ruleset_fd: int, path: Path, rights: int) -> None:
 
 
 def restrict(ruleset_fd: int) -> None:
-    """Restrict this process for good; it must have no_new_privs. Raises OSError."""
+    """Restrict this process for good; it must already have no_new_privs. Raises OSError."""
     kernel.syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset_fd, 0)
 
 
 def compute_read_grants(trees: Iterable[Path], hidden: Collection[Path]) -> dict[Path, int]:
-    """Return the rights with which these trees can be read, except for what is hidden in them.
+    """Return the rights needed to read these trees, except for the hidden paths in them.
 
-    A folder that contains something hidden can be listed, with the names of the hidden entries.
+    A folder that contains a hidden path can be listed, and the list includes the names of hidden
+    entries.
     """
     resolved = {path.resolve() for path in hidden}
     grants: dict[Path, int] = {}

@@ -12,7 +12,7 @@ UNCOVERED = ("/proc", "/dev")
 def cover(folder: Path, needed: Sequence[Path]) -> None:
     """Mount an empty folder over this one, with copies of the needed paths in it. Raises OSError.
 
-    The process must be in a mount namespace of its own.
+    The process must be in its own mount namespace.
     """
     outermost = [path for path in needed if not set(path.parents) & set(needed)]
     copied = [(path, path.is_dir(), kernel.copy_mount(path)) for path in outermost]
@@ -28,7 +28,7 @@ def cover(folder: Path, needed: Sequence[Path]) -> None:
 
 
 def cover_all(needed: Sequence[Path], hidden: Sequence[Path]) -> None:
-    """Cover every top-level folder but `/dev` and `/proc`, and the hidden ones. Raises OSError."""
+    """Cover the hidden folders, and all top-level ones but `/dev` and `/proc`. Raises OSError."""
     for folder in sorted(Path("/").iterdir()):
         if folder.is_symlink() or not folder.is_dir() or str(folder) in UNCOVERED:
             continue

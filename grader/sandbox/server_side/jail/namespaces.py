@@ -1,20 +1,21 @@
 """Namespaces: a submission's own view of processes, mounts, network, host name and users.
 
 Theory of operation
-    Before it imports anything large, the server enters a user and a mount namespace of its own,
-    covers everything but the needed paths, and the hidden packages within these, and mounts a
+    Before it imports anything large, the server enters its own user and mount namespaces. There it
+    covers everything but the needed paths, and within these the hidden packages. It then mounts a
     *stage*: a tiny read-only file system with one empty folder, `own`. Every child is the first
     process of further namespaces, in which a fresh tmpfs with a quota covers `own`, and an empty
-    one `/proc`. The stage exists for Landlock, whose rules belong to folders: a rule on the stage,
-    made once, holds for whatever is mounted on `own` in any child.
+    tmpfs covers `/proc`. The stage exists for Landlock, whose rules belong to folders: a rule on
+    the stage, made once, holds for whatever is mounted on `own` in any child.
 
-    Landlock alone prevents files from being opened, but not from being probed: whether they exist,
-    how large they are, where links lead. Covered folders leave nothing to probe.
+    Landlock by itself prevents a process from opening files, but not from finding out whether they
+    exist, how large they are, and where links lead. Covered folders hide this, too.
 
-    The submission is the first process of its PID namespace. The kernel ignores fatal signals that
-    such a process raises itself and does not handle; so `abort()` ends in a segmentation fault, and
-    the limit on processor time must be a hard one. A signal from outside, or a hardware exception,
-    ends it like any other process, and all of its namespace with it.
+    The submission is the first process of its PID namespace. If such a process sends itself a fatal
+    signal for which it has no handler, the kernel ignores the signal. So `abort()` ends in a
+    segmentation fault, and the limit on processor time must be a hard one. A signal from outside or
+    a hardware exception ends the process like any other, and every other process in its namespace
+    ends with it.
 """
 
 import os
@@ -33,11 +34,11 @@ _MOUNT_FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 
 
 class NoStage(Exception):
-    """No folder can be covered by the stage without hiding a needed path."""
+    """There is no folder that the stage could cover without hiding a needed path."""
 
 
 def set_up_stage(needed: Sequence[Path], hidden: Sequence[Path] = ()) -> Path:
-    """Move this process into namespaces of its own, mount the stage, and return its path.
+    """Move this process into its own namespaces, mount the stage, and return the stage's path.
 
     Raises NoStage, and OSError if namespaces are not available.
     """
@@ -74,7 +75,7 @@ def get_scratch_folder(stage: Path) -> Path:
 def set_up_namespaces(stage: Path, ids: tuple[int, int], size: int, entries: int) -> None:
     """As the first process of new namespaces, set them up for a submission. Raises OSError.
 
-    `ids` are user and group outside of the namespaces; `size` (bytes) and `entries` (inodes) limit
+    `ids` are the user and group outside the namespaces; `size` (bytes) and `entries` (inodes) limit
     the scratch folder.
     """
     _map_to_nobody(*ids)

@@ -1,12 +1,12 @@
 """Drop root: a fork server that root starts becomes `nobody`.
 
 Theory of operation
-    Limits on processes do not apply to root, and root may write everybody's files. So a server
-    that root starts becomes `nobody` before anything else. Then Python must be readable for every
-    user, and often it is not: pyenv and virtual environments lie in root's home, which only root
-    may enter. In that case the server first moves into a mount namespace of its own, and covers
-    the closed folder with an empty one that contains only Python's folders. Other processes see no
-    change. Where that is impossible, too, an error explains what to do.
+    Limits on processes do not apply to root, and root may write to everybody's files. So a server
+    that root starts becomes `nobody` before it does anything else. Python must then be readable for
+    every user, and often it is not: pyenv and virtual environments lie in root's home, which only
+    root may enter. In that case the server first moves into its own mount namespace, and covers the
+    closed folder with an empty one that contains only Python's folders. Other processes see no
+    change. If this is impossible, an error explains what to do.
 """
 
 import os
@@ -20,7 +20,7 @@ NOBODY = 65534
 
 
 class CannotDropRoot(Exception):
-    """The server cannot run as another user than root; the message says why and what to do."""
+    """The server can only run as root, which is refused; the message says why and what to do."""
 
 
 def become_unprivileged(needed: Sequence[Path]) -> None:
@@ -51,7 +51,7 @@ def _explain_unreadable(folder: Path) -> str:
 
 
 def is_mapped_root() -> bool:
-    """Whether root is an ordinary user outside of this namespace, as in a rootless container."""
+    """Whether root is an ordinary user outside this namespace, as in a rootless container."""
     rows = [row.split() for row in Path("/proc/self/uid_map").read_text().splitlines()]
     return any(inside == "0" and outside != "0" for inside, outside, _ in rows)
 
@@ -68,7 +68,7 @@ def find_closed_folders(needed: Iterable[Path]) -> dict[Path, list[Path]]:
 
 
 def expose_needed(closed: dict[Path, list[Path]]) -> None:
-    """Cover closed folders, for this process only, by their needed paths. Raises CannotDropRoot."""
+    """For this process, leave only the needed paths in closed folders. Raises CannotDropRoot."""
     try:
         kernel.unshare(kernel.NEWNS)
         kernel.mount(None, Path("/"), None, kernel.MS_REC | kernel.MS_PRIVATE)

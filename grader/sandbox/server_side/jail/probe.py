@@ -1,4 +1,4 @@
-"""Find the layers that work on this machine, by trying each in a process that is thrown away."""
+"""Find the layers that work on this machine, by trying each in a throwaway process."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ _REASONS = {
 
 
 def find_missing_layers(left_out: Collection[Layer], needed: Sequence[Path]) -> dict[Layer, str]:
-    """Return the layers that are missing or left out on purpose, and why."""
+    """Return the layers that are missing or left out on purpose, with the reasons."""
     missing: dict[Layer, str] = dict.fromkeys(left_out, "left out on purpose")
     tries: dict[Layer, Callable[[], object]] = {
         Layer.NAMESPACES: lambda: _try_namespaces(needed),
@@ -34,7 +34,7 @@ def find_missing_layers(left_out: Collection[Layer], needed: Sequence[Path]) -> 
 
 
 def attempt(action: Callable[[], object]) -> str | None:
-    """Try an action in a process of its own; return why it failed, None if it did not."""
+    """Try an action in a separate process; return why it failed, or None if it succeeded."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

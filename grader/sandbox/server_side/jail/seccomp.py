@@ -1,14 +1,15 @@
 """The seccomp filter: build the program that restricts system calls, and install it.
 
 Theory of operation
-    The kernel runs a classic BPF program before every system call. It sees the machine's
-    architecture, the call's number and its arguments as numbers, not what they point to. Ours is
-    a list of comparisons: a call by the numbers of another architecture kills the process; a call
-    that is on no list returns EPERM; for some calls an argument is compared. Arguments have 64
-    bits, of which only the lower 32 are compared: the kernel itself uses no more of these.
+    The kernel runs a classic BPF program before every system call. The program sees the machine's
+    architecture, the call's number, and its arguments as numbers, but not what they point to. Our
+    program is a list of comparisons. A call that uses another architecture's numbers kills the
+    process. A call that is not on our list returns EPERM. For some calls an argument is compared,
+    too. Arguments have 64 bits, of which only the lower 32 are compared, because the kernel itself
+    uses only those of the arguments in question.
 
-    A filter cannot be removed, and threads inherit it. It needs no_new_privs. Since Linux 6.14 two
-    calls bypass every filter, uretprobe and uprobe (335 and 336 on x86-64), which have an effect
+    A filter cannot be removed, and threads inherit it. It needs no_new_privs. Since Linux 6.14, two
+    calls bypass every filter: uretprobe and uprobe (335 and 336 on x86-64). They have an effect
     only in the kernel's own trampolines.
 
 Source: Linux, Documentation/userspace-api/seccomp_filter.rst.
@@ -41,7 +42,7 @@ Instruction = tuple[int, int, int, int]
 
 
 class UnsupportedMachine(Exception):
-    """There is no table of system calls for this machine."""
+    """We have no table of system calls for this machine's architecture."""
 
 
 def build_program(pid: int, machine: str | None = None) -> bytes:
@@ -80,7 +81,7 @@ def _match_call(number: int, then: list[Instruction]) -> list[Instruction]:
 
 
 def _refuse(argument: int, value: int) -> list[Instruction]:
-    """Refuse a call if an argument has this value, and go on otherwise."""
+    """Refuse a call if an argument has this value; otherwise continue with the next instruction."""
     return [
         (_LOAD, 0, 0, _ARGUMENTS + 8 * argument),
         (_EQUAL, 0, 1, value),
@@ -89,7 +90,7 @@ def _refuse(argument: int, value: int) -> list[Instruction]:
 
 
 def _check_argument(condition: ArgumentFilter) -> list[Instruction]:
-    """Check an argument and return in either case: the call's number is no longer loaded."""
+    """Check an argument and return in either case, since the call's number is no longer loaded."""
     values = condition.values
     return [
         (_LOAD, 0, 0, _ARGUMENTS + 8 * condition.argument),
@@ -101,7 +102,7 @@ def _check_argument(condition: ArgumentFilter) -> list[Instruction]:
 
 
 def install(code: bytes) -> None:
-    """Filter this process's system calls from now on. Raises OSError."""
+    """Filter all further system calls of this process. Raises OSError."""
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))  # sock_fprog
     holder = ctypes.create_string_buffer(program, len(program))

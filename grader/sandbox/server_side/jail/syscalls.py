@@ -12,7 +12,7 @@ FULL_MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class ArgumentFilter:
-    """Allow a call if one argument, masked, is one of these values."""
+    """Allow a call if one of its arguments, after masking, is one of these values."""
 
     argument: int
     values: tuple[int, ...]
@@ -51,7 +51,7 @@ getcpu 309 168, renameat2 316 276, getrandom 318 278, membarrier 324 283,
 copy_file_range 326 285, statx 332 291, rseq 334 293, clone3 435 435,
 faccessat2 439 439
 """
-"""name, number on x86-64, number on aarch64; - where the machine does not have the call"""
+"""name, number on x86-64, number on aarch64; "-" where the architecture does not have the call"""
 
 
 def _parse_column(which: int) -> dict[str, int]:
@@ -82,5 +82,5 @@ UNIMPLEMENTED = ("clone3",)
 """calls that fail with ENOSYS, as on an older kernel; the C library then falls back on older
 calls"""
 SELF_ONLY = "tgkill"
-"""the call that is restricted to the process itself. Threads raise signals with it, but not
-SIGKILL, since a killed process costs a submission nothing"""
+"""the call that may target only the process itself. Threads raise signals with it. SIGKILL is not
+allowed, since a submission whose process is killed loses no points for it"""
