@@ -6,9 +6,9 @@ link, replace another member, or have a name that the file system rejects. Sizes
 reading, because the author of an archive may state any sizes in it. Only files that may be
 submissions are written.
 
-A download is listed first, but not the contents of archives in it, since the names at this level
-were written by the course system. A student's archive is opened afterwards, when its owner is
-known, so that its contents cannot affect the attribution.
+A download is listed first, without opening the archives in it: the course system wrote the names at
+this level. A student's archive is opened afterwards, when its owner is known, so that its contents
+cannot affect the attribution.
 """
 
 import stat

@@ -278,7 +278,8 @@ class ChildChannel:
     def _diagnose_exit(self) -> SubmissionFailed:
         """Return why the child ended in the middle of a call.
 
-        Raises SandboxError if the server has ended and cannot report the reason, and NotConfined.
+        Raises SandboxError if the server has ended and cannot report the reason, and NotConfined if
+        the child was not confined yet.
         """
         killed = not self._close_after(LAST_S)
         status = self.exit_status
