@@ -1,4 +1,4 @@
-"""A verdict on every property of an exercise: from answers in batches, else from live calls."""
+"""Reach a verdict on every property of an exercise, from batched answers or else live calls."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from headcheck.properties.property import (
 from headcheck.properties.violation import NOT_FAILED, Status
 
 MANY = 32
-"""with more replaced cases than this, only a sample is checked"""
+"""if more cases than this have been replaced, only a sample of them is checked"""
 CheckLive = Callable[[Property, Sequence[Case]], Verdict]
 """checks a property on cases, on the submission itself"""
 
@@ -38,13 +38,13 @@ def check_all(
     device: str = "cpu",
     on_verdict: VerdictCallback = ignore_verdict,
 ) -> list[Verdict]:
-    """Return a verdict on every property; `check_live` checks those that batches do not settle.
+    """Return a verdict on every property; `check_live` checks those that batches cannot decide.
 
-    If calls have side effects, a verdict would depend on all calls before it. Then `restart` makes
-    the submission forget them, and every property is checked separately, on its own modules. So a
-    submission whose modules disturb each other fails only the property about that. A property that
-    held on all its cases is checked again on the first and the last of them. `on_verdict` is then
-    called a second time for each.
+    If calls have side effects, a verdict would depend on all earlier calls. Then `restart` makes
+    the submission forget these calls, and every property is checked separately, on its own modules.
+    So a submission whose modules disturb each other fails only the property about such effects. A
+    property that held on all its cases is checked again on the first and the last of them.
+    `on_verdict` is then called a second time for each.
     """
     plan = exercise.plan_cases(seed, device)
     answers = run_batch_plan(harness, exercise, seed, device)
@@ -70,7 +70,7 @@ def check_all_live(
     device: str = "cpu",
     on_verdict: VerdictCallback = ignore_verdict,
 ) -> list[Verdict]:
-    """Return the same without a batch plan, which would cost a single class more than it saves."""
+    """Do the same without a batch plan, which for a single class would cost more than it saves."""
     plan = exercise.plan_cases(seed, device)
     return _check_again_alone(harness, plan, check_live, check_live, restart, on_verdict)
 
@@ -104,15 +104,15 @@ def _check_again_alone(
 def thin_out(cases: Sequence[Case]) -> Sequence[Case]:
     """Return every n-th case if there are more than `MANY`.
 
-    If a submission does not support a peculiarity, the replaced cases are in no batch plan, and
-    each needs separate calls. The submission is already wrong, so hundreds of such cases are not
-    worth their time.
+    If a submission does not support a peculiarity, the cases that replace those with the
+    peculiarity are in no batch plan, and each needs separate calls. Since the submission is already
+    wrong, hundreds of such cases are not worth the time.
     """
     return cases[:: max(1, -(-len(cases) // MANY))]
 
 
 def has_side_effects(verdict: Verdict) -> bool:
-    """Return whether a verdict says that calls have effects besides their answers."""
+    """Return whether a verdict says that calls have effects other than their answers."""
     return verdict.status not in NOT_FAILED and verdict.property.group is PropertyGroup.PURITY
 
 

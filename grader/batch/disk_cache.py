@@ -4,10 +4,10 @@ A plan depends on the grader's sources, on the versions that compute, on the see
 definition keeps its weights. All of that is hashed into the name of its file, so a file is never
 out of date. Files are frames of the wire format, data without code, in the cache folder of the user
 who runs the grader (`$XDG_CACHE_HOME/headcheck`, else `~/.cache/headcheck`), out of the sandbox's
-reach. A plan decides verdicts, so a folder that others can write, or that belongs to somebody else,
-is not used, and a file begins with a digest of the rest. A file that is odd in any way is made
-again. If files cannot be written, none are kept. The workers of a run share the plans of its seed
-here.
+reach. A plan decides verdicts. So a folder to which others can write, or which belongs to somebody
+else, is not used, and each file begins with a digest of its contents. A file that is invalid in any
+way is made again. If files cannot be written, plans are not kept on disk. The workers of a run
+share the plans for its seed in this cache.
 """
 
 import contextlib
@@ -42,15 +42,15 @@ from headcheck.properties.property import Property
 
 SOURCE_PACKAGES = ("reference", "properties", "exercises", "grader")
 MAX_PLANS = 64
-"""how many plans are kept, those used last"""
+"""how many plans are kept: the most recently used ones"""
 MAX_BYTES = 256 << 20
-"""the most bytes of all plans together: every run stores the plans of its seed"""
+"""the most bytes of all plans together: every run stores the plans for its seed"""
 NEW_SUFFIX, LOCK_SUFFIX = ".new", ".lock"
 """the suffixes of a file that is being written, and of a lock during compilation"""
 STALE_S = 3600.0
 """the age at which no process is still writing or compiling a file"""
 LOCK_TIMEOUT_S = 10.0
-"""how long a process waits for another that compiles the same plan; on one core that takes 1 s"""
+"""how long a process waits for another one to compile the same plan; on one core this takes 1 s"""
 POLL_INTERVAL_S = 0.02
 DIGEST_BYTES = 16
 
@@ -60,7 +60,7 @@ def load_or_make(
 ) -> BatchPlan:
     """Return the plan of this key from disk, or make it and store it there.
 
-    If several processes need the same plan at once, one makes it and the others wait.
+    If several processes need the same plan at the same time, one makes it and the others wait.
     """
     properties = tuple(properties)
     plan = load(key, properties)
@@ -76,9 +76,10 @@ def load_or_make(
 
 @contextlib.contextmanager
 def _lock_key(key: str) -> Iterator[None]:
-    """Hold the lock of this key, as far as files can be locked on this machine.
+    """Hold the lock of this key, if files can be locked on this machine.
 
-    A process that dies releases its lock; waiting for a process that hangs ends after a time.
+    A process that dies releases its lock; waiting for a process that hangs ends after
+    `LOCK_TIMEOUT_S`.
     """
     try:
         path = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
@@ -97,7 +98,7 @@ def _lock_key(key: str) -> Iterator[None]:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Lock a file; return whether that worked, or locking does not work here at all."""
+    """Lock a file; return True if it is locked now, or if this machine cannot lock files at all."""
     if sys.platform == "win32":
         return True
     import fcntl
@@ -123,7 +124,7 @@ def load(key: str, properties: Iterable[Property]) -> BatchPlan | None:
 
 
 def store(key: str, plan: BatchPlan) -> None:
-    """Store a plan, and drop those that were not used for longest."""
+    """Store a plan, and drop the least recently used ones."""
     with contextlib.suppress(OSError, RuntimeError):
         cache_folder = _ensure_folder()
         descriptor, temporary = tempfile.mkstemp(dir=cache_folder, suffix=NEW_SUFFIX)
@@ -136,7 +137,7 @@ def store(key: str, plan: BatchPlan) -> None:
 
 
 def _iter_evictable(cache_folder: Path) -> Iterator[Path]:
-    """Yield plans that exceed the space, and files that killed processes left behind."""
+    """Yield the plans for which there is no space, and files that killed processes left behind."""
     files = [(status.st_mtime, status.st_size, path) for path, status in _iter_files(cache_folder)]
     plans = sorted((row for row in files if row[2].suffix == ".script"), reverse=True)
     used = 0
@@ -156,7 +157,7 @@ def _iter_files(cache_folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _ensure_folder() -> Path:
-    """Return the folder, created if need be. Raises OSError if others could write it."""
+    """Return the folder, created if necessary. Raises OSError if others can write to it."""
     cache_folder = get_folder()
     cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if sys.platform != "win32":
@@ -233,7 +234,7 @@ def _digest(parts: Iterable[bytes | bytearray | memoryview]) -> bytes:
 
 
 def _read_frame(path: Path) -> Message:
-    """Read a frame without copying it: some have 20 MB."""
+    """Read a frame without copying it, since some frames have 20 MB."""
     with path.open("rb", buffering=0) as file:
         expected, lengths = file.read(DIGEST_BYTES), file.read(wire.LENGTHS.size)
         header, size = wire.LENGTHS.unpack(lengths)

@@ -1,9 +1,9 @@
 """The messages of a batch plan, and the comparison of their answers with the exact ones.
 
-A message holds the requests about several objects. The worker carries out those about one object in
-order, and answers all in one reply. A failing call, or an object that cannot be made, loses only
-its own answers. All answers of a message, end to end, are one row of numbers, which is compared
-with the row of the exact ones.
+A message holds the requests about several objects. The worker carries out the requests about one
+object in order, and answers the whole message in one reply. If a call fails or an object cannot be
+made, only the answers to it are missing. All answers to a message are concatenated into one vector
+of numbers, which is compared with the vector of exact answers.
 """
 
 import functools
@@ -35,10 +35,10 @@ PLACEHOLDER_NAME = ""
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing the answers to one message, or to all."""
+    """The result of comparing the answers to one or all messages with the exact answers."""
 
     inexact: frozenset[int]
-    """the queries whose answer was not exact, or that got two different answers"""
+    """the queries whose answer was not exact, or which got two different answers"""
     float32: bool = False
     """whether some answers are only as exact as float32 allows"""
     answer_rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
@@ -54,7 +54,7 @@ class ObjectBatch:
 
     @functools.cached_property
     def numel(self) -> int:
-        """How many numbers must come back."""
+        """How many numbers the requests must return."""
         return sum(map(_count_numbers, self.shapes))
 
 
@@ -64,7 +64,7 @@ def _count_numbers(shapes: Sequence[tuple[int, ...]]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class BatchRequest:
-    """The requests about objects of one dtype, and the exact answers, end to end in a row."""
+    """The requests about objects of one dtype, and the exact answers, concatenated into one row."""
 
     object_batches: tuple[ObjectBatch, ...]
     tensors: NamedTensors
@@ -74,12 +74,12 @@ class BatchRequest:
     allowed: Tensor
     allowed_float32: Tensor
     owners: Tensor
-    """for each element of the row, the number of the query that it answers"""
+    """for each element of the row of answers, the number of the query that it answers"""
     repeated_queries: tuple[tuple[int, int], ...]
     """pairs of numbers that stand for the same query"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
-        """Send it to a submission, for a definition of this name. Raises SubmissionFailed."""
+        """Send the requests about a definition of this name. Raises SubmissionFailed."""
         return self.compare(self.send_to(subject, name))
 
     def send_to(self, subject: ChannelSubject, name: str) -> Answer[BatchReply]:
@@ -102,7 +102,7 @@ class BatchRequest:
         return Comparison(unlike | inexact, float32, (row,))
 
     def join_answers(self, answer: Answer[BatchReply]) -> Tensor:
-        """Return the answers end to end; NaN for those that are missing or malformed.
+        """Return the concatenated answers, with NaN for those that are missing or malformed.
 
         Raises SubmissionFailed.
         """
@@ -179,12 +179,12 @@ class QueryKey:
     shapes: tuple[tuple[int, ...], ...]
     """the shapes of the outputs"""
     unstacked: bool
-    """whether the query has a batch of its own"""
+    """whether the query has its own batch, not shared with other queries"""
 
 
 @dataclass(frozen=True, eq=False)
 class Transcript:
-    """The requests of one check, in order, with their tensors end to end."""
+    """The requests of one check, in order, with their tensors concatenated."""
 
     requests: Sequence[Mapping[str, Any]]
     """op, meta and tensor names of each request; objects have numbers"""
@@ -223,7 +223,7 @@ class BatchPlan:
 
     @functools.cached_property
     def unstacked(self) -> frozenset[int]:
-        """The queries that are not stacked."""
+        """The queries that are not stacked with others in one batch."""
         return frozenset(
             number for number, query_key in enumerate(self.query_keys) if query_key.unstacked
         )

@@ -1,7 +1,8 @@
 """Lay out the queries of a recording as a few long messages: the batch plan of an exercise.
 
-The requests about an object are those that a `ModuleAdapter` makes for one query after another,
-recorded instead of sent. Stacked queries share a request along the batch axis.
+To find the requests about an object, a `ModuleAdapter` makes one query after another, and its
+requests are recorded instead of sent. Stacked queries share a request: they are concatenated along
+the batch axis.
 """
 
 import functools
@@ -42,11 +43,11 @@ from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
-"""the most numbers in one message; a module of the size of GPT-2 has a message of its own"""
+"""the most numbers in one message; a module of the size of GPT-2 gets a separate message"""
 LONGEST_IN_ORDER = 512
 """objects with longer inputs go into the final message"""
 MAX_MESSAGE_TENSORS = MAX_TENSORS // 2
-"""the most tensors in one message: a list of heads has some for each head"""
+"""the most tensors in one message: a module with a list of heads has several for each head"""
 ANSWERING = (EVALUATE.name, COMPUTE_VJP.name)
 """the requests whose replies are answers; the others prepare an object"""
 
@@ -133,7 +134,7 @@ def _compute_stack_key(query: RecordedQuery) -> object:
 
 @dataclass(frozen=True, eq=False)
 class _ObjectPlan:
-    """The part of a message about one object."""
+    """The part of a message that is about one object."""
 
     object_batch: ObjectBatch
     tensors: list[Tensor]
@@ -142,11 +143,11 @@ class _ObjectPlan:
     expected: list["ExpectedOutput"]
     repeated_queries: list[tuple[int, int]]
     longest: int
-    """the number of tokens of its longest input"""
+    """the number of tokens of the object's longest input"""
 
     @property
     def size(self) -> int:
-        """How many numbers it adds to a message and to its reply."""
+        """How many numbers this part adds to a message and its reply."""
         return self.object_batch.numel + sum(tensor.numel() for tensor in self.tensors)
 
 
@@ -178,7 +179,7 @@ def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPla
 
 
 def _group_into_messages(parts: list[_ObjectPlan]) -> Iterator[list[_ObjectPlan]]:
-    """Yield the parts of each message: as many as fit, all of one dtype."""
+    """Yield the parts of each message: as many as fit into it, all of one dtype."""
     waiting: list[_ObjectPlan] = []
     for part in parts:
         size = sum(other.size for other in (*waiting, part))
@@ -230,7 +231,7 @@ def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
 
 
 def _compute_stacked_shapes(blocks: list[list[ExpectedOutput]]) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of a call's outputs, whose parts lie side by side along the first axis."""
+    """Return the shapes of a call's outputs, whose parts are concatenated along the first axis."""
     return tuple(_compute_stacked_shape([part.exact for part in block]) for block in blocks)
 
 
@@ -255,7 +256,7 @@ class RecordingChannel:
     object_count: int = 0
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        """Record it. Objects are numbered in the order in which the requests make them."""
+        """Record a request. Objects are numbered in the order in which requests make them."""
         names = [name for name, _ in tensors]
         self.requests.append({"op": op, "meta": dict(meta), "tensors": names})
         self.tensors.extend(tensor for _, tensor in tensors)
@@ -265,7 +266,7 @@ class RecordingChannel:
         return Message(0, "ok", {"handle": self.object_count - 1})
 
     def record_call(self, adapter: ModuleAdapter, queries: Sequence[RecordedQuery]) -> None:
-        """Record one call that answers these queries side by side."""
+        """Record one call that answers all of these queries in one batch."""
         first = queries[0]
         if first.cotangent is not None:
             adapter.vjp(first.x, first.cotangent, first.mask, first.output)

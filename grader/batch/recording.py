@@ -8,23 +8,24 @@ compares the answers with each other, within twice the tolerance of an exact ans
 
     if every answer is the exact one to within its tolerance, the property holds,
 
-and need not be checked. Each check is therefore run once on the equation itself, which records its
-queries with the exact answers. The queries of all properties about one object can then be sent to a
-submission together, and the answers compared at once. Only a property with an inexact answer is
-checked live, one query at a time. So the check, and never this module, finds a failure and writes
-the student's message.
+and the property need not be checked. Each check is therefore run once on the equation itself, which
+records its queries with the exact answers. The queries of all properties about one object can then
+be sent to a submission in one message, and the answers compared in one step. Only a property with
+an inexact answer is checked live, one query at a time. So it is always the check, and never this
+module, that finds a failure and writes the message to the student.
 
 Properties that do not follow from exact answers cannot be recorded, and are always checked live:
-those about training mode, registered parameters, or side effects of a call. Such a check takes a
-`LiveContext`, by which it is recognised. A recordable check may still make a query that is not
-worth recording (`RecordingContext.require_recordable`); it is then checked live on this exercise.
+those about training mode, registered parameters, or side effects of a call. Such a check is
+recognised by its parameter, a `LiveContext`. A recordable check may still make a query that is not
+worth recording (`RecordingContext.require_recordable`); the property is then checked live on this
+exercise.
 
 Queries about the same object, parameters and length are stacked on one batch axis. This relies on
-the independence of a batch's sequences. So queries that show this (those of the properties about
-the batch, and the cases as they are) are never stacked, and if any of their answers is inexact no
-stacked answer is trusted. A query that is made twice must be answered twice with the same bits.
-`tests/grader/batch/test_recording.py` checks the implication above with answers pushed to the edge
-of their tolerances.
+the independence of a batch's sequences. So the queries that test this independence (those of the
+properties about the batch, and the unmodified cases) are never stacked, and if any of their answers
+is inexact, no stacked answer is trusted. If a query is made twice, both answers must be identical
+to the last bit. `tests/grader/batch/test_recording.py` checks the implication above with answers
+pushed to the edge of their tolerances.
 """
 
 import functools
@@ -62,7 +63,7 @@ QueryId = tuple[bytes, int | None]
 
 
 class NotRecordable(Exception):
-    """A check makes a query that is not worth recording on this case."""
+    """A check makes a query on this case that is not worth recording."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,13 +74,13 @@ class RecordedQuery(Query):
     needs_own_batch: bool
     """whether the query needs a batch of its own"""
     exact: tuple[Tensor, ...]
-    """the answer, tensor by tensor, as a submission gives it"""
+    """the answer, tensor by tensor, in the form in which a submission returns it"""
     tolerances: tuple[Tolerance, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """The queries of a set of properties, and the numbers of those of each property."""
+    """The queries of a set of properties, and the numbers of each property's queries."""
 
     queries: tuple[RecordedQuery, ...]
     query_numbers: Mapping[Property, frozenset[int]]
@@ -89,8 +90,8 @@ class Recording:
 def record_queries(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Recording:
     """Run every recordable check on all of its cases, answered by the equation.
 
-    A check that crashes there, or fails for the equation itself, is a fault of headcheck, and is
-    not recorded.
+    If a check crashes or fails on the equation itself, this is a fault in headcheck, and the check
+    is not recorded.
     """
     recorder = Recorder(contract)
     recorded = {
@@ -194,10 +195,10 @@ class RecordingContext(CaseContext):
         return self.recorder.get_context(case)
 
     def add_note(self, note: Note) -> None:
-        """Drop it: it is about the equation."""
+        """Drop the note, since it is about the equation and not about a submission."""
 
     def compute_once(self, compute: Callable[[Self], T]) -> T:
-        """Compute it for every check: each records its own queries."""
+        """Compute the value anew for every check, since each check records its own queries."""
         return compute(self)
 
     def compute_expected(

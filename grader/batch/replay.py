@@ -1,14 +1,16 @@
 """Check properties on a submission's earlier answers, without calling it again.
 
-The queries of a recording (`grader/batch/recording.py`) are sent to a submission
-before anything is checked live. If answers are not exact, a property may still hold: an
-implementation that forgets to scale still hides the future. The check needs only the answers to see
-that, and these are known. So it runs on them, and if the property holds on every case, that is the
-verdict. Nothing else is concluded. If the property is violated, or an answer is missing, the
-submission itself is checked, so every message about a mistake was observed on a live call.
+The queries of a recording (`grader/batch/recording.py`) are sent to a submission before anything is
+checked live. If answers are not exact, a property may still hold: an implementation that forgets to
+scale the scores still hides the future. To see this, the check needs only the answers, and these
+are known. So the check runs on them, and if the property holds on every case, the verdict is that
+it holds. Nothing else is concluded from a replay. If the property is violated, or an answer is
+missing, the submission itself is checked, so every message about a mistake was observed on a live
+call.
 
 An answer that shared its batch with others is valid only if sequences are independent. The
-properties about the batch are therefore replayed first, on answers with a batch of their own.
+properties about the batch are therefore replayed first, on answers that shared their batch with no
+others.
 """
 
 import functools
@@ -50,7 +52,7 @@ class AnswerReplay:
         return self._contexts[case]
 
     def list_open(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
-        """Return the cases on which the answers alone do not show that a property holds.
+        """Return the cases on which the answers by themselves do not show that a property holds.
 
         All cases from the first violation on are open.
         """

@@ -1,18 +1,19 @@
 """Send all requests of a live check in one message, and run the check on the replies.
 
-A live check (`LiveContext`) makes one request after another, and most of its time is
-spent waiting for the other process to wake up. Which requests it makes does not depend on who
-answers, as long as the answers are right. So the check runs once on the exercise's own solution, in
-this process, and its requests are written down: a *transcript*. A submission gets a transcript as
-one message and carries out all of it. Then the check runs on the replies.
+A live check (`LiveContext`) makes one request after another, and most of its time is spent waiting
+for the other process to wake up. As long as the answers are right, the requests do not depend on
+who answers them. So the check runs once on the exercise's own solution, in this process, and its
+requests are written down as a *transcript*. A submission gets a transcript as one message and
+answers all of its requests. Then the check runs on the replies.
 
-If the check holds, that is the verdict. Nothing else is concluded. If the check is violated,
-raises, or makes a request that is not in the transcript, it runs live on the submission as if no
-transcript existed. So every message was observed live.
+If the property holds, this is the verdict. Nothing else is concluded from a transcript. If the
+property is violated, or its check raises or makes a request that is not in the transcript, the
+check runs live on the submission as if no transcript existed. So every message to a student
+describes what was observed live.
 
-Checks share objects, so the transcripts of an exercise belong together: objects are numbered
-through all of them, and are kept until the submission's process ends. A check that needs an object
-of a transcript that was not sent is run live.
+Checks share objects, so the transcripts of an exercise belong together: the numbering of objects
+continues through all of them, and objects are kept until the submission's process ends. A check
+that needs an object from a transcript that was not sent is run live.
 """
 
 import contextlib
@@ -42,11 +43,11 @@ from headcheck.properties.property import Property
 from headcheck.properties.violation import Status, SubmissionFailed
 
 MAX_TRANSCRIPT_NUMEL = 1 << 22
-"""A transcript with more numbers than this is not kept: its requests take longer than messages."""
+"""A transcript with more numbers than this is not kept, since sending it would save little time."""
 
 
 class UnexpectedRequest(Exception):
-    """A check makes a request that its transcript does not have."""
+    """A check makes a request that is not in its transcript."""
 
 
 # ------------------------------------------------------------------------------------ writing down
@@ -57,9 +58,9 @@ def write_transcripts(
 ) -> dict[Property, Transcript]:
     """Run checks on the exercise's solution, and return the requests of each.
 
-    There are none if the solution is missing or does not store its weights as `contract` says, and
-    none for modules of a fixed size, which are too large to be called twice. Raises BadContract if
-    the solution cannot be run.
+    There are no transcripts if the solution is missing or does not store its weights as `contract`
+    says, nor for modules of a fixed size, which are too large to be called twice. Raises
+    BadContract if the solution cannot be run.
     """
     if contract.mappings != exercise.contract.mappings or not contract.has(Capability.WIDTHS):
         return {}
@@ -100,7 +101,7 @@ class SolutionRuntime(WorkerRuntime):
     """A runtime for the solution, which may run in a thread beside the one that prints progress."""
 
     def discard_output(self) -> contextlib.AbstractContextManager[None]:
-        """Discard nothing: all threads share the standard streams."""
+        """Discard nothing, because all threads share the standard streams."""
         return contextlib.nullcontext()
 
 
@@ -203,7 +204,7 @@ class Exchange:
     reply: Message
 
     def answers(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors) -> bool:
-        """Return whether this request is the one that was expected."""
+        """Return whether this is the request that was expected."""
         wanted = self.request["op"], self.request["meta"], self.request["tensors"]
         if (op, meta, [name for name, _ in tensors]) != wanted:
             return False
@@ -219,7 +220,7 @@ class ReplayChannel:
         self.exchanges: Iterator[Exchange] = iter(())
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        """Return the next reply. Raises UnexpectedRequest if it is to another request."""
+        """Return the next reply. Raises UnexpectedRequest if it is the reply to another request."""
         exchange = next(self.exchanges, None)
         if exchange is None or not exchange.answers(op, meta, tensors):
             raise UnexpectedRequest

@@ -1,8 +1,8 @@
 """Grade on several machines: the workers of a Dask cluster.
 
-A worker of the cluster is a grader process like the local one: for its first task it starts a fork
-server of its own, and submissions run in that server's confined children. It receives a file's
-bytes and the settings and returns records as JSON. Dask reassigns the tasks of a lost worker.
+A worker of the cluster is a grader process like the local one: for its first task it starts its own
+fork server, and submissions run in that server's confined children. It receives a file's bytes and
+the settings, and returns records as JSON. Dask reassigns the tasks of a lost worker.
 
 All processes need the same versions of headcheck and torch; workers with other versions are
 rejected, because their verdicts could differ.
@@ -43,7 +43,7 @@ CONNECT_S = 30
 JOIN_S = 60
 """how long to wait for the first worker"""
 MAX_TRIES = 3
-"""how often a submission is sent to Dask, which by default tries four workers each time"""
+"""how many times a submission is sent to Dask, which by default tries four workers each time"""
 CLUSTER_LOST = "the cluster is gone; finished judgements are kept, and the same command continues"
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def get_grader_version() -> GraderVersion:
 
 @dataclass(frozen=True, slots=True)
 class ClusterTask:
-    """How a worker is to grade a submission."""
+    """The settings with which a worker must grade a submission."""
 
     version: GraderVersion
     settings: Settings
@@ -73,7 +73,7 @@ class ClusterTask:
 
 @dataclass(frozen=True, slots=True)
 class PendingSubmission:
-    """A submission sent to the cluster; without a future it could not be read."""
+    """A submission sent to the cluster; one without a future could not be read."""
 
     handed_in: Submission
     data: bytes
@@ -189,7 +189,7 @@ class WorkerState:
     sandbox_options: tuple[bool, str] = (False, "")
 
     def ensure_sandbox(self, task: ClusterTask) -> Sandbox:
-        """Return the sandbox, started anew if the task needs another. Raises SandboxError."""
+        """Return the sandbox; start a new one if the task needs another. Raises SandboxError."""
         if get_grader_version() != task.version:
             text = "a worker of the cluster has another version of headcheck or torch"
             raise SandboxError(f"{text}: install the same there")

@@ -1,7 +1,7 @@
 """Render a course as one self-contained page: scores, common mistakes and hard properties.
 
-Pure functions. All numbers are computed here; the page's script, which is allowed by its digest
-alone, only sorts and filters them. Text from submissions is sanitised and escaped.
+Pure functions. All numbers are computed here. The page's script only sorts and filters them; its
+digest is the only one that the page allows to run. Text from submissions is sanitised and escaped.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class DashboardRow:
 
 @dataclass(frozen=True, slots=True)
 class HardProperty:
-    """A property, and how many of those who tried fail it."""
+    """A property, and how many of the students who tried it failed."""
 
     claim: str
     exercise: str
@@ -76,14 +76,14 @@ def render(
 
 
 def render_pages(book: Gradebook, version: str, day: date | None = None) -> dict[str, str]:
-    """Return the report of each result by the name of its page."""
+    """Return each result's report, by the name of its page."""
     records = [each.record for each in book.results]
     report = Report(1, version, tuple(records))
     return html.render_pages(report, _label_results(book), Occasion(book.run, day))
 
 
 def anonymise(book: Gradebook, salt: str) -> Gradebook:
-    """Replace students by numbers, in an order that depends only on the salt.
+    """Replace students with numbers, in an order that depends only on the salt.
 
     Messages and examples stay, and may contain names that a student chose.
     """
@@ -110,7 +110,7 @@ def anonymise(book: Gradebook, salt: str) -> Gradebook:
 
 
 def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:
-    """Return the failed properties, those first that the largest share of students fails.
+    """Return the failed properties, beginning with those that the largest share of students failed.
 
     Submissions that ran out of time or memory do not count: they fail all later properties alike.
     """
@@ -133,7 +133,7 @@ def _make_entries(book: Gradebook, links: Sequence[str]) -> list[ClassResult]:
 
 
 def _label_results(book: Gradebook) -> list[str]:
-    """Return a name for each result; with the exercise where there are several."""
+    """Return a name for each result, which includes the exercise if there are several."""
     several = len(book.exercises) > 1
     return [
         f"{each.name or each.student}{f', {each.exercise}' if several and each.exercise else ''}"

@@ -1,8 +1,9 @@
-"""The lists of export formats and layouts, and the page docs/exports.md that is made of the first.
+"""The lists of export formats and layouts, and the page docs/exports.md made from the formats.
 
     python -m headcheck.grader.course.formats > docs/exports.md
 
-A test compares the two. This module imports nothing heavy: the command line offers these names.
+A test compares this output with the page. This module imports nothing heavy, because the command
+line offers the names of the formats and layouts.
 """
 
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LAYOUT_NAMES = ("canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
-"""the names of `LAYOUTS` in `grader.course.intake.layouts`, of downloads that are graded"""
+"""the names of the layouts of downloads, as in `grader.course.intake.layouts.LAYOUTS`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,11 @@ class ExportFormat:
     description: str
     """a description for the instructor who has to choose"""
     fills: str = ""
-    """what the instructor provides to be filled in: a "sheet" or a "database\""""
+    """what the instructor provides for filling in: a "sheet" or a "database\""""
     is_code: bool = False
-    """whether it has the students' code, and no results"""
+    """whether the format contains the students' code instead of results"""
     extra: str = ""
-    """the extra of headcheck with the packages it needs"""
+    """the extra of headcheck with the packages that the format needs"""
 
 
 FORMATS: Mapping[str, ExportFormat] = {

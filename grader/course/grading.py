@@ -1,7 +1,8 @@
 """Grade a course into a store, regrade it, and replay single students.
 
-Judgements in the store are not made again, and each file is saved as soon as it is graded. So an
-interrupted command can simply be repeated, and unchanged files are not graded twice.
+Files that have a judgement in the store are not graded again, and each file is saved as soon as it
+is graded. So an interrupted command can simply be repeated, and unchanged files are not graded
+twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,7 +57,7 @@ from headcheck.grader.seed import SeedKind
 
 @dataclass(frozen=True, slots=True)
 class ContentGroup:
-    """Some bytes and all files that consist of them; the first is graded for all."""
+    """Some bytes and all files that consist of them; the first file is graded for all of them."""
 
     content: FileContent
     submitted_files: tuple[SubmittedFile, ...]
@@ -115,7 +116,7 @@ def grade(
 def score_judged(
     store: Store, planned: Manifest, groups: Sequence[ContentGroup]
 ) -> SandboxRecord | None:
-    """Give stored verdicts the points of these settings, without judging anything again.
+    """Give stored verdicts the points of these settings, without grading anything again.
 
     Returns how the submissions of the earlier run were confined; None if there is no such run.
     """
@@ -135,7 +136,7 @@ def score_judged(
 
 
 def build_report(begun: Run, stored: Iterable[GradedFile]) -> Report:
-    """Return a report on stored files, by student, attempt and file."""
+    """Return a report on stored files, sorted by student, attempt and file."""
     records = tuple(record for each in stored for record in each.records)
     about = begun.manifest
     return Report(
@@ -146,7 +147,7 @@ def build_report(begun: Run, stored: Iterable[GradedFile]) -> Report:
 def group_by_content(
     submitted_files: Iterable[SubmittedFile], settings: Settings
 ) -> list[ContentGroup]:
-    """Group files of the same bytes, in the order of the first of each."""
+    """Group files with the same bytes; groups are in the order of their first files."""
     limit = settings.get_limits(settings.exercise).source
     groups: dict[tuple[str, str], tuple[FileContent, list[SubmittedFile]]] = {}
     for each in submitted_files:
@@ -177,8 +178,9 @@ def _grade_groups(
 ) -> Iterator[tuple[ContentGroup, Sequence[SubmissionRecord], SandboxRecord | None]]:
     """Yield each group with its bytes and its records, as soon as it is graded.
 
-    Bytes are read a second time then, because those of a whole class do not fit into memory. A file
-    that has changed in between is skipped; repeating the command grades it.
+    The bytes of a group are read a second time for this, because the bytes of a whole class do not
+    fit into memory. A file that has changed in the meantime is skipped; repeating the command
+    grades it.
     """
     limit = settings.get_limits(settings.exercise).source
     readable: dict[Submission, ContentGroup] = {}
@@ -205,7 +207,7 @@ def _grade_groups(
 def _open_sandbox(
     settings: Settings, trusted: bool, cluster: str | None, ahead: Zygote | None
 ) -> Sandbox | RemoteGrader:
-    """Return the sandbox or the cluster. Raises SandboxError, and ImportError without Dask."""
+    """Return the sandbox or the cluster. Raises SandboxError, or ImportError without Dask."""
     if cluster is None:
         return run.create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
     from headcheck.grader.course.cluster import Cluster
@@ -227,7 +229,7 @@ def _make_unreadable_record(
 
 @dataclass(frozen=True, slots=True)
 class RegradeResult:
-    """Current results compared with those of grading again."""
+    """The current results compared with the results of grading again."""
 
     manifest: Manifest
     before: tuple[ExerciseResult, ...]
@@ -237,12 +239,12 @@ class RegradeResult:
 
     @property
     def changed_maxima(self) -> list[tuple[str, float, float]]:
-        """The exercises that are worth more or less points, with the maxima then and now."""
+        """The exercises whose maximum points have changed, with the maxima before and after."""
         return list_changed_maxima(self.before, self.after)
 
     @property
     def score_changes(self) -> list[ScoreChange]:
-        """The students who would gain or lose."""
+        """The score changes of the students who would gain or lose points."""
         return compare_results(self.before, self.after)
 
 
@@ -254,10 +256,10 @@ def regrade(
     trusted: bool,
     feedback: Feedback | None = None,
 ) -> RegradeResult:
-    """Grade the current files of a run again. Judgements are saved, but no grade changes.
+    """Grade the current files of a run again. Judgements are saved, but grades do not change.
 
-    The feedback level stays, unless there is another. Raises
-    SandboxError, StoreError, and CourseError where something could not be judged.
+    The feedback level stays the same unless another is given. Raises SandboxError, StoreError, and
+    CourseError if a file could not be graded.
     """
     last = store.load_newest_run(name).manifest
     planned = manifest.build_manifest(settings, last.attempts, feedback or last.feedback)
@@ -285,7 +287,7 @@ def regrade(
 
 
 def adopt(store: Store, name: str, regraded: RegradeResult) -> Run:
-    """Make the new verdicts the current ones; overrides and comments stay."""
+    """Make the new verdicts the current ones; overrides and comments remain."""
     begun = store.begin(name, regraded.manifest)
     if begun.manifest.feedback != regraded.manifest.feedback:
         told = replace(begun.manifest, feedback=regraded.manifest.feedback)
@@ -298,7 +300,7 @@ def adopt(store: Store, name: str, regraded: RegradeResult) -> Run:
 
 @contextmanager
 def _restore_files(store: Store, stored: Sequence[GradedFile]) -> Iterator[list[SubmittedFile]]:
-    """Write stored bytes into a private folder, which is removed with the context."""
+    """Write stored bytes into a private folder, which is removed at the end of the context."""
     with scratch.make_folder() as folder:
         restored: dict[tuple[str, str], Submission | None] = {}
         for each in stored:
@@ -321,7 +323,7 @@ def _restore_content(store: Store, stored: GradedFile, folder: Path) -> Submissi
 
 
 def _restore_file(stored: GradedFile, restored: Submission | None) -> SubmittedFile:
-    """Return a stored file as the intake made it; without its bytes it is unreadable."""
+    """Return a stored file as the intake made it; if its bytes are missing, it is unreadable."""
     error = next((r.error.message for r in stored.records if r.error is not None), "")
     owned = restored and replace(restored, display_path=stored.file, submitted_by=stored.student)
     return SubmittedFile(
@@ -355,11 +357,11 @@ class ReplayResult:
     stored: tuple[GradedFile, ...]
     report: Report
     differences: tuple[str, ...]
-    """versions that have changed since; if there are none, the verdicts must be the same"""
+    """the versions that have changed since the run; if none has, the verdicts must be the same"""
 
     @property
     def same(self) -> bool:
-        """Whether the verdicts equal the stored ones, apart from the time they took."""
+        """Whether the verdicts equal the stored ones, except for the time that they took."""
         before = [_drop_seconds(r) for each in self.stored for r in each.records]
         return before == [_drop_seconds(r) for r in self.report.submissions]
 

@@ -1,4 +1,4 @@
-"""Read results from a store: all of a run, those that students may see, a single one; and code."""
+"""Read from a store a run's results (all, those that students may see, or one) and its code."""
 
 from headcheck.grader.course.results import ExerciseResult, apply_feedback, compute_results
 from headcheck.grader.course.store import bundle
@@ -19,7 +19,7 @@ def load_results(store: Store, name: str) -> list[ExerciseResult]:
 def load_released_results(
     store: Store, name: str, feedback: Feedback | None
 ) -> list[ExerciseResult]:
-    """Return what students may see of all results, by default at the run's feedback level.
+    """Return what students may see of each result, by default at the run's feedback level.
 
     Raises StoreError.
     """
@@ -36,7 +36,7 @@ def load_code(store: Store, name: str) -> tuple[tuple[GradedFile, bundle.Unpacke
 
 
 def find_result(store: Store, name: str, student: str, exercise: str | None) -> ExerciseResult:
-    """Return one result of a student. Raises StoreError if there is none, or several fit."""
+    """Return one result of a student. Raises StoreError if there is none or more than one."""
     store.load_student_files(name, student)
     results = [each for each in load_results(store, name) if each.student == student]
     if exercise is not None:

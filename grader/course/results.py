@@ -58,11 +58,12 @@ class ScoreChange:
     exercise: str
     before: float | None
     after: float | None
-    """None if the exercise was found only once, so that there is nothing to compare"""
+    """None if only one of the two gradings has the exercise, so that there is nothing to compare"""
     overridden: bool
     """whether an override is in force, so that nothing changes for the student"""
     maxima: tuple[float, float] | None = None
-    """the maximum points before and after, if these differ: shares of them are then compared"""
+    """the maximum points before and after, if they differ; then shares of the maxima are compared
+    """
 
     @property
     def gain(self) -> float:
@@ -82,7 +83,7 @@ def compute_results(
     overrides: Mapping[tuple[str, str], Override] | None = None,
     comments: Iterable[Comment] = (),
 ) -> list[ExerciseResult]:
-    """Return all results, in the order of names, then of ids and exercises."""
+    """Return all results, sorted by name, then by id and exercise."""
     best: dict[tuple[str, str], tuple[GradedFile, SubmissionRecord]] = {}
     graded_files = list(stored)
     only = _find_only_exercise(graded_files)
@@ -103,7 +104,7 @@ def compute_results(
 
 
 def _find_only_exercise(stored: Sequence[GradedFile]) -> str:
-    """Return the exercise if all answers are to the same one; unreadable files then count as it."""
+    """Return the exercise if all answers are to one; unreadable files then count for it."""
     slugs = {record.exercise for each in stored for record in each.records if record.exercise}
     return slugs.pop() if len(slugs) == 1 else ""
 
@@ -181,7 +182,7 @@ def _compare(
 def list_changed_maxima(
     before: Sequence[ExerciseResult], after: Sequence[ExerciseResult]
 ) -> list[tuple[str, float, float]]:
-    """Return the exercises that are worth more or less points, with the maxima then and now."""
+    """Return the exercises whose maximum points changed, with the maxima before and after."""
     then = {each.exercise: each.max_score for each in before if each.max_score}
     now = {each.exercise: each.max_score for each in after if each.max_score}
     both = sorted(then.keys() & now.keys())
@@ -197,7 +198,7 @@ def format_changes(
 ) -> str:
     """Return a table of the changes and a tally of all `count` results.
 
-    Of exercises whose maximum changed, it says that shares are compared, not points.
+    For exercises whose maximum changed, the table says that shares are compared, not points.
     """
     rows = [_format_change(each) for each in changes]
     gains = [each.gain > 0 for each in changes if not each.overridden]

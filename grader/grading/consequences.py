@@ -1,14 +1,15 @@
 """Find the failed properties that follow from named mistakes.
 
 Theory of operation
-    Of a submission with a known mistake many properties fail, and most of them for that reason.
-    Which ones is not read off from tables but tried: an attention with exactly these mistakes
-    (`properties.mistakes.faulty_attention`) is checked on the case on which the submission failed.
-    A property follows from the mistakes if that attention fails it in the same way, and one without
-    mistakes does not fail it there. The latter shows that nothing else in our module is to blame.
+    A submission with a known mistake fails many properties, most of them because of that mistake.
+    Which failures follow from it is not looked up in tables but tried out: an attention with
+    exactly these mistakes (`properties.mistakes.faulty_attention`) is checked on the case on which
+    the submission failed. A failure follows from the mistakes if this attention fails the property
+    in the same way, and an attention without mistakes does not fail it on that case. The second
+    condition shows that nothing else in our module is to blame.
 
-    The module is our own code and runs in this process. What it does on a case does not depend on
-    the submission, so in a class in which a mistake is frequent it is tried once.
+    The attention is our own code and runs in this process. Its outcome on a case does not depend on
+    the submission, so a mistake that is frequent in a class is tried only once.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violation import Status, ViolationKind
 
 MAX_NUMEL = 1 << 22
-"""the most weights and scores of a case on which a property is tried again"""
+"""a property is tried again only on cases with at most this many weights and scores in total"""
 MAX_KNOWN = 1 << 14
 Outcome = tuple[str, str]
 """a status, with the kind of difference or the type of the exception"""
@@ -45,7 +46,7 @@ TOLD_OF_ITSELF = {
     the_output_is_finite: ViolationKind.FINITE,
     the_dtype_is_kept: ViolationKind.DTYPE,
 }
-"""properties about all outputs, whose violation also shows in every comparison of numbers"""
+"""properties of all outputs whose violation makes every comparison of numbers fail, too"""
 PASSED: Outcome = (Status.PASSED.value, "")
 
 _KNOWN: dict[tuple[Contract, Computation, Property, Case], Outcome] = {}
@@ -53,7 +54,7 @@ _KNOWN: dict[tuple[Contract, Computation, Property, Case], Outcome] = {}
 
 @dataclass(frozen=True)
 class ComputationChecker:
-    """Checks properties of an attention with a given computation."""
+    """Checks properties on an attention with a given computation."""
 
     contract: Contract
     """the contract in canonical form"""
@@ -93,11 +94,11 @@ class Explained:
     structural: StructuralMistake | None = None
     """a mistake outside the equation"""
     faults: tuple[NoteRecord, ...] = ()
-    """faults of headcheck, because of which nothing is explained"""
+    """faults of headcheck that prevented an explanation"""
 
     @property
     def diagnosed(self) -> tuple[DiagnosedMistake, ...]:
-        """The structural mistake, if there is one: it was compared with no answers."""
+        """The structural mistake, if there is one, as diagnosed without comparing any answers."""
         return () if self.structural is None else (DiagnosedMistake(self.structural.mistake, 0, 0),)
 
     def list_named(self, mistakes: Sequence[DiagnosedMistake]) -> tuple[DiagnosedMistake, ...]:
@@ -115,9 +116,10 @@ class Explained:
         ]
 
     def _mark(self, record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
-        """Mark a record. Its hint is about the usual reason, and stays if that is the reason here.
+        """Mark a record. Its hint gives the usual reason, and is kept if that is the reason here.
 
-        One that comes from reading the submission is a guess, too, unless a module is missing.
+        A hint that comes from reading the submission's code is also a guess, unless a module is
+        missing.
         """
         shows = self.structural is not None and self.structural.is_shown_by(verdict)
         if verdict.hint_is_certain or shows or verdict.property in TOLD_OF_ITSELF:
@@ -130,7 +132,7 @@ class Explained:
 def explain_verdicts(
     contract: Contract, verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
 ) -> Explained:
-    """Return the failures that follow from diagnosed mistakes, and what explains the others."""
+    """Return the failures that follow from diagnosed mistakes, and what explains the rest."""
     try:
         found = find_consequences(contract, verdicts, diagnosed) if diagnosed else frozenset()
         spoilt = _list_spoilt(verdicts)
@@ -165,7 +167,7 @@ def find_consequences(
 def _list_said(
     verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
 ) -> frozenset[Property]:
-    """Return the failures that the sentence of a mistake in the equation already describes.
+    """Return the failures that a mistake's sentence already describes.
 
     Failures that may have the same reason are included.
     """
@@ -181,10 +183,10 @@ def _list_said(
 
 
 def _list_spoilt(verdicts: Sequence[Verdict]) -> dict[Property, Property]:
-    """Return the failures by NaN or another dtype alone, and the property about these.
+    """Return the failures that are due only to NaN or a wrong dtype, and the property about it.
 
-    The numbers that NaN replaced are unknown, as are those in the right dtype, so nothing is known
-    about what a property claims.
+    The numbers in place of NaN, or in the right dtype, are unknown, so it is also unknown whether
+    such a property's claim would hold.
     """
     kinds = {v.property: v.violation.kind for v in verdicts if v.violation is not None}
     told = {kind: prop for prop, kind in TOLD_OF_ITSELF.items() if kinds.get(prop) is kind}
@@ -203,7 +205,7 @@ def find_structural_mistake(
 def _explains_all(
     structural: StructuralMistake, contract: Contract, failed: Sequence[Verdict]
 ) -> bool:
-    """Whether all failures are symptoms of a mistake, or follow from it."""
+    """Whether all failures are symptoms of a mistake or follow from it."""
     left = [
         verdict
         for verdict in failed
@@ -235,7 +237,7 @@ def _can_follow(verdict: Verdict, contract: Contract) -> bool:
 def _follows(
     verdict: Verdict, wrong: Sequence[ComputationChecker], right: ComputationChecker
 ) -> bool:
-    """Whether a wrong attention fails a property in the same way, and the right one does not."""
+    """Whether a wrong attention fails a property in the same way, and the correct one does not."""
     assert verdict.case is not None, "a verdict that can be tried again has a case"
     case, prop = replace(verdict.case, device="cpu"), verdict.property
     likewise = any(each.check(prop, case) == get_outcome(verdict) for each in wrong)

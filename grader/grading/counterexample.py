@@ -1,4 +1,4 @@
-"""Counterexamples as lines of Python that students can paste below their own definition."""
+"""Render counterexamples as lines of Python that students can paste below their definition."""
 
 from dataclasses import fields
 
@@ -47,14 +47,14 @@ def render_code(context: LiveContext) -> str | None:
 
 
 def _is_converted(context: LiveContext) -> bool:
-    """Whether tokens, or the mask, are passed in another form than they are drawn."""
+    """Whether tokens or the mask are passed in a form other than that in which they are drawn."""
     form = context.contract.call_form
     masked = context.mask is not None and form.mask != MaskConvention()
     return masked or form.mask.required or form.axes is not TokenAxes.BATCH_FIRST
 
 
 def _list_inputs(context: LiveContext) -> list[str]:
-    """Return the variables to pass, for a sequence that attends to itself."""
+    """Return the names of the variables that are passed to self-attention."""
     roles = context.contract.call_form.inputs
     inputs = ["mask" if role == "mask" else "x" for role in roles]
     return inputs if context.mask is not None else [each for each in inputs if each == "x"]

@@ -1,6 +1,6 @@
-"""Devices by name: their availability, their distribution over workers, repeatable arithmetic.
+"""Devices by name: whether they are available, how workers share them, repeatable arithmetic.
 
-Imports torch inside functions only, because pytest loads this module in any case.
+Torch is imported only inside functions, because pytest always loads this module.
 """
 
 import os
@@ -13,10 +13,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """A kind of device: whether this machine has one, and what it can do."""
+    """A kind of device: whether this machine has such a device, and what it can do."""
 
     explain_missing: Callable[[], str | None]
-    """returns why the device is missing; None if it is there"""
+    """returns why the device is missing; None if it is available"""
     count: Callable[[], int] | None = None
     """counts the devices of this kind, if they are numbered"""
     missing_dtypes: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def explain_missing_dtype(device: str, dtype: str) -> str | None:
 
 
 def describe_unused_build() -> str:
-    """Return what a build of torch for a card costs where there is none; "" elsewhere."""
+    """Describe the cost of a torch build for GPUs on a machine without one; "" otherwise."""
     import torch
 
     if torch.version.cuda is None or torch.cuda.is_available():
@@ -113,7 +113,7 @@ def _make_cuda_deterministic() -> None:
     """Compute with all bits of a dtype, and repeatably.
 
     By default a float32 product may be computed in TensorFloat-32, with ten bits, and cuBLAS may
-    give another result in another workspace.
+    give different results in different workspaces.
     """
     import torch
 

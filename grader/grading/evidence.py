@@ -1,10 +1,10 @@
-"""Evidence of failed properties: numbers for figures, measured after the verdicts.
+"""Evidence for failed properties: numbers for figures, measured after the verdicts.
 
-The first failed property about values gets the attention weights and, where the diagnosis names a
+The first failed property about values gets the attention weights and, if the diagnosis names a
 mistake in splitting or merging heads, the origin of every number. The first failed property about
-the mask gets which outputs moved. No other property gets evidence, so that a submission with a
-hundred failures costs no more than one with two. Evidence affects no verdict. If it cannot be
-measured, there is none.
+the mask gets the list of outputs that changed. No other property gets evidence, so that a
+submission with a hundred failures costs no more than one with two. Evidence affects no verdict. If
+it cannot be measured, none is attached.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,9 +47,9 @@ from headcheck.properties.violation import SubmissionFailed, Violation, Violatio
 MAX_TOKENS = 6
 """the most tokens in a figure: more would be too small to read"""
 MIN_TOKENS = 4
-"""the fewest tokens in a figure, if the case allows: two show little"""
+"""the fewest tokens in a figure, if the case allows it: two tokens show little"""
 MIN_SHARPNESS = 2
-"""the least standard deviation of the scores: nearly equal weights show little"""
+"""the smallest standard deviation of the scores: nearly equal weights show little"""
 MAX_MEASURED_TOKENS = 64
 """longer sequences are cut to this length before a figure shows a part of them"""
 MAX_WIDTH = 64
@@ -67,8 +67,8 @@ VALUE_GROUPS = (
     PropertyGroup.MASK,
 )
 EVIDENCE_ERRORS = (SubmissionFailed, Violation, *SHAPE_ERRORS)
-"""The exceptions that end a measurement: of the submission, its process, or shapes that do not
-fit."""
+"""The exceptions that end a measurement: from the submission, its process, or shapes that do not
+match."""
 
 
 def attach_evidence(
@@ -79,8 +79,8 @@ def attach_evidence(
 ) -> list[PropertyRecord]:
     """Return the same records, some with evidence. The harness needs a process that still answers.
 
-    A submission that exhausted its time or memory is not called again. Nothing can be shown of a
-    module whose weights differ from those it was given.
+    A submission that exhausted its time or memory is not called again. Nothing can be shown for a
+    module whose weights differ from those that it was given.
     """
     if any(verdict.status in UNDIAGNOSABLE or _lacks_weights(verdict) for verdict in verdicts):
         return list(records)
@@ -99,7 +99,7 @@ def _lacks_weights(verdict: Verdict) -> bool:
 def _collect_evidence(
     verdicts: Sequence[Verdict], harness: Harness, diagnosed: Sequence[DiagnosedMistake]
 ) -> dict[int, EvidenceRecord]:
-    """Measure the evidence, by the index of the verdict that it belongs to."""
+    """Measure the evidence; return it by the index of the verdict to which it belongs."""
     evidence: dict[int, EvidenceRecord] = {}
     pipeline = next((way[0] for d in diagnosed for way in d.ways), None)
     if failure := _find_first_failure(verdicts, VALUE_GROUPS):
@@ -118,7 +118,7 @@ def _collect_evidence(
 
 
 def list_candidates(verdicts: Sequence[Verdict]) -> list[int]:
-    """Return the indices of the verdicts that get evidence if something can be measured."""
+    """Return the indices of the verdicts for which evidence is measured if possible."""
     groups = VALUE_GROUPS, (PropertyGroup.MASK,)
     found = (_find_first_failure(verdicts, each) for each in groups)
     return [failure[0] for failure in found if failure is not None]
@@ -127,7 +127,7 @@ def list_candidates(verdicts: Sequence[Verdict]) -> list[int]:
 def _find_first_failure(
     verdicts: Sequence[Verdict], groups: Sequence[PropertyGroup]
 ) -> tuple[int, Case] | None:
-    """Find the first verdict in these groups with a wrong number; return its index and case."""
+    """Find the first verdict about wrong numbers in these groups; return its index and case."""
     for i, verdict in enumerate(verdicts):
         violation, case = verdict.violation, verdict.case
         prop = verdict.property
@@ -141,7 +141,7 @@ def _find_first_failure(
 def _measure_first(
     measure: Callable[[LiveContext], T | None], harness: Harness, failing: Case
 ) -> T | None:
-    """Measure on the first case that shows something."""
+    """Return the measurement on the first case on which it shows something."""
     for case in choose_cases(harness.contract, failing):
         with suppress(*EVIDENCE_ERRORS):
             measured = measure(harness.create_context(case))
@@ -153,8 +153,8 @@ def _measure_first(
 def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
     """Return the cases to measure: one with a readable number of tokens, then the one that failed.
 
-    The latter is cut if it is long: to recover the weights takes a call for every few tokens. There
-    are none if the modules of the contract are too large.
+    The failing case is shortened if it is long, since recovering the weights takes a call for every
+    few tokens. There are no cases if the contract's modules are too large.
     """
     tokens = min(max(case.tokens, MIN_TOKENS), MAX_TOKENS)
     longest = max(case.context_length, tokens)
@@ -170,8 +170,9 @@ def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
 def measure_weights(context: LiveContext, pipeline: Pipeline | None = None) -> Weights | None:
     """Return the attention weights where they are most wrong; None if correct or out of reach.
 
-    These are the returned weights or, if they are correct, those that the diagnosed mistake gives
-    or, without a diagnosis, those recovered from outputs. Raises SubmissionFailed, Violation.
+    These are the weights that the submission returns. If those are correct, they are the weights
+    that result from the diagnosed mistake or, without a diagnosis, weights recovered from outputs.
+    Raises SubmissionFailed, Violation.
     """
     returned = _compare_returned_weights(context)
     if returned is not None:
@@ -253,7 +254,7 @@ def _find_worst(
 
 
 def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
-    """Return as many neighbouring tokens as a figure shows, the one at `at` among them."""
+    """Return as many neighbouring tokens as a figure shows, including the one at `at`."""
     start = max(0, at - MAX_TOKENS + 1)
     return tuple(range(start, min(start + MAX_TOKENS, tokens)))
 
@@ -262,11 +263,11 @@ def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
 
 
 def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
-    """Return which outputs moved as each token changed; None if exactly the right ones did.
+    """Return which outputs change with each token; None if exactly the right ones do.
 
-    It also returns None if nothing can be concluded: repeated calls differ, or outputs are not
-    numbers, which neither move nor stay. There is one call for each token, since sequences that
-    share a batch might influence each other. Raises SubmissionFailed, Violation.
+    It also returns None if nothing can be concluded, because repeated calls differ or outputs are
+    not finite. There is one call for each token, since sequences that share a batch might influence
+    each other. Raises SubmissionFailed, Violation.
     """
     case = context.case
     if not context.contract.has(Capability.TOKENS) or case.tokens < 2:
@@ -295,9 +296,9 @@ def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
 
 
 def _measure_movement(context: LiveContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which outputs of the submission, and of the oracle, move when a token changes.
+    """Return which outputs of the submission, and of the oracle, change when a token changes.
 
-    Raises Violation if an output is not finite then.
+    Raises Violation if an output is then not finite.
     """
     x = context.x.clone()
     x[:, token] = 3 - 2 * x[:, token]
@@ -312,7 +313,7 @@ def _measure_movement(context: LiveContext, token: int, base: Tensor) -> tuple[T
 
 
 def _compute_allowed_influence(context: LiveContext) -> Tensor:
-    """Return the tokens that each output of each sequence may depend on: its own, always."""
+    """Return the tokens on which each output of each sequence may depend, including its own."""
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     visible = context.may_attend(t, context.mask)
     may = torch.ones(t, t, dtype=torch.bool) if visible is None else visible

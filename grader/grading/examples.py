@@ -1,13 +1,15 @@
 """Explain failures, and shrink only those that are shown.
 
 Theory of operation
-    A search for the smallest case on which a property fails costs more than the verdict, and most
-    failures of a submission follow from one mistake and are folded away. So what follows is found
-    out on the cases on which properties failed first: these are the same for a whole class, and
-    what a mistake does to them is tried once (`consequences`). Then smallest cases are searched for
-    what is left, which is tried again on these, since a smaller case may be one that can be tried,
-    or shows a mistake more plainly. Of what follows, only the failures that stand beside the named
-    mistake get smallest cases, too: the first one, and those that figures are drawn of.
+    Searching for the smallest case on which a property fails costs more than the verdict, and most
+    failures of a submission follow from one mistake and are folded away in the report. So the
+    failures that follow from a mistake are first determined on the cases on which the properties
+    failed. These cases are the same for a whole class, so the effect of a mistake on them is tried
+    only once (`consequences`). Then smallest cases are searched for the remaining failures, and
+    these are tried again on the smallest cases, since a smaller case may be small enough to be
+    tried, or may show a mistake more plainly. Among the failures that follow from a mistake, only
+    those that are shown beside the named mistake get smallest cases: the first one, and those for
+    which figures are drawn.
 
     A submission that answers the same request differently fails by chance, so headcheck does not
     shrink its cases.
@@ -35,7 +37,7 @@ GROUPS = tuple(PropertyGroup)
 
 @dataclass(eq=False)
 class ExampleSearch:
-    """A search for smallest cases of one submission's failures, made when they are needed."""
+    """A search for the smallest cases of one submission's failures, made when needed."""
 
     live: LiveChecker
     verdicts: list[Verdict]
@@ -54,7 +56,8 @@ class ExampleSearch:
     def shrink(self, wanted: Collection[Property]) -> bool:
         """Search for smallest cases of these failures; return whether any was new.
 
-        Those that are shown first come first: all searches together try a limited number of cases.
+        The failures that are shown first are searched first, since all searches together try a
+        limited number of cases.
         """
         todo = [
             verdict
@@ -85,9 +88,9 @@ def explain_with_examples(
     *,
     all_examples: bool = False,
 ) -> tuple[Explained, list[Verdict]]:
-    """Return the consequences of mistakes, and the verdicts with smallest cases if shown.
+    """Return the consequences of mistakes, and the verdicts, with smallest cases for those shown.
 
-    The cases of `searched` properties are as small as they get.
+    The cases of `searched` properties are already as small as possible.
     """
     search = ExampleSearch(live, list(verdicts), set(searched))
     if all_examples:
@@ -118,7 +121,7 @@ def find_example(following: Sequence[Verdict], verdicts: Sequence[Verdict]) -> l
 
 
 def _repeats_itself(verdict: Verdict) -> bool:
-    """Whether no verdict says that answers are random; such failures have no smallest case."""
+    """Whether no verdict says that answers are random; random failures have no smallest case."""
     return verdict.property is not evaluation_is_repeatable or verdict.violation is None
 
 

@@ -121,7 +121,7 @@ class IsolationLevel:
 
 
 def determine_isolation_level(problems: Mapping[Layer, str]) -> IsolationLevel:
-    """Return the best level without the missing layers; the values say why each is missing."""
+    """Return the best level that needs none of the missing layers, which map to the reasons."""
     present = [layer for layer in Layer if layer not in problems]
     levels = REQUIRED_LAYERS.items() if Layer.RLIMITS in present else ()
     name = next((name for name, required in levels if required <= set(present)), "C")

@@ -126,7 +126,7 @@ class ForwardReply:
 
 @dataclass(frozen=True)
 class AlteredReply:
-    """What a call changed in its inputs; its outputs come as tensors beside the reply."""
+    """The changes that a call made to its inputs; the outputs come as tensors."""
 
     altered: tuple[str, ...] = ()
 

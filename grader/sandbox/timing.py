@@ -1,14 +1,15 @@
 """Measure how long a child computes, waits for a processor, or sleeps during a request.
 
-A verdict may not depend on how busy the machine is. So a request costs only the time
-that the child itself used: the processor time of its threads, and the time in which it slept
-voluntarily. The kernel counts how long a thread ran, and how long it was ready to run while others
-did. The rest of the time that the grader process waited is idle time: the child slept. The time in
-which the grader process itself computed, or waited for a processor, is subtracted, too.
+A verdict must not depend on how busy the machine is. So a request costs only the time that the
+child itself used: the processor time of its threads, and the time for which it slept voluntarily.
+The kernel counts how long a thread ran, and how long it was ready to run while others ran. The rest
+of the time for which the grader process waited is idle time, in which the child slept. The time for
+which the grader process itself computed or waited for a processor is also subtracted.
 
-The wall clock only bounds how long to wait for a child that gets no processor. A request that ends
-there says nothing about the submission. If the kernel does not report queueing, sleeping cannot be
-told from waiting, so nothing counts as idle, and that bound comes sooner.
+The wall clock only bounds how long to wait for a child that gets no processor. A request that
+reaches this bound says nothing about the submission. If the kernel does not report queueing,
+sleeping cannot be told from waiting for a processor. Then no time counts as idle, and the bound on
+the wall clock is lower.
 """
 
 import time
@@ -20,15 +21,15 @@ SAMPLE_INTERVAL_S = 0.05
 """how long to wait between two readings of the kernel's counters; reading them after every call
 would cost too much"""
 PATIENCE, MIN_PATIENCE_S = 60, 600.0
-"""the factor by which a request may exceed its limit by the clock, and the least time in seconds:
-with 40 busy processes on two processors, each gets a twentieth of a processor"""
+"""the factor by which a request may exceed its limit on the wall clock, and the least time in
+seconds: with 40 busy processes on two processors, each gets a twentieth of a processor"""
 BLIND_PATIENCE = 4
 """the same factor if the kernel does not report queueing"""
 MIN_WAIT_S = 0.02
 
 
 class OutOfPatience(Exception):
-    """A child got so little of the processors that its answer cannot be waited for."""
+    """A child got so little processor time that waiting for its answer would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ NO_TIME = RequestTime()
 
 @dataclass(frozen=True, slots=True)
 class ProcessTimes:
-    """How long, by the kernel's count, a process or thread ran and queued for a processor."""
+    """How long a process or thread ran and queued for a processor, as counted by the kernel."""
 
     cpu: float = 0.0
     queued: float | None = 0.0
@@ -65,7 +66,7 @@ class ChildTimer:
 
     @classmethod
     def start_now(cls, pid: int, limit: float) -> "ChildTimer":
-        """Return a timer for a process that already runs, for the seconds it uses from now on."""
+        """Return a timer for a running process, which measures the seconds it uses from now on."""
         timer = cls(pid)
         timer._child = read_process_times(pid)
         timer.begin(limit)
@@ -96,7 +97,7 @@ class ChildTimer:
         return max(self._limit - used, MIN_WAIT_S)
 
     def end(self, total: ProcessTimes | None) -> RequestTime:
-        """Stop the clocks, and return the time of this request and of unreported ones before it.
+        """Stop the clocks; return the time of this request and of earlier ones not reported yet.
 
         Short requests add up, and are reported once they exceed `SAMPLE_INTERVAL_S`. `total` are
         the times of a child that has ended, whose counters can no longer be read.
@@ -125,7 +126,7 @@ class ChildTimer:
 
 
 def compute_patience(limit: float, *, blind: bool = False) -> float:
-    """Return how long, by the clock, to wait for a request that may use this many seconds."""
+    """Return how long, on the wall clock, to wait for a request that may use this many seconds."""
     return limit * BLIND_PATIENCE if blind else max(limit * PATIENCE, MIN_PATIENCE_S)
 
 

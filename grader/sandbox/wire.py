@@ -26,9 +26,9 @@ from torch import Tensor
 LENGTHS = struct.Struct("<IQ")
 MAX_HEADER = 4 << 20
 SHORT_HEADER = 256 << 10
-"""the limit of headers that do not grow with the submission"""
+"""the most bytes of a header that does not grow with the submission"""
 MAX_TENSORS = 4096
-"""the limit of one frame that is read from a socket; stored frames have more"""
+"""the most tensors in a frame that is read from a socket; stored frames may have more"""
 MAX_BODY = 512 << 20
 MAX_DIMENSIONS = 8
 DTYPES = {
@@ -48,7 +48,8 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 WaitMore = Callable[[], float]
-"""returns how many seconds to wait before it is called again; raises TimeoutError and others"""
+"""returns how many seconds to wait before it is called again; may raise, for example TimeoutError
+"""
 
 
 class BadFrame(Exception):
@@ -94,7 +95,7 @@ TensorHeaders = list[tuple[str, str, tuple[int, ...]]]
 
 
 def pack_tensors(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorHeaders, list[memoryview]]:
-    """Return the header entries of tensors and their bytes, neighbours of one dtype in one row.
+    """Return the tensors' header entries and bytes; neighbours of one dtype share a buffer.
 
     Raises BadFrame.
     """
@@ -113,7 +114,7 @@ def pack_tensors(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorHeaders, 
 
 
 class PackedTensors(tuple[tuple[str, Tensor], ...]):
-    """Tensors that are sent many times and packed once; they must not be written to."""
+    """Tensors that are packed once and sent many times; their values must not be changed."""
 
     @functools.cached_property
     def packed(self) -> tuple[TensorHeaders, list[memoryview]]:
@@ -166,7 +167,7 @@ def _count_numbers(shape: tuple[int, ...]) -> int:
 
 
 def _build_row(dtype: torch.dtype, body: bytearray, offset: int, count: int) -> Tensor:
-    """Return a view of numbers that lie in a row in a body."""
+    """Return a view of consecutive numbers in a body."""
     if not count:
         return torch.empty(0, dtype=dtype)
     if dtype is torch.bool:
@@ -177,9 +178,9 @@ def _build_row(dtype: torch.dtype, body: bytearray, offset: int, count: int) -> 
 
 
 def write(fd: int, message: Message, wait_more: WaitMore | None = None) -> None:
-    """Send a frame; a file descriptor that blocks may wait for ever.
+    """Send a frame; if the file descriptor is blocking, this may wait forever.
 
-    Raises BrokenPipeError, BadFrame, and what `wait_more` raises.
+    Raises BrokenPipeError, BadFrame, and any exception of `wait_more`.
     """
     pending = [memoryview(part).cast("B") for part in encode(message)]
     while pending:
@@ -200,9 +201,9 @@ def read(
     max_body: int = MAX_BODY,
     max_header: int = MAX_HEADER,
 ) -> Message:
-    """Receive a frame; a file descriptor that blocks may wait for ever.
+    """Receive a frame; if the file descriptor is blocking, this may wait forever.
 
-    Raises EOFError, BadFrame, and what `wait_more` raises.
+    Raises EOFError, BadFrame, and any exception of `wait_more`.
     """
     header_size, body_size = LENGTHS.unpack(_read_exactly(fd, LENGTHS.size, wait_more))
     if header_size > max_header or body_size > max_body:

@@ -19,7 +19,7 @@ EXERCISES = "exercises"
 
 @dataclass(frozen=True, slots=True)
 class AutograderPlan:
-    """The settings that the archive grades with."""
+    """The settings with which the archive grades."""
 
     manifest: Manifest
     trusted: bool = False

@@ -3,7 +3,7 @@
 Grades FOLDER/submission with the settings in FOLDER/source/plan.json. FOLDER/results/results.json
 is replaced after every graded file, so that it is up to date if time runs out.
 
-Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, for the reason in the file.
+Exit code: 0 if all passed, 1 if not, 2 if nothing could be graded (results.json says why).
 """
 
 import sys
@@ -67,7 +67,7 @@ def main(root: Path) -> int:
 
 
 def _unpack_exercise(plan: AutograderPlan, folder: Path) -> AutograderPlan:
-    """Return the plan with the place that an exercise of the instructor's own has here."""
+    """Return the plan with the path at which the instructor's own exercise is on this machine."""
     named = plan.manifest.exercise
     if not plan.manifest.contract or named is None:
         return plan
@@ -95,7 +95,7 @@ def _grade_files(plan: AutograderPlan, folder: Path) -> Iterator[tuple[list[Exer
 
 
 def _make_graded_file(handed_in: Submission, records: Sequence[SubmissionRecord]) -> GradedFile:
-    """Return a file as a store would: as there, the best of several counts."""
+    """Return a file as a store would: as in a store, the best of several results counts."""
     return GradedFile(
         run=0,
         student=handed_in.student,
@@ -124,7 +124,7 @@ def _make_results(results: list[ExerciseResult], left: int) -> dict[str, Any]:
 
 
 def _report_failure(root: Path, why: str) -> int:
-    """Write that it is not the student's fault, and the reason into the log for instructors."""
+    """Tell the student that they are not at fault; write the reason into the instructors' log."""
     click.echo(f"headcheck: {sanitise(why)}")
     try:
         _write(root, {"score": 0, "output": FAULT_MESSAGE})

@@ -22,7 +22,7 @@ from headcheck.grader.course import CourseError
 from headcheck.grader.location import HEADCHECK
 
 LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
-"""files that an installer adds to those of a wheel"""
+"""the files that an installer adds to the files of a wheel"""
 STUDENT = re.compile(r"extra == ['\"]student['\"]")
 """the additional packages that submissions need"""
 
@@ -117,7 +117,7 @@ def _make_record(files: Mapping[str, bytes], record: str) -> bytes:
 
 
 def zip_files(files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> bytes:
-    """Return a zip archive, the same bytes for the same files; programs are executable."""
+    """Return a zip archive, with equal bytes for equal files; programs in it are executable."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
@@ -129,7 +129,7 @@ def zip_files(files: Mapping[str, bytes], programs: frozenset[str] = frozenset()
 
 
 def pin_versions(names: Iterator[str]) -> list[str]:
-    """Return the installed versions of these packages and all their requirements.
+    """Return the installed versions of these packages and of all their requirements.
 
     A local version such as torch's `+cpu` is dropped: the package index decides the build.
     """

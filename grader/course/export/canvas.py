@@ -29,8 +29,8 @@ POINTS_POSSIBLE = "Points Possible"
 def render(book: Gradebook) -> ExportedFiles:
     """Return one CSV file with a column for each exercise.
 
-    Without a sheet the identity columns are filled in as far as known: Canvas finds a student by
-    the ID, which is in the names of downloaded files, or by the SIS User ID.
+    Without a sheet, the identity columns are filled in as far as their values are known: Canvas
+    finds a student by the ID, which is in the names of downloaded files, or by the SIS User ID.
     """
     if book.sheet is None:
         return _make_sheet(book)
@@ -54,9 +54,10 @@ def _make_sheet(book: Gradebook) -> ExportedFiles:
 
 
 def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
-    """Keep Canvas's own identity cells as they are. Raises ExportError above its maximum.
+    """Leave Canvas's identity cells unchanged. Raises ExportError above Canvas's maximum.
 
-    Columns of other assignments are left out, so that importing changes none of their grades.
+    Columns of other assignments are left out, so that importing the file changes none of their
+    grades.
     """
     kept = [i for i, name in enumerate(sheet.header) if name in IDENTITY]
     ids = [i for i in kept if sheet.header[i] not in ("Student", "Section", "Root Account")]
@@ -97,7 +98,7 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
 
 
 def _name_ungraded(book: Gradebook) -> tuple[str, ...]:
-    """Return a remark that names the students whose files belong to no column."""
+    """Return a remark that names the students with files that belong to no column."""
     without = [each.student for each in book.results if each.exercise not in book.exercises]
     listed = ", ".join(sanitise_line(student) for student in dict.fromkeys(without))
     return (f"no grade, since no exercise was recognised: {listed}",) if without else ()
@@ -120,7 +121,7 @@ def _list_points_possible(book: Gradebook) -> list[str]:
 def _list_grades(
     book: Gradebook, results: Sequence[ExerciseResult], before: Sequence[str]
 ) -> list[str]:
-    """Return points by exercise; without a result the previous grade stays."""
+    """Return points by exercise; where there is no result, the previous grade remains."""
     points = {each.exercise: format_number(each.score) for each in results}
     return [points.get(e, old) for e, old in zip(book.exercises, before, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Write GitHub Classroom's result of an autograding step, one for every student.
+"""Write the result of GitHub Classroom's autograding step, one file for every student.
 
 The reporter adds up the scores of the tests, so an overridden result is a single test with that
 score. Source: https://github.com/classroom-resources/autograding-grading-reporter

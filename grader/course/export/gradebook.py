@@ -1,4 +1,4 @@
-"""The gradebook that every export is made from, and the formatting that they share."""
+"""The gradebook from which every export is made, and the formatting that the exports share."""
 
 import csv
 import hashlib
@@ -23,7 +23,7 @@ from headcheck.grader.report.rounding import format_number as format_number  # e
 from headcheck.grader.report.rounding import round_sum, share_out
 
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""the beginnings by which a spreadsheet takes text for a formula"""
+"""the beginnings that make a spreadsheet take text for a formula"""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 """a number of a sheet, with a decimal point or comma"""
 MAX_FEEDBACK = 2000
@@ -31,7 +31,7 @@ MAX_FEEDBACK = 2000
 
 
 class ExportError(CourseError):
-    """Results that a format cannot represent; the message says which, and what to do."""
+    """A format cannot represent some results; the message says which ones and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,19 @@ class Gradebook:
     database: bytes = b""
     """the database to be filled in, for formats without a sheet"""
     code: tuple[tuple[GradedFile, Unpacked], ...] = ()
-    """the files that were graded and what they hold, for the format that is made of them"""
+    """the files that were graded and their contents, for the format that exports code"""
     column: str = ""
     """the gradebook's name for the grade; by default the run's name"""
 
     @property
     def exercises(self) -> tuple[str, ...]:
-        """The answered exercises, by name; a file that answers none has the name "" if all do."""
+        """The names of the answered exercises; "" only if no file answers an exercise."""
         found = {each.exercise for each in self.results}
         return tuple(sorted(found - {""} or found))
 
     @property
     def students(self) -> dict[str, list[ExerciseResult]]:
-        """The results by student, for those who have only scores: others would get zeros."""
+        """The results of students who have a score for everything: others would get zeros."""
         by_student: dict[str, list[ExerciseResult]] = {}
         waiting = self.waiting
         for each in self.results:
@@ -68,12 +68,12 @@ class Gradebook:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The students of whose work something could not be judged yet."""
+        """The students with work that could not be graded yet."""
         return tuple(dict.fromkeys(e.student for e in self.results if not e.is_judged))
 
     @property
     def total(self) -> float:
-        """The points of all students, which every format must preserve."""
+        """The sum of all students' points, which every format must preserve."""
         return sum_points(self.results)
 
     def make_column_title(self, exercise: str) -> str:
@@ -94,7 +94,7 @@ class ExportedFiles:
     files: Mapping[str, bytes]
     left_out: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    """remarks about unexpected or missing parts of the files, a line each"""
+    """remarks about unexpected or missing parts of the files, one line for each"""
 
 
 def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str | None]:
@@ -105,7 +105,7 @@ def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str |
 
 
 def refuse_above(score: float, maximum: str, student: str) -> None:
-    """Raise ExportError where a sheet's cell for the maximum holds a number below the points."""
+    """Raise ExportError if a sheet's cell for the maximum holds less than the points."""
     if NUMBER.fullmatch(maximum) and score > (most := float(maximum.replace(",", "."))):
         raise ExportError(
             f"{student} has {format_number(score)} points, and the sheet allows "
@@ -135,7 +135,7 @@ def round_properties(record: SubmissionRecord) -> list[PropertyRecord]:
 
 
 def escape_cell(text: str) -> str:
-    """Sanitise text for a spreadsheet, which would execute a formula when it is opened."""
+    """Sanitise text for a spreadsheet, which executes formulas when it is opened."""
     clean = sanitise(text)
     return f"'{clean}" if clean.lstrip(" ").startswith(FORMULA_PREFIXES) else clean
 
@@ -148,7 +148,7 @@ def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",", *, bom: bool
 
 
 def format_feedback(results: Sequence[ExerciseResult]) -> str:
-    """Return the text next to a student's grade: people's comments, then the result."""
+    """Return the text next to a student's grade: comments by people, then the result."""
     lines = list(dict.fromkeys(text for each in results for text in each.comments))
     for each in results:
         lines += describe_outcome(each.record)
@@ -159,7 +159,7 @@ def format_feedback(results: Sequence[ExerciseResult]) -> str:
 def make_file_name(student: str, ending: str) -> str:
     """Return a valid file name for any student id; different ids have different names.
 
-    Letters and digits of all scripts stay as they are.
+    Letters and digits of all scripts are kept.
     """
     # File systems compose accents or take them apart, so only a composed id keeps its marks.
     composed = unicodedata.is_normalized("NFC", student)
@@ -174,7 +174,7 @@ def _escape(character: str) -> str:
 
 
 def _is_plain(character: str, *, composed: bool) -> bool:
-    """Whether a character of an id can stand in a file name."""
+    """Whether a character of an id may occur in a file name."""
     if character.isascii():
         return character.isalnum() or character in " _-~"
     return character.isalnum() or (composed and unicodedata.category(character) in ("Mn", "Mc"))

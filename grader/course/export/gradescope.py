@@ -24,7 +24,7 @@ COSTING_NOTHING = ("passed", "not_asked")
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """Return a file for every student; `score` is what counts, the tests are as graded."""
+    """Return a file for every student; `score` includes overrides, and the tests are as graded."""
     files: dict[str, bytes] = {}
     for student, results in book.students.items():
         encoded = msgspec.json.encode(make_results(results))

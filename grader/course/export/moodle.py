@@ -1,7 +1,7 @@
 """Write Moodle's offline grading worksheet, and a CSV file for the gradebook's import.
 
 The worksheet's headers are in the language of the instructor who downloaded it, and its columns
-depend on settings. So columns are found by their contents, and everything else stays as it is.
+depend on settings. So columns are found by their contents, and everything else is left unchanged.
 
 Source: https://docs.moodle.org/en/Assignment_settings and https://docs.moodle.org/en/Grade_import
 """
@@ -37,7 +37,7 @@ IDENTITY_COLUMNS = 3
 def render_worksheet(book: Gradebook) -> ExportedFiles:
     """Return the worksheet with grades and feedback. Raises ExportError if it does not fit them.
 
-    Rows of students without a result stay as they are.
+    Rows of students without a result are left unchanged.
     """
     if book.sheet is None:
         raise ExportError("this fills in Moodle's worksheet: download it and give it with --into")
@@ -67,7 +67,7 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
 
 
 def _find_grade_column(sheet: Sheet, named: str) -> int:
-    """Return the column of that name, else the one before the column of maximum grades."""
+    """Return the column of this name, else the column before that of the maximum grades."""
     if named:
         if named not in sheet.header:
             raise ExportError(f"the worksheet has no column {named!r}: {', '.join(sheet.header)}")
@@ -108,7 +108,7 @@ def _format_localised(score: float, maximum: str, student: str) -> str:
 
 
 def render_gradebook(book: Gradebook) -> ExportedFiles:
-    """Return a CSV file for the gradebook's import: grade and feedback of all with a result.
+    """Return a CSV file for the gradebook's import, with the grade and feedback for each result.
 
     There is no feedback without a grade, because importing such a row would remove the grade.
     """

@@ -1,8 +1,8 @@
 """Write scores and comments into a copy of nbgrader's gradebook.db, with nbgrader's own code.
 
 An exercise becomes a notebook of the assignment, with one graded cell and one comment cell. Scores
-and comments are written as nbgrader's autograder would write them: those that a person entered in
-nbgrader stay and take precedence.
+and comments are written as nbgrader's autograder would write them: scores and comments that a
+person entered in nbgrader remain and take precedence.
 
 Source: https://nbgrader.readthedocs.io/en/stable/api/gradebook.html
 """
@@ -25,11 +25,11 @@ from headcheck.grader.course.results import ExerciseResult
 
 CELL_ID = "headcheck"
 UNKNOWN_EXERCISE = "unknown"
-"""the notebook of files without any exercise"""
+"""the notebook for files that answer no exercise"""
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """Return the database and the students missing from it: students are not added.
+    """Return the database and the students who are missing from it, since students are not added.
 
     Raises ExportError.
     """
@@ -54,7 +54,7 @@ def render(book: Gradebook) -> ExportedFiles:
 
 
 def _add_assignment(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
-    """Add the assignment if there is none of its name; return a line that says so."""
+    """Add the assignment if there is none of its name; return a line that reports this."""
     assignment = _name_assignment(book)
     there = sorted(each.name for each in gradebook.assignments)
     if assignment in there:
@@ -102,7 +102,7 @@ def _add_notebook(gradebook: Any, book: Gradebook, assignment: str, exercise: st
 def _write_grades(
     gradebook: Any, assignment: str, student: str, results: Mapping[str, ExerciseResult | None]
 ) -> None:
-    """Write one student's scores and comments; an unanswered exercise has score 0, no comment."""
+    """Write a student's scores and comments; an unanswered exercise gets score 0, no comment."""
     times = [each.submitted for each in results.values() if each and each.submitted]
     options = {"timestamp": times[0]} if times else {}
     submission = gradebook.update_or_create_submission(assignment, student, **options)
@@ -116,7 +116,7 @@ def _write_grades(
 
 
 def _add_missing_cells(gradebook: Any, submission: Any, assignment: str, notebook: str) -> None:
-    """Add the cells that are missing in a submission older than the notebook."""
+    """Add the cells that a submission lacks because it is older than the notebook."""
     if any(each.name == notebook for each in submission.notebooks):
         return
     template = gradebook.find_notebook(notebook, assignment)

@@ -27,10 +27,10 @@ class GradebookRow:
     run: str
     exercise: str
     score: float | None
-    """None where there is no verdict yet"""
+    """None if there is no verdict yet"""
     max_score: float
     judged: float | None
-    """points without an override"""
+    """the points as graded, before any override"""
     overridden: bool
     status: str
     diagnosis: str

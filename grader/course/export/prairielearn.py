@@ -43,7 +43,8 @@ def _encode_within_limit(results: list[ExerciseResult]) -> bytes:
 def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict[str, Any]:
     """Return one student's results.json. `score` is a share; points are those of properties.
 
-    Unreadable files are not gradable, which costs no attempt there, unless there is an override.
+    An unreadable file is marked as not gradable, which costs no attempt in PrairieLearn, unless
+    there is an override.
     """
     errors = [e.record.error.message for e in results if e.record.error is not None]
     if errors and len(errors) == len(results) and not sum_points(results):

@@ -1,4 +1,4 @@
-"""Read the sheets that gradebooks export to be filled in, and find the student of a row."""
+"""Read the sheets that gradebooks export for filling in, and find the student of each row."""
 
 import codecs
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,8 +38,8 @@ def find_student(
 ) -> str | None:
     """Return the id of a row's student: by the handle of a submission, else by the roster.
 
-    A name counts only if a single student has it, and only as a name: a student called 17 does not
-    get the grade of number 17.
+    A name counts only if exactly one student has it, and it is never taken for an id: a student
+    called 17 does not get the grade of the student whose id is 17.
     """
     for handle in ids:
         if handle and handle in handles:
@@ -49,7 +49,7 @@ def find_student(
 
 
 def build_sheet_roster(students: Iterable[Student]) -> Roster:
-    """Build a roster; students without a name are found by their ids as names."""
+    """Build a roster in which a student without a name can be found by the id as a name."""
     return build_roster(
         each if each.display_name != each.id else replace(each, name=each.id) for each in students
     )

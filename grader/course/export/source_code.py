@@ -1,4 +1,4 @@
-"""Write the code that students handed in as Python files, for tools that compare code.
+"""Write the students' code as Python files, for tools that compare code.
 
 `info.csv` tells Dolos about the files: https://dolos.ugent.be/docs/adding-metadata.html
 """
@@ -20,7 +20,7 @@ from headcheck.grader.report.render.sanitise import sanitise_line
 
 COLUMNS = ("filename", "full_name", "label", "created_at", "handed_in_as")
 MAGIC = re.compile(r"^(?=[ \t]*[%!?])", re.MULTILINE)
-"""the beginning of a line that is a command to the notebook"""
+"""the beginning of a line with a notebook command"""
 
 
 def render(book: Gradebook) -> ExportedFiles:

@@ -1,9 +1,9 @@
 """Gather submissions from downloads: who submitted which file, when, and in which attempt.
 
-Nothing is executed here. A download is listed (`unpack`), its system detected
-(`layout_detection`), its names are parsed (`layouts`) and matched with the roster (`identity`).
-Only then are students' archives unpacked, when their owners are known. A file that cannot be read
-becomes a record with a problem, so that one bad archive does not stop the grading of others.
+Nothing is executed here. A download is listed (`unpack`), its system is detected
+(`layout_detection`), and its names are parsed (`layouts`) and matched with the roster (`identity`).
+Students' archives are unpacked only after this, when their owners are known. A file that cannot be
+read becomes a record with a problem, so that one bad archive does not stop the grading of others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class SubmittedFile:
     handle: str
     """the student's id in the course system"""
     file: str
-    """its name there, for display"""
+    """the file's name in the course system, for display"""
     attempt: int
     late: bool
     submitted: datetime | None
@@ -74,9 +74,9 @@ class IntakeOptions:
     roster: Roster = field(default_factory=Roster)
     layout: str = "auto"
     assignment: str = ""
-    """its name in nbgrader or GitHub Classroom, if folders do not tell"""
+    """the assignment's name in nbgrader or GitHub Classroom, if the folders do not show it"""
     attempts: str = "latest"
-    """`latest` keeps each student's last attempt only, `best` all of them"""
+    """`latest` keeps only each student's last attempt, `best` keeps all attempts"""
     due: datetime | None = None
     """files submitted later are late, if the time is known"""
     limits: UnpackLimits = field(default_factory=UnpackLimits)
@@ -84,7 +84,7 @@ class IntakeOptions:
 
 @contextmanager
 def gather_submissions(paths: Sequence[str], options: IntakeOptions) -> Iterator[Intake]:
-    """Yield the submissions in these paths; unpacked files are removed with the context.
+    """Yield the submissions in these paths; unpacked files are removed at the end of the context.
 
     Raises SubmissionNotFound if a path does not exist or there is no submission, and
     AmbiguousLayout if a path may come from more than one system.
@@ -166,7 +166,7 @@ def _explain_empty(downloads: Sequence[Intake]) -> str:
 def _open_archives(
     attributed: Iterable[AttributedFile], unpacker: Unpacker
 ) -> Iterator[AttributedFile]:
-    """Replace archives, whose owners are known by now, by their members."""
+    """Replace archives, whose owners are now known, with their members."""
     contents: dict[Item, list[Item]] = {}  # each member of a group owns the group's archive
     for each in attributed:
         if each.item not in contents:
@@ -177,7 +177,7 @@ def _open_archives(
 
 
 def _get_submission_key(attributed: AttributedFile) -> tuple[object, ...]:
-    """Return what the files of one submission of one student have in common."""
+    """Return a key that the files of one submission of one student have in common."""
     return attributed.owner, attributed.order, attributed.submitted, attributed.late
 
 
@@ -186,7 +186,7 @@ def _group_by_author(
 ) -> dict[tuple[object, ...], FilesByPath | None]:
     """Return the files of each submission by the student's own paths.
 
-    None where two files have the same: these may be two attempts.
+    The value is None if two files have the same path, since they may be two attempts.
     """
     groups: dict[tuple[object, ...], dict[tuple[str, ...], set[Path]]] = {}
     for each in attributed:
@@ -205,7 +205,7 @@ def _group_by_author(
 def _find_misattributions(
     attributed: Sequence[AttributedFile], options: IntakeOptions
 ) -> Iterator[str]:
-    """Report names in one student's submission that claim another known student as owner."""
+    """Report names in one student's submission that indicate another known student as the owner."""
     handles = {each.owner.handle for each in attributed}
     for each in attributed:
         owner = each.owner.handle
@@ -232,7 +232,7 @@ def _make_submitted_file(
     options: IntakeOptions,
     beside: Mapping[tuple[object, ...], FilesByPath | None],
 ) -> SubmittedFile:
-    """Return the record; its attempt is a sort key until all files are known."""
+    """Return the record of a file; its attempt is only a sort key until all files are known."""
     name = escape_path(Path(attributed.item.path))
     file = attributed.item.file
     after_due = bool(options.due and attributed.submitted and attributed.submitted > options.due)
@@ -252,7 +252,7 @@ def _make_submitted_file(
 
 
 def _drop_attachments(submitted_files: Sequence[SubmittedFile]) -> list[SubmittedFile]:
-    """Drop a student's files of other kinds beside files that can be judged, in one attempt."""
+    """Drop files that cannot be graded if the same attempt contains files that can."""
     judged = {(e.student.id, e.attempt) for e in submitted_files if not _is_of_other_kind(e)}
     return [
         each
@@ -266,7 +266,7 @@ def _is_of_other_kind(submitted_file: SubmittedFile) -> bool:
 
 
 def _remove_duplicates(submitted_files: Iterable[SubmittedFile]) -> list[SubmittedFile]:
-    """Drop repeated files, as when a folder is named twice."""
+    """Drop repeated files, for example if a folder is given twice."""
     kept: dict[tuple[str, object], SubmittedFile] = {}
     for each in submitted_files:
         location = each.submission.path.resolve() if each.submission else (each.file, each.attempt)
@@ -277,8 +277,8 @@ def _remove_duplicates(submitted_files: Iterable[SubmittedFile]) -> list[Submitt
 def _number_attempts(submitted_files: Sequence[SubmittedFile]) -> list[SubmittedFile]:
     """Return the files by student, with attempts numbered from 1.
 
-    A student's attempts are in order of time if all times are known, else in the order of the paths
-    and of the numbers that the system appends to names.
+    A student's attempts are ordered by time if all times are known, else by the paths and the
+    numbers that the system appends to names.
     """
     by_student: dict[str, list[SubmittedFile]] = {}
     for each in submitted_files:

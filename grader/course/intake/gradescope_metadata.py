@@ -1,9 +1,9 @@
 """Read Gradescope's `submission_metadata.yml`: who submitted which folder, and when.
 
 The file is always written by Ruby's Psych in block style, with two spaces of indentation and one
-key per line. Only four keys at fixed depths matter, so this scans lines. A YAML parser would be
-a dependency, and would construct whatever a student's output contains. Deeper levels, such as the
-results of earlier autograders, are skipped.
+key per line. Only four keys at fixed depths matter, so this module just scans the lines. A YAML
+parser would be an additional dependency, and would parse everything that a student's output
+contains. Deeper levels, such as the results of earlier autograders, are skipped.
 """
 
 import json
@@ -21,7 +21,7 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)? ?(Z|[+
 
 @dataclass(frozen=True, slots=True)
 class GradescopeSubmitter:
-    """A student as on Gradescope's roster; unknown fields are empty."""
+    """A student as listed on Gradescope's roster; unknown fields are empty."""
 
     name: str = ""
     sid: str = ""

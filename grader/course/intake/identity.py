@@ -1,7 +1,7 @@
 """Match the identities in a download with students on the roster.
 
 Nothing is guessed. If ids and names contradict each other, or two ids match one student, the
-submission is graded under an id of its own, and the instructor is warned.
+submission is graded under a separate id, and the instructor is warned.
 """
 
 import unicodedata
@@ -21,7 +21,7 @@ class IdentifiedStudents:
 
 
 def identify_students(identities: Iterable[SubmitterIdentity], known: Roster) -> IdentifiedStudents:
-    """Return the student of each identity; a separate one for each conflicting identity."""
+    """Return the student of each identity; a conflicting identity becomes a separate student."""
     listed = list(dict.fromkeys(identities))
     matches = {each: _find_students(each, known) for each in listed}
     conflicts = list(_find_renamed(listed))
@@ -51,7 +51,7 @@ def _find_students(who: SubmitterIdentity, known: Roster) -> tuple[Student, ...]
 def _explain_conflict(
     who: SubmitterIdentity, matches: Sequence[Student], rivals: Sequence[SubmitterIdentity]
 ) -> str:
-    """Return why the first match may be wrong; an empty text if it is certain."""
+    """Return why the first match may be wrong, or an empty text if it is certain."""
     name = f"{who.handle} ({who.name})" if who.name else who.handle
     if len(matches) > 1:
         return f"{name} is {matches[0].id} by one id or name and {matches[1].id} by another"
@@ -67,7 +67,7 @@ def _make_unclear_id(handle: str, known: Roster) -> str:
 
 
 def _is_exact_match(who: SubmitterIdentity, student: Student) -> bool:
-    """Return whether an id equals one of the student's exactly: then it has no rival."""
+    """Return whether an id equals one of the student's ids exactly, so that it has no rival."""
     ids = (student.id, student.login, student.email, *student.handles)
     exact = {unicodedata.normalize("NFC", each) for each in ids if each}
     others = (who.handle, who.email)
@@ -75,7 +75,7 @@ def _is_exact_match(who: SubmitterIdentity, student: Student) -> bool:
 
 
 def _find_renamed(identities: Sequence[SubmitterIdentity]) -> Iterator[str]:
-    """Report ids with two names: a system has one name for an id, so the other was made up."""
+    """Report ids with two names: a system has one name for each id, so the other was made up."""
     names: dict[str, dict[str, None]] = {}
     for each in identities:
         names.setdefault(each.handle, {})[each.name] = None

@@ -1,6 +1,6 @@
-"""Detect which system a download comes from, by the names in its outermost folder alone.
+"""Detect which system a download comes from, using only the names in its outermost folder.
 
-Deeper levels may have been packed by a student. If the names suit no system, or several, nothing is
+Deeper levels may have been packed by a student. If the names match no system or several, nothing is
 guessed: the instructor is asked for `--layout`.
 """
 
@@ -27,7 +27,7 @@ LAYOUT_HINT = "name the system of this download with --layout"
 
 
 class AmbiguousLayout(CourseError):
-    """A download that may be of more than one system; the message says why and what to do."""
+    """A download may be from more than one system; the message says why and what to do."""
 
 
 def detect_layout(path: Path, assignment: str = "") -> str:
@@ -61,7 +61,7 @@ def detect_layout(path: Path, assignment: str = "") -> str:
 
 
 def _detect_system(name: str, is_folder: bool, around: str) -> str:
-    """Return the layout that a name in folder `around` indicates; empty if it indicates none."""
+    """Return the layout that a name in folder `around` indicates, or "" if it indicates none."""
     if (name == GRADESCOPE_METADATA and not is_folder) or GRADESCOPE_EXPORT.fullmatch(name):
         return "gradescope"
     if match := NAME_PATTERN.fullmatch(name):
@@ -78,7 +78,7 @@ def _describe_sign(layout: str, signs: Mapping[str, list[str]]) -> str:
 
 
 def _reject_single_entry(path: Path, names: Mapping[str, bool]) -> None:
-    """Reject a single folder or archive: it may be one student's or contain the whole class."""
+    """Reject a single folder or archive: it may contain one student's files or the whole class."""
     if len(names) != 1:
         return
     [(name, is_folder)] = names.items()

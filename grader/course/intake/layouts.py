@@ -3,10 +3,10 @@
 Theory. Exactly one level of a download is written by the course system: the names in the outermost
 folder (Canvas, Moodle, plain folders), the metadata next to the submissions' folders (Gradescope),
 the first folders below `submitted` (nbgrader) or `…-submissions` (GitHub Classroom). Everything
-below that level is the student's, and so is the end of a name that the system began. A layout reads
-that one level, at a fixed depth, and nothing else, so no student can pack a file that changes its
-owner. The student's part is kept as `AttributedFile.student_path`, so that the instructor can be
-warned if it names another student.
+below that level comes from the student, and so does the end of a name that begins with the system's
+part. A layout reads only that one level, at a fixed depth, so no student can pack a file that
+appears to belong to somebody else. The student's part is kept as `AttributedFile.student_path`, so
+that the instructor can be warned if it names another student.
 """
 
 import itertools
@@ -46,7 +46,7 @@ class AttributedFile:
     item: Item
     owner: SubmitterIdentity
     student_path: PurePosixPath
-    """the student's own part of the path, which never decides the owner"""
+    """the part of the path that comes from the student, which never decides the owner"""
     late: bool = False
     submitted: datetime | None = None
     order: int = 0
@@ -58,11 +58,12 @@ class Layout:
     """How a course system names and arranges the files of a download."""
 
     parse: Callable[[Sequence[Item], str], Iterator[AttributedFile]]
-    """attributes the items of a download; the text is the assignment's name, if known"""
+    """attributes the items of a download to students; the text is the assignment's name, if known
+    """
     system: str = ""
     """the system's name in messages"""
     companions: re.Pattern[str] | None = None
-    """other names that the system writes next to those by which it is detected"""
+    """other names that the system writes next to the names by which it is detected"""
 
 
 # What Canvas and Moodle write before the names of files. The match is non-greedy: neither system
@@ -84,9 +85,9 @@ TIMESTAMP_FILE = "timestamp.txt"
 def parse_canvas(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
     """Parse Canvas's "Download Submissions": `lovelaceada_LATE_17_4711_attention-1.ipynb`.
 
-    Canvas appends -1, -2 to names that were submitted before. A download has last attempts only; if
-    two downloads are merged, `attention-1` comes after `attention`, while `part-1` and `part-2`
-    alone are two files of one attempt.
+    Canvas appends -1, -2 to names that were submitted before. A download contains only last
+    attempts. If two downloads are merged, `attention-1` comes after `attention`, while `part-1` and
+    `part-2` without a `part` are two files of one attempt.
     """
     parsed = [each for each in _match_names(items) if each[1]["canvas"]]
     stems = {(name["canvas"], PurePosixPath(name["file"]).stem) for _, name, _ in parsed}
@@ -100,7 +101,8 @@ def parse_canvas(items: Sequence[Item], assignment: str) -> Iterator[AttributedF
 def parse_moodle(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
     """Parse Moodle's "Download all submissions", in folders or not: `Ada Lovelace_123_assign…_`.
 
-    The number is a participant's in the offline grading worksheet, which may be the roster.
+    The number is that of the participant in the offline grading worksheet, which may serve as the
+    roster.
     """
     for item, name, student_path in _match_names(items):
         if number := name["moodle"]:
@@ -230,7 +232,7 @@ def _count_wrapping_folders(items: Sequence[Item], is_a_submission: Callable[[st
 
 
 def _count_leading_folders(items: Sequence[Item]) -> int:
-    """Count the folders above those of students; `submitted`, if it exists, is the last of them."""
+    """Count the folders above the students' folders; `submitted`, if present, is the last one."""
     parts = [item.path.parts for item in items]
     if any(each[0] == NBGRADER_FOLDER for each in parts):
         return 1
@@ -246,7 +248,7 @@ def _find_common_prefix(items: Sequence[Item]) -> str:
 
 
 def _read_text(item: Item, limit: int) -> str:
-    """Return the text of a metadata file; empty if it is unreadable, no file, or too large."""
+    """Return the text of a metadata file, or "" if it is unreadable, not a file, or too large."""
     if item.file is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Read the students of a course from a CSV file, as any of the common systems exports it.
+"""Read the students of a course from a CSV file in the format of any common course system.
 
 Every system has its own number for a student. A roster holds them all, so that a submission from
 one system can be graded under the id of another.
@@ -35,7 +35,7 @@ PARTICIPANT = re.compile(r"(?P<word>.*[^\d\s])\s?(?P<number>[0-9]+)")
 
 
 class RosterError(CourseError):
-    """A roster that cannot be used; the message says where and why."""
+    """A roster cannot be used; the message says where and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Roster:
     def match(self, *ids: str, name: str = "") -> Student | None:
         """Return the student with one of these ids or addresses, else with this name.
 
-        None if there is no such student or an id or name is ambiguous. Names are never compared
-        with ids: people choose their names themselves.
+        Returns None if there is no such student, or if an id or name is ambiguous. Names are never
+        compared with ids, since people choose their names themselves.
         """
         return next(iter(self.find_all(*ids, name=name)), None)
 
@@ -105,12 +105,12 @@ def build_roster(students: Iterable[Student]) -> Roster:
 
 
 def normalise_id(text: str) -> str:
-    """Return the common form of an id's spellings; `ada-l` and `adal` remain two people."""
+    """Return the normal form of an id's spellings; `ada-l` and `adal` remain two people."""
     return unicodedata.normalize("NFC", text.strip().casefold())
 
 
 def normalise_name(text: str) -> str:
-    """Return the common form of a name's spellings: letters and digits without accents.
+    """Return the normal form of a name's spellings: letters and digits without accents.
 
     Canvas names files `lovelaceada` after "Lovelace, Ada", and some systems drop accents.
     """
@@ -168,7 +168,7 @@ def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def detect_delimiter(text: str) -> str:
-    """Return the delimiter of the first line: spreadsheets of some countries write `;`."""
+    """Return the delimiter in the first line, since in some countries spreadsheets write `;`."""
     first = text.partition("\n")[0]
     return max(",;\t", key=first.count)
 

@@ -1,7 +1,7 @@
 """Make a private folder for unpacked files; the next run removes it if this one is killed.
 
 A folder is in use while a process holds its lock, which the system releases when the process ends.
-So students' files that a killed run left behind do not stay until the machine restarts.
+So the students' files that a killed run leaves behind do not remain until the machine restarts.
 """
 
 import os
@@ -20,7 +20,7 @@ YOUNG_S = 60
 
 @contextmanager
 def make_folder() -> Iterator[Path]:
-    """Make a folder that only this user can enter; it is removed with the context."""
+    """Make a folder that only this user can enter; it is removed at the end of the context."""
     _sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
         opened = _try_lock(Path(name))

@@ -1,12 +1,13 @@
 """Unpack untrusted archives member by member.
 
 Theory. No name in an archive ever becomes a file name here: a member is written under a number into
-a private folder, and its name is kept as text. So it cannot leave the folder, be a link, replace
-another member, or have a name that the file system rejects. Sizes are counted while reading,
-because the sizes that an archive states are its author's. Only possible submissions are written.
+a private folder, and its name is kept as text. So a member cannot escape from the folder, be a
+link, replace another member, or have a name that the file system rejects. Sizes are counted while
+reading, because the author of an archive may state any sizes in it. Only files that may be
+submissions are written.
 
-A download is listed first, down to the archives in it: these names were written by the course
-system. A student's archive is opened afterwards, when its owner is known, so that its contents
+A download is listed first, without opening the archives in it: the course system wrote the names at
+this level. A student's archive is opened afterwards, when its owner is known, so that its contents
 cannot affect the attribution.
 """
 
@@ -33,7 +34,8 @@ METADATA = frozenset(("submission_metadata.yml", "timestamp.txt"))
 """files that Gradescope and nbgrader write next to submissions"""
 CHUNK = 1 << 16
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""other methods let an archive decide how much memory its reader needs"""
+"""the accepted methods of compression: others let an archive decide how much memory its reader
+needs"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class UnpackLimits:
     """How much is extracted from archives, in bytes."""
 
     member: int = 64 << 20
-    """one member; submissions have a lower limit of their own"""
+    """one member; submissions have their own, lower limit"""
     total: int = 8 << 30
     """all members of all archives of a run"""
     archive: int = 256 << 20
@@ -80,7 +82,7 @@ class Unpacker:
             yield Item(PurePosixPath(path.name), path)
 
     def open_item(self, item: Item) -> Iterator[Item]:
-        """Yield a submitted file as it is, an archive as the folder that it contains."""
+        """Yield a submitted file unchanged, and an archive's members as those of a folder."""
         if item.file is None or not is_archive(item):
             yield item
             return
@@ -210,7 +212,7 @@ class Unpacker:
 
 @dataclass(frozen=True, slots=True)
 class _ByteBudget:
-    """The bytes that may have been written after an archive, and the message beyond that."""
+    """The total bytes that may be written up to an archive's end, and the message beyond it."""
 
     limit: int
     message: str
@@ -219,7 +221,7 @@ class _ByteBudget:
 def list_top_level(path: Path) -> dict[str, bool]:
     """Return the names in the outermost folder of a download, and which of them are folders.
 
-    They include files that are no submissions: these identify a student, too.
+    The names include files that are not submissions, since these also identify a student.
     """
     if path.is_dir():
         names = {entry.name: entry.is_dir() for entry in path.iterdir()}
@@ -231,7 +233,7 @@ def list_top_level(path: Path) -> dict[str, bool]:
 
 
 def _list_archive_top_level(archive: Path) -> dict[str, bool]:
-    """Do the same for an archive; an unreadable one is reported by `list_items`."""
+    """List an archive in the same way; `list_items` reports it if it is unreadable."""
     names: dict[str, bool] = {}
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -250,7 +252,7 @@ def is_archive(item: Item) -> bool:
 
 
 def _strip_archive_suffix(archive: PurePosixPath) -> PurePosixPath:
-    """Return an archive's name as a folder, `ada` for `ada.zip`; `..zip` stays as it is."""
+    """Return an archive's name as a folder, `ada` for `ada.zip`; `..zip` is left unchanged."""
     name = archive.name[: -len(ARCHIVE)]
     return archive.parent / (name if name.strip(".") else archive.name)
 
@@ -269,19 +271,19 @@ def _is_of_other_kind(path: PurePosixPath) -> bool:
 
 
 def _make_item(path: PurePosixPath, file: Path) -> Item:
-    """Return the item of a file; one of another kind says why it is none."""
+    """Return the item of a file; if it is not a possible submission, the item says why."""
     if _is_of_other_kind(path):
         return Item(path, None, explain_other_kind(path.name))
     return Item(path, file)
 
 
 def _strip_escapes(path: PurePosixPath) -> PurePosixPath:
-    """Drop parts that lead out of the archive: the name is only text, but displayed and parsed."""
+    """Drop parts that lead out of the archive: the name, though only text, is shown and parsed."""
     return PurePosixPath(*(part for part in path.parts if part not in ("/", "//", "..")))
 
 
 def _find_refusal(member: zipfile.ZipInfo, path: PurePosixPath) -> str:
-    """Return why a member is rejected; empty if it is not."""
+    """Return why a member is rejected, or "" if it is accepted."""
     drive = path.parts[0].endswith(":") if path.parts else False
     if path.is_absolute() or ".." in path.parts or drive:
         return "has a name that points outside the archive"

@@ -1,8 +1,8 @@
-"""A submission and the files that it imports from beside it, as one content of a store.
+"""A submission and the files beside it that it imports, as one content of a store.
 
-A verdict depends on all of them, so they are kept, and recognised again, together. A file that
-imports none is kept as it is. The kind of a bundle ends in a plus sign, so that no file that was
-handed in can be taken for one.
+A verdict depends on all of these files, so they are stored and recognised together. A file that
+imports no others is stored unchanged. The kind of a bundle ends in a plus sign, so that no
+submitted file can be taken for a bundle.
 """
 
 import json
@@ -17,7 +17,7 @@ MARK = "+"
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """What a content holds."""
+    """The files that a content holds."""
 
     data: bytes
     kind: str

@@ -2,9 +2,9 @@
 
 Theory. Committed data survives any failure of this process or the machine: SQLite uses a
 write-ahead log and waits for the disk (WAL, synchronous=FULL). A writing transaction takes the lock
-at its start, so that two processes on one store wait for each other and neither fails midway.
-Alembic is imported only when a store has another version than the newest: that takes as long as
-reading the store.
+at its start, so that two processes with the same store wait for each other and neither fails
+midway. Alembic is imported only if a store does not have the newest version, since the import takes
+as long as reading the store.
 """
 
 import sqlite3
@@ -44,7 +44,7 @@ NEWEST_REVISION = "0001"
 
 
 class StoreError(CourseError):
-    """A store that cannot be used; the message says which, why, and what to do."""
+    """A store cannot be used; the message says which one, why, and what to do."""
 
 
 def parse_url(location: str) -> URL:
@@ -166,9 +166,9 @@ def make_alembic_config(**attributes: Any) -> "Config":
 
 
 def _translate_error(context: ExceptionContext, shown: str) -> StoreError | None:
-    """Return the StoreError for a failure of the database, or its disk, in the middle of the work.
+    """Return the StoreError for a failure of the database or its disk during the work.
 
-    None for any other error, which is an internal one.
+    Returns None for any other error, which is an internal one.
     """
     error = context.sqlalchemy_exception
     if error is None or type(error) not in (OperationalError, DatabaseError):

@@ -55,13 +55,13 @@ class Manifest:
     rounding: float = HUNDREDTH
     """the step that scores are rounded to"""
     seed_kind: SeedKind | None = None
-    """who knows the seed; null in runs of versions without secret seeds"""
+    """who knows the seed; null for a run by a version that had no secret seeds"""
     by_hand: bool = False
     """whether torch's own attention was disabled"""
     search: SearchLimit | None = None
-    """how long generated cases were tried on every submission; null if none were"""
+    """how long every submission was tried on generated cases; null if it was not"""
     all_examples: bool = False
-    """whether failures that follow from a known mistake were shrunk, too"""
+    """whether examples were also shrunk for failures that follow from a known mistake"""
     python: str = ""
     platform: str = ""
     attempts: str = "latest"
@@ -76,14 +76,14 @@ class Manifest:
 
     @property
     def key(self) -> str:
-        """The digest of all that results depend on: same key and bytes, same result."""
+        """The digest of all that results depend on: equal keys and bytes give equal results."""
         nowhere = replace(self, python="", platform="", sandbox=None, seed_kind=None, folder="")
         relevant = replace(nowhere, attempts="", feedback=FULL_FEEDBACK)
         return _digest(msgspec.json.encode(relevant, order="deterministic"))
 
     @property
     def verdict_key(self) -> str:
-        """The digest of all that verdicts depend on: points are not among it."""
+        """The digest of everything on which verdicts depend, which does not include points."""
         asked = omit_points(self.contract)
         return replace(self, points=None, worth="", rounding=HUNDREDTH, contract=asked).key
 
@@ -95,7 +95,7 @@ class Manifest:
     def continue_from(self, earlier: "Manifest") -> "Manifest":
         """Return this manifest with the seed of an earlier run: all students get the same cases.
 
-        It is returned unchanged if the earlier run's version had no secret seeds.
+        The manifest is returned unchanged if the earlier run's version had no secret seeds.
         """
         if earlier.seed_kind is None:
             return self
@@ -117,7 +117,7 @@ class Manifest:
         )
 
     def _find_exercise(self) -> Exercise | None:
-        """Return the exercise as it was; if it is one of ours, as it is. Raises ManifestError."""
+        """Return the exercise as it was; for one of ours, as it is now. Raises ManifestError."""
         if self.contract:
             try:
                 return read_exercise(Path(self.folder), self.contract)
@@ -163,9 +163,9 @@ def build_manifest(
 
 
 def digest_cases(settings: Settings) -> str:
-    """Return a digest of the cases that each property is tried on.
+    """Return a digest of the cases on which each property is tried.
 
-    Of the public cases: the seed, which changes their numbers, is a field of its own.
+    Only the public cases count: the seed, which changes their numbers, is a separate field.
     """
     lines = (line for each in _list_exercises(settings) for line in _list_cases(each, settings))
     return _digest("\n".join(lines).encode())
@@ -186,7 +186,7 @@ def _list_cases(exercise: Exercise, settings: Settings) -> Iterator[str]:
 def digest_points(settings: Settings) -> str:
     """Return a digest of the points of each property, and of the rules by which they are awarded.
 
-    Verdicts do not depend on either: see `Manifest.verdict_key`.
+    Verdicts depend neither on the points nor on the rules: see `Manifest.verdict_key`.
     """
     lines = [
         files("headcheck.grader.report").joinpath(name).read_text("utf-8") for name in POINT_RULES
@@ -201,7 +201,8 @@ def digest_points(settings: Settings) -> str:
 def digest_source() -> str:
     """Return a digest of the grading code, as installed or checked out.
 
-    The version number alone does not change while a developer works on an exercise.
+    The version number would not be enough: it stays the same while a developer works on an
+    exercise.
     """
     from headcheck import reference  # here, so that reading a store does not import torch
 

@@ -1,4 +1,4 @@
-"""Frozen records of what a store holds. They need no database: the autograder uses them, too."""
+"""Frozen records of a store's contents. They need no database: the autograder uses them, too."""
 
 import hashlib
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The bytes of a file and how to read them; without data, a file that could not be read."""
+    """The bytes of a file and how to read them; if there are no data, it could not be read."""
 
     digest: str
     kind: str
@@ -29,7 +29,7 @@ class FileContent:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The key of its judgements under given settings: the same bytes may be of two kinds."""
+        """The key of its judgements under given settings: equal bytes may be of two kinds."""
         return self.digest, self.kind
 
 
@@ -58,7 +58,7 @@ class GradedFile:
 
     @property
     def content_key(self) -> tuple[str, str]:
-        """The same as the key of its `FileContent`."""
+        """The key of the file's `FileContent`."""
         return self.content, self.kind
 
 

@@ -1,4 +1,4 @@
-"""Convert records to rows and back: the statements that one transaction is made of."""
+"""Convert records to rows and back, with the statements that make up one transaction."""
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def get_timestamp() -> str:
 
 
 def _build_insert(connection: Connection, table: Table) -> Any:
-    """Return an INSERT that can say what to do on conflict; SQL has no standard form of it."""
+    """Return an INSERT that can say what to do on conflict, for which SQL has no standard form."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     return dialect.insert(table)
 
@@ -45,7 +45,7 @@ def save_judgement(
 ) -> int:
     """Return the id of the judgement of these bytes; save it unless another process already has.
 
-    Records that say that there is no verdict yet are replaced.
+    Saved records without a verdict are replaced.
     """
     if content.data is not None:
         compressed = zlib.compress(content.data)
@@ -62,7 +62,7 @@ def save_judgement(
 
 
 def _remove_unsettled(connection: Connection, judgement: int) -> bool:
-    """Remove the records of a judgement if there is no verdict among them; return whether so."""
+    """If no record of a judgement has a verdict, remove them; return whether they were removed."""
     own = verdicts.c.judgement == judgement
     without = select(verdicts.c.judgement).where(own, verdicts.c.status == NOT_JUDGED)
     if connection.execute(without).first() is None:
@@ -142,7 +142,7 @@ def load_records(
 
 
 def make_graded_file(row: Any, records: Sequence[SubmissionRecord]) -> GradedFile:
-    """Return a submission with its verdicts, which get back its student and file name."""
+    """Return a submission with its verdicts, to which its student and file name are added again."""
     columns = {f.name: getattr(row, f.name) for f in fields(GradedFile) if f.name != "records"}
     owned = tuple(replace(each, file=row.file, student=row.student) for each in records)
     return GradedFile(**columns, records=owned)

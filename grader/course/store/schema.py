@@ -1,8 +1,8 @@
 """The tables of a store, as the newest migration leaves them.
 
 A *judgement* is the result of grading some bytes under some settings; it belongs to no student. A
-*submission* links a student's file in a run to a judgement. So the same bytes are graded once,
-for all students and runs, and a regrade changes which judgements count, never the judgements
+*submission* links a student's file in a run to a judgement. So the same bytes are graded only once
+for all students and runs. A regrade changes which judgements count, and never the judgements
 themselves.
 
 JSON is stored as text: PostgreSQL's own type rejects the character 0, which a message may contain.

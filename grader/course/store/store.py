@@ -1,7 +1,7 @@
 """Runs, submissions, verdicts, and what instructors decided about them.
 
 A submission is saved in one transaction: its bytes, its judgement and its verdicts. If the process
-is killed, finished submissions are in the store and others are not, and the same command continues
+is killed, the store contains the submissions that were finished, and the same command continues
 with the rest.
 """
 
@@ -77,7 +77,7 @@ class Store:
 
     @contextmanager
     def _lock_run_name(self, name: str) -> Iterator[tuple[Connection, Run | None]]:
-        """Yield the newest run of a name while no other process can begin one."""
+        """Yield the newest run of a name while no other process can begin a run."""
         if not name or "/" in name:
             raise StoreError(f"{name!r}: a run's name has no slash, and is not empty")
         with begin_write(self.engine) as connection:
@@ -97,7 +97,7 @@ class Store:
     def load_judgement_ids(self, key: str) -> dict[tuple[str, str], int]:
         """Return the ids of all judgements under these settings, by content and kind.
 
-        A judgement without a verdict is left out, and made again.
+        A judgement without a verdict is left out, so that its file is graded again.
         """
         columns = select(judgements.c.content, judgements.c.kind, judgements.c.id)
         unsettled = select(verdicts.c.judgement).where(verdicts.c.status == NOT_JUDGED)
@@ -116,7 +116,7 @@ class Store:
     ) -> None:
         """Save the result of grading these bytes and, in a run, link it to these files.
 
-        All of it is saved or nothing. Without a run no student's grade changes.
+        Either everything is saved or nothing. If there is no run, no student's grade changes.
         """
         with begin_write(self.engine) as connection:
             judgement = save_judgement(connection, key, content, records)
@@ -132,8 +132,8 @@ class Store:
     ) -> None:
         """Save the judgements of these contents under other settings, each record converted.
 
-        Contents that are not judged under the first settings, or already are under the others, stay
-        as they are.
+        Contents that have no judgement under the first settings, or already have one under the
+        others, are left unchanged.
         """
         found, there = self.load_judgement_ids(from_key), self.load_judgement_ids(key)
         todo = [each for each in found if each in wanted and each not in there]
@@ -180,7 +180,7 @@ class Store:
         return newest
 
     def load_graded_files(self, name: str) -> list[GradedFile]:
-        """Return the current files under a run's name: each student's in their newest run.
+        """Return the current files under a run's name: each student's files in their newest run.
 
         They are sorted by student, attempt and file.
         """
@@ -234,7 +234,7 @@ class Store:
     # ------------------------------------------------------------------------ deciding
 
     def add_override(self, override: Override) -> None:
-        """Add a decision; it holds from now on, whatever is graded later."""
+        """Add a decision, which stays in force whatever is graded later."""
         self._insert_decision(overrides, override)
 
     def add_comment(self, comment: Comment) -> None:

@@ -52,10 +52,7 @@ class BudgetExhausted(SubmissionFailed):
 
 @dataclass(eq=False)
 class Budget:
-    """The part of a file's limits that is used up.
-
-    The exercises in a file may have different limits.
-    """
+    """The part of a file's limits that is used up. Exercises in a file may differ in limits."""
 
     total_s: float = 0.0
     """the seconds that the file's code computed or slept, not counting reading and importing"""
@@ -160,14 +157,14 @@ class Budget:
             self.idle_s += used.idle
 
     def _has_overrun(self, limits: Limits, used: RequestTime, *, late: bool) -> bool:
-        """Whether a call used up its own time, not only what earlier calls had left."""
+        """Whether a call used up its own time, and not just what others had left of the total."""
         left = limits.total_s - self.total_s
         cut_short = left < self._compute_call_timeout(limits) and used.idle < used.own / 2
         # Threads may use up all processor time before a call is late.
         return (late and not cut_short) or used.own > min(limits.call_s, limits.cpu_s / 2)
 
     def start_process(self, limits: Limits, size: int) -> int:
-        """Reset the counts of the current process, and return the processor time of a new one.
+        """Reset the current process's counts, and return the processor time of a new one.
 
         The time is in whole seconds and includes the time for reading a file of this size.
         """

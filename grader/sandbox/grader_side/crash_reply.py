@@ -20,7 +20,7 @@ class _CrashReply:
 
 
 def parse_crash(found: object) -> Crash | None:
-    """Return the crash as one of our sentences, with bounded details; None without one."""
+    """Return the crash: one of our sentences, and details within limits; None if there is none."""
     try:
         reply = msgspec.convert(found, _CrashReply)
     except msgspec.ValidationError:

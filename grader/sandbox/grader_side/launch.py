@@ -75,10 +75,7 @@ def wait_readable(fd: int, timeout: float) -> bool:
 
 @dataclass(eq=False)
 class Zygote:
-    """A zygote, warm or starting.
-
-    Use as a context manager; leaving it ends all forked processes.
-    """
+    """A zygote, warm or starting. Use as a context manager; leaving it ends what it forked."""
 
     control: socket.socket
     process: ChildProcess | None = None
@@ -109,7 +106,7 @@ class Zygote:
         return ForkedProcess(int(reply), pidfds[0])
 
     def _send_request(self, request: bytes, fds: Sequence[int]) -> tuple[str, list[int]]:
-        """Return the reply to a request ("" for none) and the descriptors with it.
+        """Return the reply to a request ("" if there is none) and the descriptors sent with it.
 
         After a timeout the connection is closed, since a late reply would be taken for the reply to
         the next request.
@@ -137,7 +134,7 @@ class Zygote:
         return ours
 
     def close(self) -> None:
-        """End the zygote and all that it forked; only close the connection to another's."""
+        """End the zygote and all that it forked, or only disconnect from another's zygote."""
         self.control.close()
         if self.process is None:
             return
@@ -193,7 +190,7 @@ def make_environment() -> dict[str, str]:
 
 
 def start_zygote_for(device: str) -> Zygote | None:
-    """Start a zygote for this device; return None if the sandbox cannot use the device."""
+    """Start a zygote for grading on this device; return None if the device allows none."""
     return start_zygote() if can_have_zygote(device) else None
 
 

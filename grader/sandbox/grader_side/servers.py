@@ -82,7 +82,7 @@ class NotConfined(SandboxError):
 
 
 class NoProcess(NotConfined):
-    """The machine lacks the memory for another process, or has too many processes."""
+    """The machine currently has no memory for another process, or has too many processes."""
 
 
 class ServerHandle:
@@ -269,10 +269,7 @@ class ChildChannel:
             raise SubmissionFailed(Status.CRASHED, "answered something that was not asked")
 
     def _has_unread_data(self) -> bool:
-        """Whether the child sent more than one reply.
-
-        A closed connection does not count as a reply.
-        """
+        """Whether the child sent more than one reply. Closing the connection is not a reply."""
         try:
             return bool(self.socket.recv(1, socket.MSG_PEEK))
         except (BlockingIOError, ConnectionError):
@@ -281,7 +278,8 @@ class ChildChannel:
     def _diagnose_exit(self) -> SubmissionFailed:
         """Return why the child ended in the middle of a call.
 
-        Raises SandboxError if the server has ended and cannot report the reason, and NotConfined.
+        Raises SandboxError if the server has ended and cannot report the reason, and NotConfined if
+        the child was not confined yet.
         """
         killed = not self._close_after(LAST_S)
         status = self.exit_status

@@ -115,10 +115,7 @@ class Session:
         return self._retry_if_killed(self._start_child).outline
 
     def load(self, *names: str) -> list[dict[str, Any]]:
-        """Run the statements of definitions; return the first one's warnings.
-
-        Raises SubmissionFailed.
-        """
+        """Run definitions' statements; return the first's warnings. Raises SubmissionFailed."""
         self.names = names
         return self._retry_if_killed(self._send_load).remarks
 
@@ -186,10 +183,7 @@ class Session:
         return self.killed_children + (self.child is not None and self.child.killed_by_others)
 
     def revive(self) -> bool:
-        """Start a child if there is none; return whether one was started.
-
-        Raises SubmissionFailed.
-        """
+        """Start a child if there is none; return whether one started. Raises SubmissionFailed."""
         if self.is_alive:
             return False
         self._retry_if_killed(self._send_load if self.names else self._start_child)

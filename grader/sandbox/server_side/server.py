@@ -1,20 +1,21 @@
 """The fork server: prepares the jail once, and forks a confined child for every submission.
 
 Theory of operation
-    Starting an interpreter with torch takes 1.5 s; forking one that has it takes milliseconds. This
-    process is forked from the zygote, which has loaded and warmed up everything that a child will
-    need. It prepares the jail (`grader/sandbox/server_side/jail`), then waits on a control socket.
-    A request carries limits and two file descriptors: the child's end of a socket pair, over which
-    only the grader process talks to the child, and a pipe. The child writes `+` to the pipe once it
-    is confined, before it receives the submission's first byte; later this server writes how the
-    child ended. The reply carries a pidfd of the child, so that the grader process can kill it and
-    never a process that got its pid later.
+    Starting an interpreter with torch takes 1.5 s; forking an interpreter that already has torch
+    takes milliseconds. The fork server is forked from the zygote, which has loaded and warmed up
+    everything that a child will need. It prepares the jail (`grader/sandbox/server_side/jail`) and
+    then waits on a control socket. A request carries limits and two file descriptors: the child's
+    end of a socket pair, over which only the grader process talks to the child, and a pipe. The
+    child writes `+` to the pipe once it is confined, before it receives the submission's first
+    byte; later the server writes how the child ended. The reply carries a pidfd of the child, so
+    that the grader process can kill the child, and never another process that was later given the
+    same pid.
 
     The server must have a single thread when it forks: a thread pool alive at that moment leaves
     the child waiting for threads that do not exist there. It holds no secrets: every submission can
     read whatever is in its memory and environment. It ends with the grader process, when the
     control socket closes or a pidfd of the grader process becomes readable, and the kernel ends it
-    with the zygote. Its children end with it in turn.
+    with the zygote. When the server ends, its children end, too.
 """
 
 import contextlib
@@ -101,7 +102,7 @@ def serve(control: socket.socket, grader_process: int, jail: Jail) -> None:
 
 
 def receive_request(control: socket.socket) -> tuple[bytes, list[int]]:
-    """Receive a request and its file descriptors; it is empty if the connection is closed."""
+    """Receive a request and its file descriptors; it is empty when the connection closes."""
     try:
         data, fds, *_ = socket.recv_fds(control, 65536, 2)
     except ConnectionError:  # the grader process was killed before it had read a reply
@@ -112,7 +113,7 @@ def receive_request(control: socket.socket) -> tuple[bytes, list[int]]:
 def start_child(
     control: socket.socket, jail: Jail, limits: Limits, ipc: int, status: int
 ) -> tuple[int, int] | None:
-    """Fork a child, and reply with its pid and pidfd, or with why there is none."""
+    """Fork a child, and reply with its pid and pidfd, or with the reason why there is none."""
     try:
         pid = jail.fork()
     except OSError as error:
@@ -154,7 +155,7 @@ def kill_children_and_exit(children: dict[int, tuple[int, int]]) -> NoReturn:
 
 
 def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:
-    """Confine the child that this is, report that, and answer requests."""
+    """Run in the child: confine it, report that it is confined, and answer requests."""
     clear_environment(jail)
     jail.attach(ipc, status)
     try:
@@ -175,7 +176,7 @@ def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:
 
 
 def clear_environment(jail: Jail) -> None:
-    """Reduce the environment to a path, a locale, one thread, and the scratch folder."""
+    """Reduce the environment to PATH, a locale, one thread, and the scratch folder."""
     home = "/nonexistent" if jail.stage is None else str(namespaces.get_scratch_folder(jail.stage))
     os.environ.clear()
     os.environ.update({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "Agg"})

@@ -2,11 +2,11 @@
 
 On the meta device torch computes shapes in Python functions, each wrapped so that dynamo skips it.
 The first call of such a wrapper imports dynamo, which takes 0.7 s of processor time at every start,
-and stores the function that dynamo returns in an attribute. A wrapper that finds the attribute
-imports nothing, so each function is stored there as its own replacement.
+and stores the function that dynamo returns in an attribute. A wrapper that finds this attribute
+imports nothing, so each function is stored there in advance as its own replacement.
 
-This depends on internals of torch since 2.6. Where they differ, no wrapper is found, dynamo is
-imported as before, and only time is lost.
+This depends on internals of torch since version 2.6. In a version with other internals, no wrapper
+is found, dynamo is imported as usual, and only time is lost.
 """
 
 import gc

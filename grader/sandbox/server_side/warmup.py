@@ -1,9 +1,10 @@
 """Warm up the worker runtime once, in the zygote, on behalf of all children.
 
-Importing is not enough: much of torch and Python is initialised on the first call. That takes a
-fifth of the time of the requests made about every submission, and every child would repeat it. So
-a runtime answers every kind of request once, about a sample. Children can read the server's memory,
-so the sample must reveal nothing: it computes nothing in particular, with common operations.
+Importing is not enough: much of torch and Python is initialised on the first call. This
+initialisation takes a fifth of the time of the requests made about every submission, and every
+child would repeat it. So a runtime in the zygote answers every kind of request once, about a sample
+submission. Children can read the server's memory, so the sample must reveal nothing: it only runs
+common operations that compute nothing in particular.
 """
 
 import json

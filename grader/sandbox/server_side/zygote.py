@@ -2,22 +2,23 @@
 
 Theory of operation
     Importing and initialising torch takes one to two seconds of processor time, and every process
-    that grades needs it: the grader process, each worker, and each one's fork server. So it is
-    imported once, in a process that starts with an empty environment and imports nothing from the
-    packages with answers. The zygote learns by name, with file descriptors, what to run: no secret
-    ever reaches it.
+    that grades needs torch: the grader process, each worker, and each one's fork server. So torch
+    is imported once, in a process that starts with an empty environment and imports nothing from
+    the packages with answers. A request to the zygote holds only the name of the function to run,
+    its arguments and file descriptors, so no secret ever reaches the zygote.
 
-    There are two ways to get one. A command becomes such a process itself, imports torch, forks
-    the zygote, and only then learns what it is to grade (`fork_zygote`, `grader/ui/program.py`).
-    Whoever holds secrets or has threads already starts the zygote as a new interpreter (`main`).
+    There are two ways to get a zygote. A command starts as such a process itself, imports torch,
+    forks the zygote, and only then reads what to grade (`fork_zygote`, `grader/ui/program.py`). A
+    process that already holds secrets or has threads starts the zygote as a new interpreter
+    (`main`).
 
-    It must have a single thread when it forks, as a fork server must. It ends with the process that
-    started it, and all forked processes end with it. The kernel ensures that, so it holds for
-    stopped processes, too: it kills the zygote together with the thread that started it, and
-    forked processes together with the zygote, their parent. A thread other than the main one may
-    end before its process, so a zygote that such a thread started gives up this protection once it
-    is warm. It then relies on the control socket, which closes, and on a pidfd of the process,
-    which becomes readable.
+    Like a fork server, the zygote must have a single thread when it forks. It ends with the process
+    that started it, and all forked processes end with the zygote. The kernel ensures this, even for
+    stopped processes: it kills the zygote together with the thread that started it, and forked
+    processes together with the zygote, their parent. A thread other than the main one may end
+    before its process, so a zygote that such a thread started gives up this protection once it is
+    warm. It then relies on the control socket, which closes, and on a pidfd of the process, which
+    becomes readable.
 
     Run as: python -m headcheck.grader.sandbox.server_side.zygote FD GRADER_PID THREAD
 """
@@ -40,14 +41,14 @@ from headcheck.grader.sandbox.server_side import concrete_shapes, uncompiled
 from headcheck.grader.sandbox.server_side.jail import kernel
 
 MAX_FDS = 3
-"""the most file descriptors of a request"""
+"""the most file descriptors in a request"""
 EXIT_FAILED = 70
 CONTROL_FD = 3
 """the descriptor of a forked zygote's socket, after the standard streams"""
 
 
 def main(control_fd: int, grader_process: int, thread: int) -> None:
-    """Be the zygote of a process that started this interpreter."""
+    """Run as the zygote of the process that started this interpreter."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader process
     gc.disable()  # there is little garbage, and much to look through; `serve` enables it again
     kernel.die_with(grader_process)
@@ -60,9 +61,9 @@ def main(control_fd: int, grader_process: int, thread: int) -> None:
 def fork_zygote() -> tuple[int, socket.socket]:
     """Import torch and fork a zygote; return its pid, and the socket on which it takes requests.
 
-    The zygote and what it forks can read whatever is in this process's memory now, so there must be
-    no secret in it. The zygote keeps standard output and standard error, and no other file. Raises
-    SystemExit if this process has threads.
+    The zygote and the processes that it forks can read whatever is now in this process's memory, so
+    the memory must contain no secret. The zygote keeps standard output and standard error, and no
+    other file. Raises SystemExit if this process has threads.
     """
     load_torch()
     refuse_threads()
@@ -110,7 +111,7 @@ def serve(
 
 
 def load_torch() -> None:
-    """Import torch, to compute in one thread, without what it imports for its compiler."""
+    """Import torch without modules that only its compiler needs, and limit it to one thread."""
     # torch imports dill if it is installed, and dill asks for a writable folder. Any value will do:
     # nothing is written here, and every child gets a folder of its own.
     tempfile.tempdir = "/"
@@ -123,7 +124,7 @@ def load_torch() -> None:
 
 
 def warm_up() -> None:
-    """Import everything that workers need, and have torch initialise what it uses."""
+    """Import everything that workers need, and have torch initialise itself."""
     import torch
 
     import headcheck.grader.sandbox.server_side.server
@@ -184,7 +185,8 @@ class ForkService:
     def handle_request(self, connection: socket.socket) -> bool:
         """Carry out a request; return False if the connection is closed.
 
-        A request without a call passes on a new connection, for requests of another process.
+        A request without a call hands over a new connection, on which another process sends
+        requests.
         """
         data, fds = b"", list[int]()
         with contextlib.suppress(ConnectionError):

@@ -1,1 +1,1 @@
-"""The code that runs inside the sandbox, next to the submission. It takes no part in grading."""
+"""The code that runs inside the sandbox, next to the submission. It decides no verdicts."""

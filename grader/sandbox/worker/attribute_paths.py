@@ -1,4 +1,4 @@
-"""Get and set the tensors of a module by attribute path, whether or not they are registered.
+"""Get and set the tensors of a module by attribute path, registered or not.
 
 `heads.0.query_W` is followed through attributes, list items and dictionary keys, so that a tensor
 that its author forgot to register can be read and set like any other.
@@ -29,7 +29,7 @@ def find(root: object, path: str) -> Tensor | None:
 
 
 def put(root: object, path: str, value: Tensor) -> None:
-    """Set the values of a parameter, or replace a plain tensor by another.
+    """Set the values of a parameter, or replace a plain tensor with another.
 
     Raises NoSuchTensor if there is no tensor at the path.
     """
@@ -49,9 +49,9 @@ def put(root: object, path: str, value: Tensor) -> None:
 
 
 def exchange(root: object, path: str, value: Tensor) -> None:
-    """Replace a parameter by a new one, as code that loads weights by hand may do.
+    """Replace a parameter with a new one, as code that loads weights by hand may do.
 
-    A tensor that is no parameter is set like any other. Raises NoSuchTensor.
+    A tensor that is not a parameter is set as by `put`. Raises NoSuchTensor.
     """
     *parents, last = path.split(".")
     parent = functools.reduce(_step, parents, root)
@@ -62,9 +62,9 @@ def exchange(root: object, path: str, value: Tensor) -> None:
 
 
 def exchange_layer(root: object, path: str, value: Tensor) -> None:
-    """Replace the layer that holds a parameter by a copy, and put the value into the copy.
+    """Replace the layer that holds a parameter with a copy, and put the value into the copy.
 
-    A tensor that is in no part of a module is set like any other. Raises NoSuchTensor.
+    A tensor that no layer of a module holds is set as by `put`. Raises NoSuchTensor.
     """
     *parents, name, _ = ["", *path.split(".")]
     holder = functools.reduce(_step, parents[1:], root) if name else None
@@ -82,7 +82,7 @@ def _overwrite(old: nn.Parameter, value: Tensor) -> None:
 
 
 def silence(root: object, paths: Sequence[str]) -> None:
-    """Set the parameters at these paths to zero, and keep them there."""
+    """Set the parameters at these paths to zero, and keep them at zero."""
     for path in paths:
         tensor = find(root, path)
         if isinstance(tensor, nn.Parameter):
@@ -91,9 +91,9 @@ def silence(root: object, paths: Sequence[str]) -> None:
 
 
 def keep_zero(root: object, paths: Sequence[str]) -> None:
-    """Keep training from changing the parameters at these paths that are zero.
+    """Keep training from changing those parameters at these paths that are zero.
 
-    A parameter that gets other numbers later is trained as usual. Call this again for copies.
+    A parameter that is later set to other numbers is trained as usual. Call this again for copies.
     """
     for path in paths:
         tensor = find(root, path)
@@ -118,7 +118,7 @@ def prepare_leaves(root: object, paths: Sequence[str]) -> dict[str, Tensor]:
 
 
 def describe_registered(target: object) -> dict[str, DescribedTensor]:
-    """Describe the parameters and buffers of a module; other objects have none."""
+    """Describe the parameters and buffers of a module; return nothing for any other object."""
     if not isinstance(target, nn.Module):
         return {}
     # Torch's own methods are called: the module's may be overridden, and hide some.
@@ -148,7 +148,7 @@ def describe_unregistered(target: object) -> dict[str, DescribedTensor]:
 
 
 def _iter_tensors(value: object, path: str, depth: int) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of floating-point numbers in a value that is no registered module."""
+    """Yield the floating-point tensors in a value that is not a registered module."""
     if isinstance(value, Tensor) and value.is_floating_point():
         yield path, value
     elif isinstance(value, nn.Module):

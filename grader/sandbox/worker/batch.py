@@ -19,18 +19,18 @@ Reply = tuple[dict[str, Any], NamedTensors]
 BatchItem = Mapping[str, Any]
 """the op, meta and tensor names of one request"""
 CALLS = (EVALUATE.name, COMPUTE_VJP.name)
-"""the requests that leave an object as it was"""
+"""the requests that leave an object unchanged"""
 Dispatch = Callable[[str, Meta, Tensors], Reply]
 
 
 def run_batch(
     dispatch: Dispatch, constructions: Sequence[Sequence[BatchItem]], tensors: Sequence[Tensor]
 ) -> tuple[list[ObjectReply], list[Tensor]]:
-    """Return the replies about each object, and the tensors of all replies, concatenated.
+    """Return the replies about each object, and the tensors of all replies in one list.
 
-    A failing call loses only its own answer; a failure to prepare an object ends the requests about
-    it. Requests refer to objects by the order in which they are made; all objects are dropped at
-    the end.
+    If a call fails, only its own answer is missing. If an object cannot be prepared, no more
+    requests about it are carried out. A request refers to an object by its number in the order of
+    construction; all objects are dropped at the end.
     """
     remaining = iter(tensors)
     replies: list[ObjectReply] = []
@@ -66,7 +66,7 @@ def _run_object_batch(
 
 
 def _try(dispatch: Dispatch, request: BatchItem, handles: list[int], tensors: Tensors) -> Reply:
-    """Carry out a request; a failing call returns nothing, other failing requests raise."""
+    """Carry out a request; return nothing if a call fails, and raise if another request fails."""
     resolved = _resolve_handles(request["meta"], handles)
     try:
         return dispatch(request["op"], resolved, tensors)
@@ -77,7 +77,7 @@ def _try(dispatch: Dispatch, request: BatchItem, handles: list[int], tensors: Te
 
 
 def _resolve_handles(meta: Meta, handles: list[int]) -> dict[str, Any]:
-    """Replace the numbers of objects by the handles that they got."""
+    """Replace the numbers of objects with their handles."""
     resolved = dict(meta)
     if "handle" in meta:
         resolved["handle"] = handles[meta["handle"]]

@@ -25,7 +25,7 @@ class OutputSink(io.TextIOBase):
 
 
 def seed(value: int | None) -> None:
-    """Seed every generator that a submission is likely to use; None leaves them alone."""
+    """Seed every generator that a submission is likely to use; do nothing if the value is None."""
     if value is None:
         return
     # torch.manual_seed would record the stack of every call until a GPU is initialised.
@@ -40,14 +40,14 @@ def seed(value: int | None) -> None:
 
 
 def advance(seeded: int | None) -> None:
-    """Draw random numbers unless seeded, so that a reset to the earlier state shows, too."""
+    """Unless seeded, draw random numbers, so that a reset to the earlier state is noticed."""
     if seeded is None:
         torch.rand(1)
         random.random()
 
 
 INITIAL_SEED = 0x68656164
-"""The seed at the beginning of every request, which nobody would choose.
+"""The seed at the beginning of every request; nobody is likely to choose the same one.
 
 Code that draws random numbers without a seed gets the same ones in every process, so that its
 verdict can be reproduced.
@@ -56,7 +56,7 @@ verdict can be reproduced.
 
 @contextlib.contextmanager
 def isolate_random_state() -> Iterator[None]:
-    """Restore the random state of the process afterwards."""
+    """Restore the random state of the process at the end of the context."""
     state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _get_gpu_states()
     numpy = sys.modules.get("numpy")
     numpy_state = None if numpy is None else numpy.random.get_state()
@@ -78,7 +78,7 @@ def get_random_state() -> tuple[Any, ...]:
 
 
 def _get_gpu_states() -> list[Tensor]:
-    """Return the states of the GPUs' generators, none before CUDA is initialised."""
+    """Return the states of the GPUs' generators; there are none before CUDA is initialised."""
     return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
 
@@ -139,9 +139,10 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 
 
 class watch_settings:
-    """Restore torch's settings afterwards, and add to `disturbed` which ones had changed.
+    """Restore torch's settings at the end, and add those that had changed to `disturbed`.
 
-    It is entered several times for every request, so it is no generator, which takes twice as long.
+    This context is entered several times for every request. So it is a class and not a generator,
+    which would take twice as long.
     """
 
     def __init__(self, disturbed: set[str]) -> None:
@@ -166,7 +167,7 @@ def _read_settings() -> list[Any]:
 
 @contextlib.contextmanager
 def fill_new_memory() -> Iterator[None]:
-    """Fill new memory of torch with NaN, so that numbers that are never written are NaN."""
+    """Fill memory that torch allocates with NaN, so that numbers that are never written are NaN."""
     deterministic = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     filled = torch._C._get_deterministic_fill_uninitialized_memory()
@@ -183,7 +184,7 @@ def fill_new_memory() -> Iterator[None]:
 
 
 class _AttentionMode(torch.overrides.TorchFunctionMode):
-    """Passes the name of each attention function of torch to a callback before it is called."""
+    """Passes the name of each of torch's attention functions to a callback before the call."""
 
     def __init__(self, before_call: Callable[[str], None]) -> None:
         super().__init__()
@@ -207,13 +208,13 @@ def _refuse_attention(name: str) -> None:
 
 
 def forbid_builtin_attention(is_forbidden: bool) -> contextlib.AbstractContextManager[object]:
-    """Refuse torch's built-in attention inside, from wherever it is called, if it is forbidden."""
+    """If `is_forbidden`, refuse torch's built-in attention in this context, whoever calls it."""
     return _AttentionMode(_refuse_attention) if is_forbidden else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def watch_attention_calls(is_watched: bool) -> Iterator[set[str]]:
-    """Collect the names of the attention functions called inside; none without watching."""
+    """Collect the names of the attention functions called in this context, if `is_watched`."""
     called = set[str]()
     with _AttentionMode(called.add) if is_watched else contextlib.nullcontext():
         yield called

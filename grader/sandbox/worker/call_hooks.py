@@ -1,8 +1,8 @@
-"""Call a module in its own form: from the usual arguments to its own, and back.
+"""Call a module in its own form: convert the usual arguments to its own, and its results back.
 
 A call form (`properties/call_form.py`) arrives as data and becomes two hooks of the module, one
-before `forward` and one after it. So everything that calls the module uses the usual form, also a
-copy of it or a module around it.
+before `forward` and one after it. So all code can call the module in the usual form, and also a
+copy of it or a module that contains it.
 """
 
 import math
@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 NO_CACHE = object()
-"""stands for a cache that was not returned"""
+"""stands for the cache of a call that returned none"""
 CUT = ("batch heads tokens width", "batch tokens heads width")
-"""the axes of tokens that are cut into heads"""
+"""the orders of axes in which tokens are already split into heads"""
 
 
 @dataclass(frozen=True)
 class ContinuedResult:
-    """What a call with a cache returned, and the cache that the next call gets."""
+    """The results of a call with a cache, and the cache for the next call."""
 
     outputs: Any
     cache: Any
@@ -29,7 +29,7 @@ class ContinuedResult:
 
 @dataclass(frozen=True)
 class CallHooks:
-    """The inputs of a call in order, and the places of the results in what comes back."""
+    """The order of a call's inputs, and the positions of its results among the returned values."""
 
     inputs: Sequence[str]
     axes: str
@@ -39,11 +39,11 @@ class CallHooks:
     one_head: bool
     cache: Mapping[str, Any] | None = None
     numbers: Sequence[float] = ()
-    """further arguments of a function, after the tensors"""
+    """numbers that a function is given as further arguments after the tensors"""
     without_weights: Mapping[str, Any] | None = None
 
     def attach(self, module: nn.Module) -> None:
-        """Let a module be called in the usual form."""
+        """Attach hooks to a module so that it can be called in the usual form."""
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results, with_kwargs=True)
 
@@ -59,13 +59,13 @@ class CallHooks:
     def convert_inputs(
         self, called: Callable[..., Any], given: tuple[Tensor, ...], options: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments that it takes: tokens, and perhaps a mask, in its order.
+        """Return the module's arguments in its own order: tokens, and perhaps a mask.
 
         The first `apart` tensors are tokens. With one, a sequence attends to itself, and all inputs
         but the mask are this tensor. With two, the first attends to the second. With three, they
         are queries, keys and values. A `cache` among the options continues a sequence; None begins
-        one, and is passed by name, or in the `manner` "by position" behind the tensors. Other
-        manners are as in `properties.subject.CallOptions`.
+        a new sequence. The cache is passed by name, or if `manner` is "by position", after the
+        tensors. `properties.subject.CallOptions` describes the other manners.
         """
         manner = options.get("manner")
         apart = options.get("apart", 1)
@@ -118,12 +118,12 @@ class CallHooks:
         return self._fit_axes(own, x.shape[0])
 
     def _convert_numbers(self, mask: Any, x: Tensor, *others: Tensor) -> Tensor:
-        """Return an added mask with its numbers unchanged."""
+        """Return a mask that is added to the scores, with its numbers unchanged."""
         dtype = x.dtype if self.mask["dtype"] is None else getattr(torch, self.mask["dtype"])
         return self._fit_axes(mask.to(dtype), x.shape[0])
 
     def _fit_axes(self, mask: Tensor, batch: int) -> Tensor:
-        """Return the mask with as many axes as the module takes, the first for the whole batch."""
+        """Return the mask with as many axes as the module expects, the first one for the batch."""
         axes = self.mask["axes"] or mask.dim()
         while mask.dim() < axes:
             mask = mask.unsqueeze(0)
@@ -144,8 +144,8 @@ class CallHooks:
     ) -> Any:
         """Return the requested results, in the usual order of axes.
 
-        Without places, all results that are tensors count. A call with a cache returns a
-        `ContinuedResult`.
+        If the call form does not give their positions, all results that are tensors are returned. A
+        call with a cache returns a `ContinuedResult`.
         """
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
@@ -159,7 +159,7 @@ class CallHooks:
         return ContinuedResult(outputs, cache)
 
     def _is_last(self, given: tuple[Any, ...]) -> bool:
-        """Return whether a cache was given by position, behind the tensors."""
+        """Return whether a cache was given by position, after the tensors."""
         return len(given) > len(self.inputs)
 
     def _take_cache(self, parts: list[Any]) -> Any:
@@ -169,7 +169,7 @@ class CallHooks:
         return parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else NO_CACHE
 
     def _lacks_weights(self, named: Mapping[str, Any]) -> bool:
-        """Return whether a call with these named arguments wants no weights."""
+        """Return whether a call with these named arguments asks for no attention weights."""
         asked = self.without_weights or {}
         return bool(asked) and all(name in named and named[name] == asked[name] for name in asked)
 
@@ -189,7 +189,7 @@ class CallHooks:
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def _restore_found(self, part: Tensor, tokens: Tensor) -> Tensor:
-        """Return a result with the usual axes if it has those of tokens."""
+        """Return a result with its axes in the usual order if it has the axes of the tokens."""
         if self.axes in CUT:
             like = part.shape == self._order_axes(tokens).shape
         else:
@@ -198,7 +198,7 @@ class CallHooks:
 
 
 def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
-    """Return tokens, of shape (batch, tokens, width) or (tokens, width), with other axes."""
+    """Return tokens of shape (batch, tokens, width) or (tokens, width) with these axes."""
     match axes:
         case "tokens batch width":
             return tokens.transpose(0, 1)

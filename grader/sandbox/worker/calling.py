@@ -13,22 +13,22 @@ from headcheck.grader.sandbox.worker.moving import complex_buffers_apart
 from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
 
 SHORT_LIVED = 3
-"""how many tensors are used and freed, so that memory is reused"""
+"""how many tensors are used and then freed, so that their memory is reused"""
 SPOILT = 7
-"""the number that overwrites results"""
+"""the number with which results are overwritten"""
 MAX_OUTPUTS = 64
 """the most tensors accepted from one call; no exercise asks for more than two"""
 
 
 class Refused(Exception):
-    """The submission lacks the requested object; the message is for its author."""
+    """The submission does not provide what was requested; the message is for its author."""
 
 
 get_signature = functools.lru_cache(maxsize=16)(inspect.signature)
 
 
 def call_by_name_or_position(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """Call with named arguments if the names fit, else in the order of the exercise statement.
+    """Call with named arguments if the names match, else in the order of the exercise's statement.
 
     That order is used only if no argument would reach a parameter with another argument's name.
     """
@@ -46,7 +46,7 @@ def call_by_name_or_position(maker: Callable[..., Any], arguments: dict[str, Any
 
 
 def _positions_agree(parameters: Mapping[str, inspect.Parameter], arguments: list[str]) -> bool:
-    """Whether every argument has a position, and its own one if a parameter has its name."""
+    """Whether each argument has a position, and that of any parameter with its name."""
     if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         return True
     pairs = list(zip(parameters, arguments, strict=False))
@@ -56,13 +56,13 @@ def _positions_agree(parameters: Mapping[str, inspect.Parameter], arguments: lis
 
 
 def set_training(target: object, training: bool | None) -> None:
-    """Call train() or eval() on a module; None leaves it in its mode."""
+    """Call train() or eval() on a module; None leaves its mode unchanged."""
     if training is not None and isinstance(target, nn.Module):
         target.train() if training else target.eval()
 
 
 def list_breaches(target: nn.Module, inputs: list[Tensor]) -> list[str]:
-    """Describe how a module breaks the rules of every nn.Module."""
+    """Describe how a module breaks the rules that every nn.Module must follow."""
     device = next((parameter.device for parameter in target.parameters()), "cpu")
     methods: dict[str, Callable[[], object]] = {
         "train": target.train,
@@ -99,7 +99,7 @@ def _calls_hooks(target: nn.Module, inputs: list[Tensor]) -> bool:
 
 
 def _find_dispensable(target: nn.Module) -> str | None:
-    """Return the first parameter whose absence from a state goes unnoticed, if there is one."""
+    """Return the first parameter that may be missing from a loaded state without an error."""
     first = next((name for name, _ in nn.Module.named_parameters(target)), None)
     if first is None:
         return None
@@ -117,7 +117,7 @@ def _move_there_and_back(target: nn.Module, there: torch.dtype, back: torch.dtyp
 
 
 def list_replaced(target: nn.Module) -> list[str]:
-    """Return the names of the methods that replace a module's parameters by other objects."""
+    """Return the names of the methods that replace a module's parameters with other objects."""
     before = [id(parameter) for parameter in nn.Module.parameters(target)]
     dtype = next((parameter.dtype for parameter in nn.Module.parameters(target)), torch.float32)
     other = torch.float32 if dtype == torch.float64 else torch.float64
@@ -138,8 +138,8 @@ def list_replaced(target: nn.Module) -> list[str]:
 def call_twice(target: Any, first: list[Tensor], second: list[Tensor], reuse: str) -> list[Tensor]:
     """Call with the first tensors, then with the second; return the second outputs.
 
-    The second ones are in the same tensors ("kept"), where the first ones have been freed
-    ("freed"), or in tensors of whose storages the first ones filled a part ("grown").
+    The second values are in the same tensors ("kept"), in memory that the first ones had before
+    they were freed ("freed"), or in tensors whose storage the first ones filled in part ("grown").
     """
     set_training(target, False)
     match reuse:
@@ -177,10 +177,11 @@ def _leave_out_last_token(inputs: list[Tensor]) -> list[Tensor]:
 def call_with_overwritten_results(
     target: Any, inputs: list[Tensor]
 ) -> tuple[list[Tensor], list[str]]:
-    """Call, write over the results, and call again.
+    """Call an object, overwrite the results, and call it again.
 
-    Returns the second results, and the inputs or other results that the writing changed. If torch
-    refuses to write while gradients are recorded, that is "refused".
+    Returns the second results, and the names of the inputs or other results that changed when a
+    result was overwritten. If torch refuses to overwrite a result while gradients are recorded,
+    "refused" is among them.
     """
     copies = [tensor.clone() for tensor in inputs]
     set_training(target, False)
@@ -209,7 +210,7 @@ def _refuses_writing(target: Any, inputs: list[Tensor]) -> bool:
 
 
 def _write_over_each(results: list[Tensor]) -> list[str]:
-    """Write over one result after the other, and return which others that changed."""
+    """Overwrite each result in turn, and return which other results changed with it."""
     changed = []
     for number, result in enumerate(results):
         others = {n: (t, t.clone()) for n, t in enumerate(results) if n != number}
@@ -243,7 +244,7 @@ def apply_memory_layout(x: Tensor, memory: str) -> Tensor:
 
 
 def extract_tensors(result: object) -> list[Tensor]:
-    """Return the tensors of a result, in order; none unless it consists of a few tensors only."""
+    """Return a result's tensors in order; none if it holds anything else, or too many of them."""
     if isinstance(result, Tensor):
         return [result]
     if not isinstance(result, tuple | list) or len(result) > MAX_OUTPUTS:
@@ -277,7 +278,7 @@ def make_sendable(tensor: Tensor) -> Tensor:
 
 
 def snapshot_state(tensor: Tensor) -> dict[str, object]:
-    """Return the properties of a tensor, besides its values, that reading it leaves unchanged."""
+    """Return the properties of a tensor, except its values, that no reader of it changes."""
     meta = tensor.device.type == "meta"
     return {
         "shape": tuple(tensor.shape),
@@ -293,7 +294,7 @@ def list_alterations(before: list[dict[str, object]], tensors: list[Tensor]) -> 
 
 
 def has_changed(result: Tensor, copied: Tensor) -> bool:
-    """Whether a result returned earlier has other values now."""
+    """Whether the values of a result that was returned earlier have changed."""
     if torch.equal(result, copied):  # usual, and five times as fast
         return False
     with torch.no_grad():

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Config(types.SimpleNamespace):
-    """A config object, whose values are attributes and items."""
+    """A config object, whose values can be read as attributes and as items."""
 
     def __getitem__(self, name: str) -> object:
         return vars(self)[name]
@@ -24,9 +24,10 @@ class Config(types.SimpleNamespace):
 
 
 class StrictConfig(Config):
-    """A config that raises for a missing field, even if the caller has a default.
+    """A config that raises for a missing field, even if the caller provides a default.
 
-    So it shows which fields a class reads. A value of None stands for a field that must be missing.
+    In this way it shows which fields a class reads. A value of None marks a field that must be
+    missing.
     """
 
     __slots__ = ("_absent",)  # no value among the others: `**config` unpacks these
@@ -43,7 +44,7 @@ class StrictConfig(Config):
 
 
 def make_config(values: dict[str, Any], given: str) -> Config:
-    """Make a config whose attributes are its own, or those of its class, as constants are."""
+    """Make a config with attributes of its own, or of its class, as a class of constants has."""
     if given == "strictly":
         return StrictConfig(**values)
     if given == "by class":

@@ -1,8 +1,9 @@
 """Call a module for chunks of sequences, each with the cache of the chunk before it.
 
-A cache never leaves this process, and may be any object of the module. A module that is handed its
-caches (`properties/call_form.py`) may be given any of the earlier ones, so that a sequence can be
-continued twice; one that keeps its own can only go on, or forget it.
+A cache never leaves this process, and may be any object that the module makes. If a module is
+handed its caches (`properties/call_form.py`), it may be given any of the earlier ones, so that a
+sequence can be continued twice. A module that stores its own cache can only continue with it or
+reset it.
 """
 
 from collections import Counter
@@ -34,7 +35,7 @@ class DecodedChunk:
     form: str
     output: Tensor
     held: int
-    """the most numbers that the call held at a time besides its inputs"""
+    """the most numbers that the call held at any one time, not counting its inputs"""
     kept: int
     """the numbers in the cache that the call returned"""
 
@@ -50,8 +51,8 @@ def decode(
 ) -> list[DecodedChunk]:
     """Call a module for each chunk.
 
-    Chunk `n` is the tensor named by its number, and "mask n" its mask, if it has one. A tensor
-    named by a number and a path is written there before the call.
+    Chunk `n` is the tensor named "n", and its mask, if it has one, is named "mask n". A tensor
+    named "n" and a path is written to that path before the call.
     """
     set_training(target, training)
     caches: list[Any] = []
@@ -72,7 +73,7 @@ def decode(
 
 
 def count_kept(cache: Any) -> int:
-    """Return how many numbers a cache holds; expanded or repeated tensors count once."""
+    """Return how many numbers a cache holds; numbers that tensors share count once."""
     room: dict[int, int] = {}
     shown: Counter[int] = Counter()
     for _, tensor in iter_tensors(cache, "", set()):
@@ -94,7 +95,7 @@ def _write_weights(target: nn.Module, prefix: str, given: Tensors) -> None:
 
 
 def _extract_output(result: ContinuedResult) -> Tensor:
-    """Return the output of a call with a cache. Raises Refused if it returned something else."""
+    """Return the output of a call with a cache. Raises Refused if the call did not return one."""
     found = extract_tensors(result.outputs)
     if result.cache is NO_CACHE:
         raise Refused(f"no cache comes back from `forward`, but {describe_result(result.outputs)}")

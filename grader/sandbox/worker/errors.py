@@ -17,7 +17,7 @@ LOCAL_NAMES = frozenset(
     | {"main", "mask", "model", "models", "modules", "previous_chapters", "src", "tools"}
     | {"transformer", "util", "utils"}
 )
-"""names that people give to their own modules, and that no well-known library has"""
+"""names that people often give to their own modules, and that no well-known library has"""
 
 
 def describe_error(error: BaseException, position: Position | None = None) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def explain_error(
 ) -> CallProblem | None:
     """Explain why a definition could not be called, or a module could not be imported.
 
-    None if that is not it.
+    Returns None if neither is the cause of the error.
     """
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         name = error.name.removeprefix(TOP) if error.name.startswith(f"{TOP}.") else error.name
@@ -51,7 +51,7 @@ def explain_error(
 
 
 def _explain_missing_module(name: str, finder: SiblingFinder) -> str:
-    """Say which module is missing, and what to do; a name that begins with a dot is relative."""
+    """Explain which module is missing and what to do; a name that begins with a dot is relative."""
     if problem := finder.get_problem(name):
         return f"imports `{name}`, but {problem}"
     first = name.partition(".")[0]

@@ -1,7 +1,8 @@
-"""Count the numbers that a call holds at a time, in tensors that it makes.
+"""Count the numbers that a call holds at any one time in the tensors that it makes.
 
-It counts storages rather than tensors, so views count once, and inputs do not count. It looks after
-every operation of torch, while the results still exist. It does not see memory inside a kernel.
+Storages are counted rather than tensors, so a tensor and its views count once. Inputs do not count.
+The count is taken after every operation of torch, while its results still exist. Memory that a
+kernel uses internally is not counted.
 """
 
 import contextlib
@@ -27,11 +28,11 @@ class HeldNumbers:
         self._total = 0
 
     def exempt(self, given: Sequence[Tensor]) -> None:
-        """Never count these tensors, which were handed in."""
+        """Never count these tensors, which the caller passed in."""
         self._given |= {t.untyped_storage()._cdata for t in given}
 
     def add(self, made: Sequence[Tensor]) -> None:
-        """Count the storages of an operation's results, beside those that still exist."""
+        """Count the storages of an operation's results together with those that still exist."""
         for tensor in made:
             storage = tensor.untyped_storage()
             key = storage._cdata
@@ -57,7 +58,7 @@ class HeldNumbers:
 
 
 class _CountingMode(UncompiledDispatchMode):
-    """Counts what every operation of torch makes."""
+    """Counts the results of every operation of torch."""
 
     def __init__(self, held: HeldNumbers) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -75,7 +76,7 @@ def _is_counted(made: Any) -> bool:
 
 @contextlib.contextmanager
 def count_held(is_counted: bool, given: Sequence[Tensor]) -> Iterator[HeldNumbers]:
-    """Count the numbers that are held inside, besides those given, if wanted."""
+    """If `is_counted`, count the numbers held in this context, except in the given tensors."""
     held = HeldNumbers()
     with go_on_counting(held if is_counted else None, given):
         yield held
@@ -83,7 +84,7 @@ def count_held(is_counted: bool, given: Sequence[Tensor]) -> Iterator[HeldNumber
 
 @contextlib.contextmanager
 def go_on_counting(held: HeldNumbers | None, given: Sequence[Tensor]) -> Iterator[None]:
-    """Count new tensors inside in addition to those already held; with None, count nothing."""
+    """In this context, add new tensors to those already held; with None, count nothing."""
     if held is None:
         yield
         return

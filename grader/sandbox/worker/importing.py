@@ -1,12 +1,12 @@
-"""Import the files that came with a submission, from memory.
+"""Import, from memory, the files that came with a submission.
 
-A finder answers for their names before Python looks among installed packages. It never answers for
-a name of Python's own or of a loaded module, so that no file can replace torch. They are modules
-below the package `submission`, which stands for the outermost folder, and so the relative imports
-of each work. A file is one module, by whatever name it is imported.
+A finder looks up their names before Python searches the installed packages. It ignores the names of
+Python's own modules and of modules that are already loaded, so that no file can replace torch. The
+files are modules below the package `submission`, which stands for the outermost folder, so that
+their relative imports work. A file is the same module by whatever name it is imported.
 
-The code of a package (`__init__.py`) runs only when somebody asks for a name that no file has,
-since it often imports everything, and a submission needs only a part.
+The code of a package (`__init__.py`) runs only when a name is requested that no file has, since it
+often imports everything, while a submission needs only a part.
 """
 
 import linecache
@@ -25,10 +25,10 @@ TOP = "submission"
 """the module name of a submission, and the package name of its folder"""
 PACKAGE_FILE = "__init__"
 RESERVED = frozenset({"IPython", "headcheck", "numpy", "torch"}) | sys.stdlib_module_names
-"""names that never find a file of a submission"""
+"""names that are never looked up among a submission's files"""
 
 Place = tuple[str, ...]
-"""the folders in which a module lies and its name, below the outermost folder"""
+"""the names of the folders that contain a module, below the outermost folder, and its own name"""
 
 
 class SiblingFinder(MetaPathFinder):
@@ -44,7 +44,7 @@ class SiblingFinder(MetaPathFinder):
     ) -> None:
         self.main = tuple(main)
         self.problems = problems
-        """the reasons why files were not taken along, by path"""
+        """the reasons why files were not included with the submission, by path"""
         self.searched = searched
         """whether the folder of the submission was searched for what it imports"""
         self.files = {(*path[:-1], path[-1].removesuffix(".py")): path for path in files}
@@ -59,11 +59,11 @@ class SiblingFinder(MetaPathFinder):
 
     @property
     def package(self) -> str:
-        """The package in which the submission itself is."""
+        """The package that contains the submission itself."""
         return ".".join((TOP, *self.main[:-1]))
 
     def install(self, main: ModuleType) -> None:
-        """Replace the finder of an earlier submission, and forget its modules."""
+        """Replace an earlier submission's finder, and forget the modules that it loaded."""
         for earlier in [each for each in sys.meta_path if isinstance(each, SiblingFinder)]:
             earlier.uninstall()
         self.loaded_before = frozenset(name.partition(".")[0] for name in sys.modules)
@@ -72,7 +72,7 @@ class SiblingFinder(MetaPathFinder):
             sys.meta_path.insert(0, self)
 
     def uninstall(self) -> None:
-        """Forget all modules."""
+        """Remove the finder, and forget all modules that it loaded."""
         sys.meta_path.remove(self)
         for name in self.places:
             sys.modules.pop(name, None)
@@ -88,7 +88,7 @@ class SiblingFinder(MetaPathFinder):
         return spec_from_loader(fullname, loader, is_package=self._is_package(place))
 
     def _is_package(self, place: Place) -> bool:
-        """Whether it is a folder: one with code of its own, or one without a file of its name."""
+        """Whether it is a folder with an `__init__.py`, or one with no file of the same name."""
         has_code = (*place, PACKAGE_FILE) in self.files
         return place in self.folders and (has_code or place not in self.files)
 
@@ -107,7 +107,7 @@ class SiblingFinder(MetaPathFinder):
         return next(known, None)
 
     def execute(self, place: Place, module: ModuleType) -> None:
-        """Run a file in its module, unless that was done."""
+        """Run a file in its module, unless it has already been run."""
         self._name(module, place)
         if place in self.modules:
             return
@@ -157,11 +157,11 @@ class SiblingFinder(MetaPathFinder):
         return code
 
     def holds(self, name: str) -> bool:
-        """Whether a file or folder of that name came with the submission."""
+        """Whether a file or folder of this name came with the submission."""
         return any(name in place for place in (*self.files, *self.folders))
 
     def get_problem(self, name: str) -> str | None:
-        """Return why the file of a module was not taken along; None if there is no such file."""
+        """Return why the file of a module was not included; None if there is no such file."""
         wanted = name.strip(".").replace(".", "/")
         for path, problem in self.problems.items():
             module = path.removesuffix(".py").removesuffix(f"/{PACKAGE_FILE}")
@@ -170,7 +170,7 @@ class SiblingFinder(MetaPathFinder):
         return None
 
     def locate(self, trace: TracebackType | None, own: Container[str | None]) -> str | None:
-        """Return the file and line at which an error was raised; None if it was in the submission.
+        """Return the file and line that raised an error; None if they are in the submission itself.
 
         `own` are the file names under which the code of the submission itself is compiled.
         """
@@ -187,7 +187,7 @@ class SiblingFinder(MetaPathFinder):
 
 
 class _SiblingLoader(Loader):
-    """Loads one of them."""
+    """Loads one of the files that came with a submission."""
 
     def __init__(self, finder: SiblingFinder, place: Place) -> None:
         self.finder = finder
@@ -201,7 +201,7 @@ class _SiblingLoader(Loader):
 
 
 def _run_when_asked(module: ModuleType, finder: SiblingFinder, place: Place) -> None:
-    """Run a package's own code when somebody asks for a name that it lacks."""
+    """Run a package's own code when a name is requested that it does not have yet."""
     file = (*place, PACKAGE_FILE)
     pending = [file] * (file in finder.files)
 

@@ -24,9 +24,9 @@ def compute_vjp(
 ) -> tuple[dict[str, int], dict[str, Tensor]]:
     """Return the gradients of sum(output * cotangent) for the inputs and the tensors at `paths`.
 
-    It also returns how many numbers were held for them, if counted. It uses `backward`, as training
-    does: torch.autograd.grad does not work everywhere, for example not through
-    torch.utils.checkpoint with reentry.
+    This also returns how many numbers were held for the gradients, if counted. It calls `backward`,
+    as training does, because torch.autograd.grad does not work everywhere: for example not through
+    torch.utils.checkpoint with `use_reentrant=True`.
     """
     given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
     cotangent, mask = given.pop("cotangent"), given.pop("mask", None)
@@ -97,10 +97,10 @@ def run_series(
 def _propagate(
     output: Tensor, cotangent: Tensor, *, again: bool = False, held: HeldNumbers | None = None
 ) -> None:
-    """Propagate a gradient back; with `again`, keep the graph for another time.
+    """Propagate a gradient back; with `again`, keep the graph for another backward pass.
 
-    New tensors are counted with those in `held`. Raises Refused if the backward changes anything
-    else.
+    New tensors are added to the count in `held`. Raises Refused if the backward pass changes the
+    cotangent or the random state.
     """
     given, before = cotangent.clone(), get_random_state()
     with go_on_counting(held, (given,)):
@@ -114,7 +114,7 @@ def _propagate(
 def _take_pass(
     target: Any, step: Mapping[str, Any], given: Mapping[str, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Call it once; return the input and the output."""
+    """Call the object once; return the input and the output."""
     number = step["inputs"]
     x, mask = given[f"x {number}"].clone(), given.get(f"mask {number}")
     masks = () if mask is None else (mask,)
@@ -154,7 +154,7 @@ def _clear_gradients(target: object, others: Any) -> None:
 
 @contextmanager
 def _freeze(learners: Sequence[Tensor], *, frozen: bool) -> Iterator[None]:
-    """Freeze parameters inside, if wanted, so that they require no gradient."""
+    """If `frozen`, freeze parameters in this context, so that they require no gradient."""
     try:
         for parameter in learners if frozen else ():
             parameter.requires_grad_(False)
@@ -166,7 +166,7 @@ def _freeze(learners: Sequence[Tensor], *, frozen: bool) -> Iterator[None]:
 
 @contextmanager
 def _restore_requires_grad(target: object, paths: Sequence[str]) -> Iterator[None]:
-    """Restore `requires_grad` of the tensors at these paths afterwards."""
+    """Restore `requires_grad` of the tensors at these paths at the end of the context."""
     tensors = (attribute_paths.find(target, path) for path in paths)
     plain = [t for t in tensors if t is not None and t.is_leaf and not t.requires_grad]
     try:

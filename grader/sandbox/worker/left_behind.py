@@ -1,8 +1,8 @@
-"""Track the tensors that were not moved with their module, by the names their author gave them.
+"""Find the tensors that were not moved with their module, and name them as their author did.
 
 `.to()` moves parameters and buffers. Any other tensor that a call uses is either kept, as an
-attribute or a global, or made in the call itself. They are told apart by their storages: a view
-shares that of its base, and the result of an operation is traced back to its operands.
+attribute or a global, or made in the call itself. Storages tell these cases apart: a view shares
+the storage of its base, and the result of an operation is traced back to its operands.
 """
 
 import functools
@@ -19,11 +19,11 @@ from torch.utils._pytree import tree_leaves
 MAX_DEPTH = 5
 """the most steps from the module to a tensor"""
 MAX_NAMED = 4
-"""the most tensors to name"""
+"""the most tensors that are named"""
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 MODULE_ATTRIBUTES = frozenset(vars(nn.Module())) - frozenset(REGISTRIES)
 COPY_OPS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
-"""operations that may take tensors of two devices or dtypes, since they convert one to the other"""
+"""operations that may take tensors with two devices or dtypes, since they convert between them"""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Origin:
 
     @property
     def kept(self) -> bool:
-        """Whether it existed before the call."""
+        """Whether the tensor existed before the call."""
         return bool(self.path)
 
     @property
     def advice(self) -> str:
-        """The reason why it was not moved, and what to do."""
+        """The reason why the tensor was not moved, and what to do."""
         if self.is_parameter:
             return (
                 "nothing registers it. Keep modules in nn.ModuleList, parameters in `self` or in "
@@ -74,13 +74,14 @@ class UnmovedTracker:
         self.root = root
         self.namespace = namespace
         self.messages: list[str] = []
-        """one sentence for each tensor that was not moved and met moved ones without an error"""
+        """one sentence for each tensor that was not moved and was combined with moved ones without
+        an error"""
         self._sources: dict[int, tuple[Tensor, ...]] = {}
         self._alive: list[Tensor] = []
         """tensors kept alive, so that no new storage gets the key of an old one"""
 
     def note_result(self, result: object, operands: Iterable[Tensor]) -> None:
-        """Record the operands from which an operation of this call made its result."""
+        """Record the operands from which an operation in this call computed its result."""
         sources = tuple(operands)
         known = {get_storage_key(tensor) for tensor in sources if not tensor.is_meta}
         for tensor in tree_leaves(result):
@@ -89,12 +90,12 @@ class UnmovedTracker:
                 self._alive.append(tensor)
 
     def note_created(self, tensor: Tensor) -> None:
-        """Record that this call made a tensor from plain numbers."""
+        """Record that this call created a tensor from plain numbers."""
         self._sources.setdefault(get_storage_key(tensor), ())
         self._alive.append(tensor)
 
     def find_origin(self, tensor: Tensor) -> Origin:
-        """Return the origin of a tensor: a kept tensor, if it was computed from one."""
+        """Return a tensor's origin: the kept tensor from which it was computed, if any."""
         roots = list(self._iter_roots(tensor))
         keys = {get_storage_key(root) for root in roots if not root.is_meta}
         for origin, kept in self._iter_kept():
@@ -112,14 +113,14 @@ class UnmovedTracker:
         return f"{name} {state}: {origin.advice}"
 
     def note_encounter(self, tensor: Tensor, state: str) -> None:
-        """Record a kept tensor that met moved ones though it was not moved."""
+        """Record a kept tensor that was not moved but was combined with moved ones."""
         if len(self.messages) < MAX_NAMED and self.find_origin(tensor).kept:
             sentence = self.describe(tensor, state)
             if sentence not in self.messages:
                 self.messages.append(sentence)
 
     def _iter_roots(self, tensor: Tensor) -> Iterator[Tensor]:
-        """Yield the tensors, not made in this call, from which it was computed."""
+        """Yield the tensors from outside this call from which a tensor was computed."""
         todo, seen = [tensor], set[int]()
         while todo:
             each = todo.pop()
@@ -146,14 +147,14 @@ class UnmovedTracker:
 
 
 def get_storage_key(tensor: Tensor) -> int:
-    """Return a key that a tensor shares with its views only."""
+    """Return a key that a tensor shares only with its views."""
     if tensor.layout is not torch.strided:
         return id(tensor)
     return int(tensor.untyped_storage()._cdata)
 
 
 def list_author_classes(root: object) -> list[type]:
-    """Return the classes of a module and its submodules that its author wrote."""
+    """Return those classes of a module and its submodules that the module's author wrote."""
     parts = root.modules() if isinstance(root, nn.Module) else [root]
     classes = dict.fromkeys(owner for part in parts for owner in type(part).__mro__)
     return [owner for owner in classes if not owner.__module__.startswith(("torch", "builtins"))]
@@ -186,7 +187,7 @@ def _iter_parts(value: object) -> Iterator[tuple[str, object]]:
 
 
 class UncompiledDispatchMode(TorchDispatchMode):
-    """A mode that torch does not hide from its compiler, since hiding it imports the compiler."""
+    """A mode that torch does not hide from its compiler: hiding it would import the compiler."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -194,10 +195,11 @@ class UncompiledDispatchMode(TorchDispatchMode):
 
 
 class MixedDtypeMode(UncompiledDispatchMode):
-    """Finds kept tensors of another floating-point dtype than the module was moved to.
+    """Finds kept tensors whose floating-point dtype differs from the moved module's dtype.
 
-    An operation that takes both dtypes promotes its result, or raises. One that writes into a
-    tensor of the module's dtype does neither. Tensors without an axis count as plain numbers.
+    An operation on both dtypes either promotes its result or raises. But an operation that writes
+    into a tensor of the module's dtype does neither. Tensors without an axis are treated as plain
+    numbers.
     """
 
     def __init__(self, unmoved: UnmovedTracker, dtype: torch.dtype) -> None:
@@ -238,7 +240,7 @@ def _describe_dtype(tensor: Tensor) -> str:
 
 @functools.cache
 def find_written_arguments(operation: Any) -> frozenset[str]:
-    """Return the names of the arguments that an operation writes into."""
+    """Return the names of the arguments into which an operation writes."""
     return frozenset(
         argument.name
         for argument in operation._schema.arguments

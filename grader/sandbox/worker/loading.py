@@ -1,7 +1,7 @@
-"""Run the slices of a submission, statement by statement, and stop before imports.
+"""Run the slices of a submission, statement by statement, and stop before each import.
 
-An import may take long without anybody's mistake, so it is timed separately from the student's own
-code: loading stops before it, and the grader process requests it.
+An import may take long through nobody's mistake, so it is timed separately from the student's own
+code: loading stops before the import, and the grader process requests it.
 """
 
 import ast
@@ -20,18 +20,18 @@ Number = int | float | bool
 
 @dataclass(eq=False)
 class Loading:
-    """The statements that are still to be run in a module, in order."""
+    """The statements that remain to be run in a module, in order."""
 
     module: ModuleType
     steps: list[Statement]
     values: Mapping[str, Number] = field(default_factory=dict)
-    """numbers that replace the values of the submission's variables"""
+    """numbers that replace the values of some of the submission's variables"""
     failed: dict[str | None, BaseException] = field(default_factory=dict)
     """names that could not be bound, with the errors"""
     first_error: BaseException | None = None
 
     def run_to_import(self) -> str | None:
-        """Run up to the next import; return the module's name, or None at the end."""
+        """Run up to the next import; return the imported module's name, or None at the end."""
         while self.steps:
             name = find_unloaded(self.steps[0], self.module.__dict__["__package__"])
             if name is not None:
@@ -53,21 +53,21 @@ class Loading:
 
 
 def make_module(namespace: Mapping[str, Any], package: str) -> ModuleType:
-    """Return a new module for a submission, with these names."""
+    """Return a new module for a submission, in which these names are defined."""
     module = ModuleType(TOP)
     module.__dict__.update(namespace, __package__=package, __path__=[])
     return module
 
 
 def find_unloaded(step: Statement, package: str) -> str | None:
-    """Return the first module that a statement imports and that is not loaded; None if all are."""
+    """Return the first module that a statement imports and that is not loaded yet, or None."""
     names = (name for node in _iter_imports(step.node) for name in _list_modules(node, package))
     unloaded = next((name for name in names if name not in sys.modules), None)
     return None if unloaded is None else unloaded.removeprefix(TOP)
 
 
 def _iter_imports(node: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the imports that run whenever a statement does."""
+    """Yield the imports that run whenever a statement runs."""
     tried = node.body if isinstance(node, ast.Try) else [node]
     yield from (each for each in tried if isinstance(each, ast.Import | ast.ImportFrom))
 

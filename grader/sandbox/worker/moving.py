@@ -18,7 +18,7 @@ def parse_dtype(name: str | None) -> torch.dtype | None:
 
 
 def move(target: object, device: str | None, dtype: torch.dtype | None) -> None:
-    """Call `.to(device, dtype)` on a module, if a target is given; other objects stay."""
+    """Call `.to(device, dtype)` on a module, if a device or dtype is given; skip other objects."""
     if not isinstance(target, nn.Module) or (device is None and dtype is None):
         return
     if device == second_device.DEVICE_NAME:
@@ -30,7 +30,7 @@ def move(target: object, device: str | None, dtype: torch.dtype | None) -> None:
 
 @contextlib.contextmanager
 def complex_buffers_apart(module: nn.Module, device: torch.device | str | None) -> Iterator[None]:
-    """Move complex buffers, such as tables of rotary positions, without a cast to real numbers.
+    """Move complex buffers, such as tables of rotary embeddings, without a cast to real numbers.
 
     With a real dtype torch would discard their imaginary part.
     """
@@ -58,9 +58,9 @@ def send_input(tensor: Tensor, device: str) -> Tensor:
 def track_call(
     unmoved: UnmovedTracker, device: str, dtype: torch.dtype | None
 ) -> contextlib.AbstractContextManager[object]:
-    """Track a call of a moved object for tensors that did not move to its device or dtype.
+    """In a call of a moved object, track tensors that did not move to its device or dtype.
 
-    If a GPU would refuse such a tensor, the call raises; others are recorded in `unmoved`.
+    If a GPU would refuse such a tensor, the call raises; all others are recorded in `unmoved`.
     """
     if device == second_device.DEVICE_NAME:
         return second_device.enable_second_device(unmoved)
@@ -68,7 +68,7 @@ def track_call(
 
 
 def build_another(old: Any, make: Callable[..., Any], way: str) -> Any:
-    """Build another object, of the same class or a derived one, and load the state of the old."""
+    """Build an object of the same class or a derived one, and load the old object's state."""
     new = make(type("Derived", (type(old),), {})) if way == "subclass" else make()
     parameter = next(old.parameters(), None)
     if parameter is not None:

@@ -1,4 +1,4 @@
-"""The objects made from a submission: built, called, trained, copied and moved by request.
+"""The objects made from a submission: they are built, called, trained and copied on request.
 
 Each method carries out the operation of its name (`grader/sandbox/operations.py`) on an object that
 is referred to by its handle.
@@ -65,24 +65,24 @@ from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
 from headcheck.grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
-"""how many random numbers are drawn after a construction"""
+"""how many random numbers are drawn after an object is constructed"""
 WRITERS = {
     None: attribute_paths.put,
     "parameters": attribute_paths.exchange,
     "layers": attribute_paths.exchange_layer,
 }
-"""functions that write tensors, by the kind of exchange"""
+"""the functions that write tensors, by what is exchanged"""
 KEPT_RESULTS = 3
-"""how many results of an object are kept, to see whether a later call changes them"""
+"""how many results of an object are kept, to check whether a later call changes them"""
 
 
 def _split_inputs(meta: Meta) -> dict[str, int]:
-    """Return how many of the inputs are tokens, for a call form; nothing if there is only one."""
+    """Return, for a call form, how many of the inputs are tokens; an empty dict if only one is."""
     return {"apart": meta["apart"]} if meta.get("apart", 1) > 1 else {}
 
 
 def _list_call_options(meta: Meta) -> dict[str, Any]:
-    """Return the options of a call form besides the inputs; nothing for a usual call."""
+    """Return the options of a call form other than the inputs; an empty dict for a usual call."""
     manner = meta.get("manner", "usual")
     plain = manner in ("usual", "in training")
     return {**_split_inputs(meta), **({} if plain else {"manner": manner})}
@@ -98,17 +98,17 @@ class ObjectHost:
         self.objects: dict[int, Any] = {}
         self.factories: dict[int, Callable[..., Any]] = {}
         self.last_outputs: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        """the last results of each object, with copies"""
+        """the last results of each object, each with a copy"""
         self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
         self.converted_dtypes: dict[int, torch.dtype] = {}
         """the dtypes of objects that were converted after their construction"""
         self.silenced: tuple[str, ...] = ()
         """the paths of parameters that are zero in every constructed module"""
         self.disturbed: set[str] = set()
-        """settings of torch that the submission changed"""
+        """the settings of torch that the submission has changed"""
 
     def construct(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
-        """Construct an instance of a class, or a module by a function, and move it."""
+        """Construct an instance of a class, or have a function make a module, and move it."""
         maker = self._look_up(meta["name"])
         given, form = meta.get("given", "by name"), meta.get("form")
         arguments = {
@@ -155,7 +155,7 @@ class ObjectHost:
         return NoReply(), label_by_position([drawn])
 
     def list_unset(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
-        """List the parameters of a new instance that nobody has initialised."""
+        """List the parameters of a new instance that have not been initialised."""
         with fill_new_memory():
             made, _ = self.construct(meta, tensors)
         built = self.objects[made.handle]
@@ -180,7 +180,7 @@ class ObjectHost:
     def describe_tensors(self, meta: Meta, tensors: Tensors) -> Answer[TensorsReply]:
         """Describe the registered parameters and buffers, without their values.
 
-        With `unregistered`, other tensors that the module holds as well.
+        With `unregistered`, also describe other tensors that the module holds.
         """
         target = self.objects[meta["handle"]]
         found = attribute_paths.describe_registered(target)
@@ -189,9 +189,9 @@ class ObjectHost:
         return TensorsReply(found), ()
 
     def fetch(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
-        """Return the tensors that exist at these paths; for None, all that are registered.
+        """Return the tensors that exist at these paths; if these are None, all registered ones.
 
-        A complex tensor, such as a table of rotations, is sent as pairs of real numbers.
+        A complex tensor, such as a table of rotary embeddings, is sent as pairs of real numbers.
         """
         target, paths = self.objects[meta["handle"]], meta["paths"]
         if paths is None:
@@ -214,7 +214,7 @@ class ObjectHost:
         return NoReply(), ()
 
     def forward(self, meta: Meta, tensors: Tensors) -> Answer[ForwardReply]:
-        """Call an object, and report its outputs, side effects and everything else observable."""
+        """Call an object; report its outputs, its side effects and all other observations."""
         target = self.objects[meta["handle"]]
         inputs = [moving.send_input(tensor, meta["device"]) for tensor in tensors.values()]
         inputs = apply_memory_layouts(inputs, meta["memory"])
@@ -273,7 +273,7 @@ class ObjectHost:
         return reply, label_by_position(make_sendable(t) for t in outputs)
 
     def refill(self, meta: Meta, tensors: Tensors) -> Answer[AlteredReply]:
-        """Call an object with tensors, then with others in the same tensors or in their places."""
+        """Call an object with tensors, then with other values in the same tensors or memory."""
         target = self.objects[meta["handle"]]
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         half = len(inputs) // 2
@@ -298,7 +298,7 @@ class ObjectHost:
         return said, label_by_position(make_sendable(each.output) for each in decoded)
 
     def overwrite_results(self, meta: Meta, tensors: Tensors) -> Answer[AlteredReply]:
-        """Call an object, write over its results, and call it again."""
+        """Call an object, overwrite its results, and call it again."""
         target = self.objects[meta["handle"]]
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         outputs, altered = call_with_overwritten_results(target, inputs)
@@ -327,7 +327,7 @@ class ObjectHost:
         return NoReply(), label_by_name(found)
 
     def restore(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
-        """Load the module's own state dict, updated by these entries."""
+        """Load the module's own state dict, updated with these entries."""
         target = self.objects[meta["handle"]]
         entries = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         target.load_state_dict({**target.state_dict(), **entries})
@@ -355,26 +355,26 @@ class ObjectHost:
         return HandleReply(self._keep(new, make)), ()
 
     def nest(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
-        """Make an object a part of another module, which passes calls on to it."""
+        """Make an object a submodule of another module, which passes calls on to it."""
         child = self.objects[meta["handle"]]
         return HandleReply(self._keep(Parent(child), lambda: Parent(child))), ()
 
     def pair(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
-        """Make two objects the parts of a module that calls both."""
+        """Make two objects the submodules of a module that calls both."""
         both = [self.objects[handle] for handle in meta["handles"]]
         return HandleReply(self._keep(Twins(both), lambda: Twins(both))), ()
 
     def list_breaches(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
-        """List the ways in which a module breaks the rules of every nn.Module."""
+        """List the ways in which a module breaks the rules that every nn.Module must follow."""
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         return NamesReply(list_breaches(self.objects[meta["handle"]], inputs)), ()
 
     def list_replaced(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
-        """List the methods that replace a module's parameters by other objects."""
+        """List the methods that replace a module's parameters with other objects."""
         return NamesReply(list_replaced(self.objects[meta["handle"]])), ()
 
     def prepare(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
-        """Freeze a module or not, give it gradients, and set its mode."""
+        """Freeze or unfreeze a module, give it gradients, and set its mode."""
         how = {"trainable": meta["trainable"], "training": meta["training"]}
         learning.prepare(self.objects[meta["handle"]], **how)
         return NoReply(), ()

@@ -1,9 +1,9 @@
 """The worker runtime: the submission's side of the boundary.
 
 It holds the submission's namespace and the objects made from it, and carries out the operations of
-`grader/sandbox/operations.py`. It decides nothing. In a sandbox it is reached over a socket;
-trusted code may run in the grader process (`grader.sandbox.grader_side.subject`). It imports none
-of the packages with answers.
+`grader/sandbox/operations.py`. It decides no verdicts. In a sandbox it is reached over a socket.
+For trusted code, it may run in the grader process (`grader.sandbox.grader_side.subject`). It
+imports none of the packages with answers.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ from headcheck.grader.sandbox.worker.objects import ObjectHost
 
 NAMES = frozenset(each.name for each in OPERATIONS)
 MAX_VARIANTS = 16
-"""how many versions of a submission, with different values of its variables, stay loaded"""
+"""how many variants of a submission, with different values of its variables, stay loaded"""
 
 
 class WorkerRuntime(ObjectHost):
@@ -84,18 +84,18 @@ class WorkerRuntime(ObjectHost):
         self.initial_namespace = dict(self.namespace)
         self.loading = Loading(make_module({}, TOP), [])
         self.module: types.ModuleType | None = None
-        """the module in which names are looked up, if a source was run"""
+        """the module in which names are looked up, if a submission's source was run"""
         self.variants: dict[tuple[tuple[str, Number], ...], Loading] = {}
-        """the loaded versions, by the replaced values of variables"""
+        """the loaded variants, by the values that replace those of variables"""
         self.homes: dict[int, types.ModuleType] = {}
         """the modules in which objects were made, by their handles"""
         self.numbered: dict[int, int] = {}
         """handles of objects that transcripts made, by their numbers there"""
 
     def answer(self, request: Message) -> Message:
-        """Answer one request; an exception of the submission becomes a reply of its own.
+        """Answer one request; an exception of the submission becomes a reply that describes it.
 
-        All get the random numbers that the first one gets.
+        Every request gets the same random numbers as the first one.
         """
         seed(INITIAL_SEED)
         try:
@@ -119,20 +119,20 @@ class WorkerRuntime(ObjectHost):
             return msgspec.to_builtins(reply), outputs
 
     def _activate_home(self, meta: Meta) -> None:
-        """Look names up in the module in which the request's object was made."""
+        """From now on, look up names in the module in which the request's object was made."""
         handles = [meta["handle"]] if "handle" in meta else meta.get("handles", ())
         for handle in handles[:1]:
             if (home := self.homes.get(handle)) is not None:
                 self._activate(home)
 
     def _find_cause(self, error: BaseException) -> BaseException:
-        """Return the earlier error that left a name unbound, if a NameError results from it."""
+        """Return the earlier error that left a name unbound, if it led to this NameError."""
         if type(error) is NameError and error.name in self.failed_names:
             return self.failed_names[error.name]
         return error
 
     def _describe_error(self, error: BaseException) -> dict[str, Any]:
-        """Describe an error; if a definition cannot be called like this, in the author's terms."""
+        """Describe an error; if a definition cannot be called this way, in its author's terms."""
         description = describe_error(error, locate_error(error, self.locate_line))
         problem = explain_error(error, self.source, self.finder)
         message = description["message"] if problem is None else problem.message[:MESSAGE_LIMIT]
@@ -148,7 +148,7 @@ class WorkerRuntime(ObjectHost):
         return {**description, "message": message, "cell": cell, "line": line}
 
     def locate_line(self, filename: str | None, line: int | None) -> Position | None:
-        """Return the position in the submission of a line of a file, if it is part of it."""
+        """Return a line's position in the submission, if the file belongs to the submission."""
         return parse_position(filename, line)
 
     def read(self, meta: Meta, tensors: Tensors) -> Answer[OutlineReply]:
@@ -187,8 +187,8 @@ class WorkerRuntime(ObjectHost):
     def load(self, meta: Meta, tensors: Tensors) -> Answer[LoadReply]:
         """Run the statements in the slices of these names, one by one, in source order.
 
-        If a statement imports a module that is not loaded yet, the reply has its name. The next
-        request imports it, and `resume` goes on after that.
+        If a statement imports a module that is not loaded yet, the reply contains the module's
+        name. The next request imports it, and then `resume` continues loading.
         """
         self.names = tuple(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
@@ -201,12 +201,12 @@ class WorkerRuntime(ObjectHost):
         return self.resume({}, {})
 
     def import_next(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
-        """Run the statement before which loading has stopped, an import."""
+        """Run the import statement before which loading has stopped."""
         self.loading.run_next()
         return NoReply(), ()
 
     def resume(self, meta: Meta, tensors: Tensors) -> Answer[LoadReply]:
-        """Go on loading after an import."""
+        """Continue loading after an import."""
         if (importing := self.loading.run_to_import()) is not None:
             return LoadReply(importing=importing), ()
         self._finish_loading(self.loading)
@@ -233,7 +233,7 @@ class WorkerRuntime(ObjectHost):
         return super().get_function(meta, tensors)
 
     def _set_variables(self, values: Mapping[str, Number]) -> None:
-        """Run the slices again with these values of variables, and look names up there."""
+        """Run the slices again with these values of variables, and look up names there."""
         if not values and () not in self.variants:
             return  # nothing was loaded: the objects are those of this process
         loading = self.variants.get(tuple(sorted(values.items())))
@@ -271,12 +271,12 @@ class WorkerRuntime(ObjectHost):
         return Loading(module, compute_union_slice(self.source, list(self.names)), values)
 
     def _activate(self, module: types.ModuleType) -> None:
-        """Look names up in this module from now on."""
+        """From now on, look up names in this module."""
         self.module, self.namespace = module, module.__dict__
         sys.modules[TOP] = module
 
     def _finish_loading(self, loading: Loading) -> None:
-        """Note the names that could not be bound. Raises the error of a requested name."""
+        """Record the names that could not be bound. Raises the error of a requested one."""
         self.failed_names.update(loading.failed)
         for name in self.names:
             if name not in self.namespace:
@@ -292,7 +292,7 @@ class WorkerRuntime(ObjectHost):
         return ExcerptsReply(extract_excerpts(self.source, places)), ()
 
     def fingerprint(self, meta: Meta, tensors: Tensors) -> Answer[FingerprintsReply]:
-        """Make the fingerprints of definitions, to be compared with those of a starter."""
+        """Make the fingerprints of definitions, which are compared with those of a starter file."""
         return FingerprintsReply(fingerprint_definitions(self.source, meta["names"])), ()
 
     def run_batch(self, meta: Meta, tensors: Tensors) -> Answer[BatchReply]:
@@ -302,7 +302,7 @@ class WorkerRuntime(ObjectHost):
         return BatchReply(metas), label_by_position(outputs)
 
     def run_transcript(self, meta: Meta, tensors: Tensors) -> Answer[TranscriptReply]:
-        """Answer several requests, one after the other, each as if it came alone."""
+        """Answer several requests, one after the other, as if each had been sent separately."""
         remaining = iter(tensors.values())
         replies: list[TranscriptEntry] = []
         outputs: list[Tensor] = []

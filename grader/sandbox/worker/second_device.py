@@ -1,15 +1,16 @@
-"""Emulate a second device on machines that have none: "meta" by name, computing on the CPU.
+"""Emulate a second device on machines without one; it is called "meta" and computes on the CPU.
 
 Theory of operation
-    Tensors that were not moved with their module show only on another device. A tensor on the
-    second device is a `RemoteTensor`: it reports the meta device, and keeps its values in a tensor
-    on the CPU. Every operation arrives, below autograd, at `carry_out`. It refuses everything that
-    a GPU refuses, and computes the rest on the values. So printing, `.item()` and branches work as
-    on a GPU, and the result can be compared with the result on the CPU.
+    Tensors that were not moved with their module are noticed only on a second device. A tensor on
+    this device is a `RemoteTensor`: it reports the meta device, and keeps its values in a tensor on
+    the CPU. Every operation passes through `carry_out`, below autograd. This function refuses every
+    operation that a GPU would refuse, and carries out all others on the values. So printing,
+    `.item()` and branches work as on a GPU, and the result can be compared with the result on the
+    CPU.
 
-    A GPU accepts from the CPU only plain numbers (tensors without an axis), indices of a tensor on
-    the GPU, and copies. An index that is kept, for example as an attribute, was not moved. The call
-    continues, as on a GPU, and `unmoved` names the index.
+    From the CPU, a GPU accepts only plain numbers (tensors without an axis), indices into a tensor
+    on the GPU, and copies. If such an index is kept, for example as an attribute, it should have
+    been moved. The call then continues, as on a GPU, and `unmoved` names the index.
 """
 
 import contextlib
@@ -122,7 +123,7 @@ def carry_out(
 
 
 def _wrap_result(result: Any, operands: Sequence[Tensor]) -> Any:
-    """Put a result on the second device; if it is an operand's values, return the operand."""
+    """Put a result on the second device; if it is an operand's values, return that operand."""
     owners = {id(each.cpu_tensor): each for each in operands if isinstance(each, RemoteTensor)}
 
     def wrap(part: Any) -> Any:
@@ -154,7 +155,7 @@ def _unwrap_tensors(value: Any) -> Any:
 
 
 class SecondDeviceMode(UncompiledDispatchMode):
-    """Dispatches all operations inside, also those that create tensors on the second device."""
+    """Dispatches all operations in this context, including those that create tensors on "meta"."""
 
     def __init__(self, unmoved: UnmovedTracker) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -167,7 +168,7 @@ class SecondDeviceMode(UncompiledDispatchMode):
 
 
 class ConversionMode(TorchFunctionMode):
-    """Replaces functions that torch implements differently for the meta device than for a GPU."""
+    """Replaces functions that torch implements differently for the meta device than for GPUs."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -191,7 +192,7 @@ class ConversionMode(TorchFunctionMode):
 
 
 def _move_index(index: Any) -> Any:
-    """Return an index with its lists and arrays of numbers as tensors on the second device."""
+    """Return an index with its lists and arrays of numbers converted to tensors on the device."""
     if isinstance(index, tuple):
         return tuple(map(_move_index, index))
     if isinstance(index, list | range) and len(index):
@@ -210,9 +211,9 @@ def _make_bias(cls: type[Tensor], *sizes: int) -> Tensor:
 
 @contextlib.contextmanager
 def allow_biases() -> Iterator[None]:
-    """Let torch's own bias be made inside, if it has been imported.
+    """Allow torch's own attention bias to be created in this context, if it has been imported.
 
-    It is a tensor of a class of its own, and no mode lets one be constructed.
+    The bias is a tensor of a special class, which cannot be constructed while a mode is active.
     """
     bias = sys.modules.get("torch.nn.attention.bias")  # importing it takes more than a second
     if bias is None:
@@ -227,13 +228,13 @@ def allow_biases() -> Iterator[None]:
 
 @contextlib.contextmanager
 def enable_second_device(unmoved: UnmovedTracker) -> Iterator[None]:
-    """Provide a second device called "meta" inside."""
+    """Provide a second device called "meta" in this context."""
     with allow_biases(), ConversionMode(), SecondDeviceMode(unmoved):
         yield
 
 
 def move_to_second_device(module: torch.nn.Module, dtype: torch.dtype | None) -> None:
-    """Move as `.to()` moves to a GPU: parameters stay the same objects, wherever they are held."""
+    """Move a module as `.to()` moves it to a GPU: parameters remain the same objects."""
     swapping = torch.__future__.get_swap_module_params_on_conversion()
     with enable_second_device(UnmovedTracker(module, {})):
         torch.__future__.set_swap_module_params_on_conversion(True)

@@ -1,4 +1,4 @@
-"""Call a module as libraries do: with weights given from outside, mapped over an axis, cast."""
+"""Call a module as libraries do: with weights from outside, mapped over an axis, or autocast."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -11,12 +11,12 @@ CallWithin = Callable[[Any, list[Tensor], Mapping[str, Tensor]], Any]
 
 
 def call_with_weights(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
-    """Call it with these weights in place of its own."""
+    """Call a module with these weights in place of its own."""
     return torch.func.functional_call(target, dict(weights), tuple(inputs))
 
 
 def call_mapped(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
-    """Call it for each item of the first axis, by vmap."""
+    """Call a module for each item of the first axis, with vmap."""
     with warnings.catch_warnings():
         # Some kernels are mapped by a loop: slower, as torch says, and not wrong.
         warnings.filterwarnings("ignore", message="There is a performance drop")
@@ -24,7 +24,7 @@ def call_mapped(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]
 
 
 def call_in_autocast(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
-    """Call it under autocast to bfloat16."""
+    """Call a module under autocast to bfloat16."""
     with torch.autocast(inputs[0].device.type, dtype=torch.bfloat16):
         return target(*inputs)
 

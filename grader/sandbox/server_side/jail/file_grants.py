@@ -45,7 +45,7 @@ def list_needed_paths() -> list[Path]:
 
 
 def find_hidden_packages(trees: Iterable[Path]) -> list[Path]:
-    """Find the packages with answers, in the project and in installations below these trees."""
+    """Find the packages with answers, in the project and all installations below these trees."""
     patterns = ("*-packages", "python*/*-packages")
     installed = [folder for tree in trees for pattern in patterns for folder in tree.glob(pattern)]
     folders = (PROJECT_ROOT, *list_package_folders(), *installed)

@@ -74,7 +74,7 @@ def mount(source: str | None, target: Path, kind: str | None, flags: int, data: 
 
 
 def copy_mount(path: Path) -> int:
-    """Return a descriptor of a copy of the mounts at and below a path, to place it elsewhere."""
+    """Copy the mounts at and below a path, to place them elsewhere; return a file descriptor."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 

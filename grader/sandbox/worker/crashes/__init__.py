@@ -1,15 +1,16 @@
 """The catalogue of crashes: from an exception, and the line that raised it, to the mistake.
 
-An exception's text says what torch, or Python, noticed, and not what its author did
+An exception's text says what torch or Python noticed, and not what the submission's author did
 wrong. The instruction that failed (`scene.py`) and its operands (`values.py`) often show the
-mistake. Each entry of the catalogue is a type of exception, a pattern of its text, and a function
-that looks at the instruction and returns the sentence (`sentences.py`) that is true of it. It
-returns none if no sentence is certain: no explanation is better than a wrong one. So an entry never
-relies on the text alone if the submission could have raised it. Exceptions that the submission
-itself raises have no entry, and those raised below it only if it called torch.
+mistake. Each entry of the catalogue consists of a type of exception, a pattern for its text, and a
+function. The function looks at the instruction and returns the sentence (`sentences.py`) that is
+true of it. If no sentence is certainly true, it returns None: no explanation is better than a wrong
+one. So an entry never relies only on the text if the submission itself could have raised the
+exception. Exceptions that the submission itself raises are not explained. Exceptions raised in code
+that it called are explained only if that code is torch's.
 
-All this runs beside the submission. The grader process takes the name of a sentence and text to
-show from it, and trusts neither.
+All this runs in the submission's process. The grader process receives the name of a sentence and
+details to show with it, and trusts neither.
 """
 
 import re

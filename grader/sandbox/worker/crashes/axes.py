@@ -1,4 +1,4 @@
-"""Crashes over the number of axes, or of parts: unpacking, indexing, joining."""
+"""Crashes due to a wrong number of axes or parts: in unpacking, indexing and concatenation."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from headcheck.grader.sandbox.worker.crashes.values import is_tensor
 
 
 def explain_unpacking(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that there are more, or fewer, names than parts."""
+    """Explain that there are more or fewer names than values to unpack."""
     around = scene.tree.parents.get(scene.node) if scene.node is not None else None
     if not isinstance(scene.node, ast.Tuple | ast.List) or not isinstance(around, ast.Assign):
         return None
@@ -48,7 +48,7 @@ def explain_many_indices(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_index(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that an axis is not as long as an index asks."""
+    """Explain that an index is too large for its axis."""
     if not isinstance(scene.node, ast.Subscript):
         return None
     known = find_operand(scene, scene.node.value)
@@ -58,7 +58,7 @@ def explain_index(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_part(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a shape, or a list, has fewer parts."""
+    """Explain that a shape or a list has fewer elements than the index needs."""
     if not isinstance(scene.node, ast.Subscript) or not scene.direct:
         return None
     value = scene.find(scene.node.value)
@@ -71,7 +71,7 @@ def explain_part(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_joined(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that tensors do not fit to be joined."""
+    """Explain that the shapes of tensors do not allow concatenating them."""
     if not isinstance(scene.node, ast.Call) or not scene.node.args:
         return None
     parts = scene.find(scene.node.args[0])
@@ -84,20 +84,20 @@ def explain_joined(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_subscripts(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that an equation names more axes, or fewer, than an operand has."""
+    """Explain that an einsum equation names more or fewer axes than an operand has."""
     said = f"{match['letters']} letters for operand {match['number']}"
     return conclude("subscript_count", f"{said}, which has {count(int(match['axes']), 'axes')}")
 
 
 def explain_subscript_sizes(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a letter of an equation stands for two lengths."""
+    """Explain that a letter of an einsum equation stands for two different lengths."""
     return conclude(
         "subscript_sizes", f"`{match['letter']}` is {match['one']} and {match['other']}"
     )
 
 
 def explain_permuted(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that not all axes, or too many, are given an order."""
+    """Explain that a permutation names too few or too many axes."""
     asked, axes = count(int(match["asked"]), "axes"), count(int(match["axes"]), "axes")
     return conclude("permuted_count", f"{asked} in the order, and {axes} in the tensor")
 

@@ -1,4 +1,4 @@
-"""Crashes because of wrong arguments, and calls that never end."""
+"""Crashes due to wrong arguments, and calls that never end."""
 
 import ast
 import inspect
@@ -16,7 +16,7 @@ from headcheck.grader.sandbox.worker.crashes.things import NUMBER_TYPES, explain
 from headcheck.grader.sandbox.worker.crashes.values import UNKNOWN
 
 MIN_DEPTH = 100
-"""a function that calls itself this often does so without end"""
+"""a function whose calls are nested this deep is taken to call itself without end"""
 
 
 def explain_missing(scene: Scene, match: re.Match[str]) -> Finding | None:
@@ -63,7 +63,7 @@ def _list_parameters(function: Any) -> list[str]:
 
 
 def explain_float(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a size, or an index, is a float."""
+    """Explain that a size or an index is a float."""
     floats = [node for node in _iter_sizes(scene.node) if _is_float(scene.find(node))]
     if not floats:
         return None
@@ -80,7 +80,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _iter_sizes(node: ast.AST | None) -> Iterator[ast.expr]:
-    """Yield the expressions in a call or an index that are sizes, or may be."""
+    """Yield the expressions in a call or an index that are, or may be, sizes."""
     match node:
         case ast.Call():
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -110,7 +110,7 @@ def explain_size(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def _explain_unseen_float(scene: Scene, kind: str) -> Finding | None:
-    """Say as much as is certain where it is not known which size is the float."""
+    """Explain as much as is certain if it is not known which size is the float."""
     is_call = kind == "float" and isinstance(scene.node, ast.Call)
     return conclude("float_size", f"in {scene.write(scene.node)}") if is_call else None
 
@@ -121,7 +121,7 @@ def explain_both_masks(scene: Scene, match: re.Match[str]) -> Finding:
 
 
 def explain_recursion(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a function calls itself until there is no room left."""
+    """Explain that a function calls itself until the stack is full."""
     called = Counter(frame.f_code for frame in scene.frames).most_common(1)
     if not called or called[0][1] < MIN_DEPTH:
         return None
@@ -141,7 +141,7 @@ def explain_zero(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_replaced(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that an assignment would replace a registered attribute by something else."""
+    """Explain that an assignment would replace a registered attribute by another kind of object."""
     kind = {"child module": "layer"}.get(match["what"], match["what"])
     given = match["type"].rpartition(".")[2].replace("FloatTensor", "plain tensor")
     given = given.replace("DoubleTensor", "plain tensor")
@@ -149,14 +149,14 @@ def explain_replaced(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_taken(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that the name to register is already taken."""
+    """Explain that the name under which something is to be registered is already taken."""
     if not isinstance(scene.node, ast.Call) or scene.direct:
         return None
     return conclude("name_taken", f"`{match['name']}`")
 
 
 def explain_no_layer(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a list of layers gets something that is no layer."""
+    """Explain that a list of layers is given an object that is not a layer."""
     if not isinstance(scene.node, ast.Call) or scene.direct:
         return None
     kind = match["type"].rpartition(".")[2]
@@ -166,7 +166,7 @@ def explain_no_layer(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_rate(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that dropout gets something that is no probability."""
+    """Explain that dropout is given a value that is not a probability."""
     if not isinstance(scene.node, ast.Call) or scene.direct:
         return None
     rates = [n for n in _iter_sizes(scene.node) if str(scene.find(n)) == match["rate"]]

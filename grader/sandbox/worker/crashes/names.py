@@ -1,4 +1,4 @@
-"""Crashes for a name or an attribute that does not exist."""
+"""Crashes due to a name or an attribute that does not exist."""
 
 import ast
 import difflib
@@ -25,14 +25,14 @@ MODULES = {
     "numpy": "numpy",
     "torch": "torch",
 }
-"""modules by the names that everybody gives them"""
+"""modules by the names under which they are usually imported"""
 MODULE_INTERNALS = frozenset(vars(nn.Module()))
 MIN_SIMILARITY = 0.75
 MAX_LISTED = 8
 
 
 def explain_name(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain a name that is not defined."""
+    """Explain that a name is not defined."""
     name, instance = match["name"], scene.instance
     if not isinstance(scene.node, ast.Name) or scene.node.id != name:
         return None
@@ -51,14 +51,14 @@ def explain_name(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_unset(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain a variable of a function that has no value yet."""
+    """Explain that a local variable has no value yet."""
     if not isinstance(scene.node, ast.Name) or scene.node.id != match["name"]:
         return None
     return conclude("unset_variable", f"`{match['name']}`")
 
 
 def explain_attribute(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain an attribute that does not exist."""
+    """Explain that an attribute does not exist."""
     name = match["name"]
     if name in MODULE_INTERNALS and _is_uninitialised(scene):
         return conclude("no_super_init")
@@ -93,7 +93,7 @@ def _is_uninitialised(scene: Scene) -> bool:
 
 
 def explain_library_attribute(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain a function that a module of torch does not have."""
+    """Explain that a module of torch does not have a function of this name."""
     module = scene.find(scene.node.value) if isinstance(scene.node, ast.Attribute) else None
     if not isinstance(module, ModuleType):
         return None
@@ -109,7 +109,7 @@ def explain_uninitialised(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_key(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain a value that a config or a dictionary does not hold."""
+    """Explain that a config or a dictionary does not hold a value."""
     if not isinstance(scene.node, ast.Subscript):
         return None
     owner = scene.find(scene.node.value)
@@ -133,7 +133,7 @@ def _explain_module_attribute(scene: Scene, owner: nn.Module, name: str) -> Find
 
 
 def suggest(name: str, known: Iterable[Any]) -> str:
-    """Return `; did you mean …?` with the nearest name, if one is near."""
+    """Return `; did you mean …?` with the closest known name, if one is close enough."""
     names = (each for each in known if isinstance(each, str) and each != name)
     open_names = (each for each in names if name.startswith("_") or not each.startswith("_"))
     plain = {each.lower(): each for each in open_names}

@@ -18,11 +18,11 @@ PRODUCTS: tuple[Callable[..., Any], ...] = (torch.matmul, torch.mm, torch.bmm)
 SUMS: tuple[Callable[..., Any], ...] = (torch.addmm, torch.baddbmm)
 PRODUCT_METHODS = ("matmul", "mm", "bmm")
 EXCHANGES = ("transpose", "permute", "mT", "T", "t", "swapaxes")
-"""methods and attributes of tensors that exchange axes"""
+"""methods and attributes of tensors that swap axes"""
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """Return the numbers in the text of an error as a shape."""
+    """Return the numbers in an error's text as a shape."""
     return tuple(int(number) for number in re.findall(r"-?\d+", text))
 
 
@@ -38,13 +38,13 @@ def compare(scene: Scene, one: Operand, other: Operand) -> tuple[Piece, ...]:
 
 
 def find_operand(scene: Scene, node: ast.expr | None) -> Operand | None:
-    """Return an expression with its tensor; None if that is unknown."""
+    """Return an expression with its tensor; None if the tensor is unknown."""
     tensor = scene.find_tensor(node)
     return None if node is None or tensor is None else (node, tensor)
 
 
 def find_factors(scene: Scene) -> tuple[ast.expr, ast.expr] | None:
-    """Return the two factors, if a product of matrices failed."""
+    """Return the two factors, if the failed operation is a product of matrices."""
     match scene.node:
         case ast.BinOp(left=left, op=ast.MatMult(), right=right):
             return left, right
@@ -104,9 +104,9 @@ def _explain_factors(scene: Scene, left: Operand, right: Operand) -> Finding | N
 
 
 def _find_mask(scene: Scene, length: int) -> str | None:
-    """Return the attribute in which a module keeps a causal mask of that length, if it does.
+    """Return the attribute that holds a module's causal mask of this length, if there is one.
 
-    The scores of one token broadcast to the shape of their mask.
+    The scores of a single token would broadcast to the shape of such a mask.
     """
     for name, value in list_attributes(scene.instance).items():
         if is_tensor(value) and tuple(value.shape[-2:]) == (length, length):
@@ -118,7 +118,7 @@ def _find_mask(scene: Scene, length: int) -> str | None:
 
 
 def _find_exchanged(node: ast.expr) -> ast.expr | None:
-    """Return the tensor whose axes an expression exchanges, if it does."""
+    """Return the tensor whose axes an expression swaps, if it swaps any."""
     match node:
         case ast.Call(func=ast.Attribute(value=base, attr=name)) if name in EXCHANGES:
             return base
@@ -138,7 +138,7 @@ def _exchanges_others(scene: Scene, node: ast.expr, axes: int) -> bool:
 
 
 def _explain_layer(scene: Scene, layer: nn.Linear) -> Finding | None:
-    """Explain that a linear layer gets vectors of another width than its weight has."""
+    """Explain that a linear layer is given vectors whose width does not match its weight."""
     if not isinstance(scene.node, ast.Call) or len(scene.node.args) != 1:
         return None
     gives, takes = layer.weight.shape
@@ -153,7 +153,7 @@ def _explain_layer(scene: Scene, layer: nn.Linear) -> Finding | None:
 
 
 def explain_number_of_axes(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a function takes matrices, or batches of them, only."""
+    """Explain that a function takes only matrices or batches of them."""
     is_known = find_factors(scene) is not None or is_one_of(scene.callee, SUMS)
     if not is_known or not isinstance(scene.node, ast.Call):
         return None

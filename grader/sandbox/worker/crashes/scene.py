@@ -24,14 +24,14 @@ MAX_SOURCE = 1 << 20
 DISPATCHERS = ("headcheck", "torch.overrides", "torch.utils._python_dispatch")
 """modules whose frames only pass an operation on"""
 LIBRARIES = ("torch", "einops", "math", "numpy", "headcheck", "contextlib", "functools")
-"""packages whose frames below the submission's do only what the submission asked for"""
+"""packages whose code, called by the submission, does only what the submission requested"""
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 LineLocator = Callable[[str | None, int | None], Position | None]
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One crash, as far as it can be seen without running anything again."""
+    """One crash, as far as it can be analysed without running any code again."""
 
     kind: type[BaseException]
     text: str
@@ -42,9 +42,9 @@ class Scene:
     frames: tuple[FrameType, ...]
     """the frames of the submission, the innermost last"""
     raiser: FrameType | None
-    """the frame that raised, whosever it is"""
+    """the frame that raised, whether or not it is the submission's"""
     direct: bool
-    """whether the submission's own instruction raised, and no function that it called"""
+    """whether the submission's own instruction raised, and not a function that it called"""
 
     def write(self, node: ast.AST | None) -> str:
         """Quote an expression: `scores`."""
@@ -57,12 +57,12 @@ class Scene:
         return self.values.find(node)
 
     def find_tensor(self, node: ast.AST | None) -> Tensor | None:
-        """Return the tensor of an expression, perhaps without values."""
+        """Return the tensor that is the value of an expression, perhaps without its numbers."""
         return self.values.find_tensor(node)
 
     @property
     def function(self) -> FunctionNode | None:
-        """The function in whose body it failed."""
+        """The function in whose body the failed instruction is."""
         return next(self.tree.iter_around(self.node, FunctionNode), None)
 
     @property
@@ -76,11 +76,11 @@ class Scene:
 
     @property
     def callee(self) -> Any:
-        """The called object, or UNKNOWN."""
+        """The object that the failed instruction called, or UNKNOWN."""
         return self.find(self.node.func) if isinstance(self.node, ast.Call) else UNKNOWN
 
     def is_argument(self, node: ast.AST | None) -> bool:
-        """Whether an expression is an argument of the function as it was given."""
+        """Whether an expression is an argument of the function with its original value."""
         function = self.function
         if function is None or not isinstance(node, ast.Name):
             return False
@@ -96,13 +96,13 @@ class Scene:
         return list(code.co_varnames[1:count]) if isinstance(code, CodeType) else []
 
     def has_attribute(self, instance: object, name: str) -> bool:
-        """Whether an object keeps something under that name."""
+        """Whether an object has an attribute of this name."""
         return name in list_attributes(instance)
 
 
 @dataclass(frozen=True)
 class SourceTree:
-    """The syntax of a file, with the way back from each node."""
+    """The syntax tree of a file, with the parent of each node."""
 
     text: str
     nodes: tuple[ast.AST, ...]
@@ -114,14 +114,14 @@ class SourceTree:
         return " ".join((found or "").split())
 
     def iter_around(self, node: ast.AST | None, kinds: Any) -> Iterator[Any]:
-        """Yield the nodes of these kinds that a node is in, the innermost first."""
+        """Yield the nodes of these kinds that contain a node, the innermost first."""
         while node is not None:
             node = self.parents.get(node)
             if isinstance(node, kinds):
                 yield node
 
     def find(self, span: tuple[int, int, int, int]) -> ast.AST | None:
-        """Return the node at these lines and columns, an expression rather than its statement."""
+        """Return the node at these lines and columns, preferably an expression."""
         line, end_line, column, end_column = span
         found = [n for n in self.nodes if _get_end(n) == (end_line, end_column)]
         exact = [n for n in found if _get_start(n) == (line, column)]
@@ -152,7 +152,7 @@ def _get_method_start(node: ast.AST) -> tuple[int, int] | None:
 
 @functools.lru_cache(maxsize=16)
 def _read_tree(text: str) -> SourceTree:
-    """Read the syntax of a file; None if it is not Python, or too long."""
+    """Parse a file; return None if it is not Python or too long."""
     try:
         nodes = tuple(ast.walk(ast.parse(text))) if len(text) < MAX_SOURCE else ()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -162,7 +162,7 @@ def _read_tree(text: str) -> SourceTree:
 
 
 def observe(error: BaseException, text: str, locate_line: LineLocator) -> Scene | None:
-    """Return where an error was raised; None if the submission raised it, or code beside it."""
+    """Return where an error arose; None if the submission or a file beside it raised it itself."""
     entries = list(_iter_entries(error.__traceback__))
     own = [e for e in entries if locate_line(e.tb_frame.f_code.co_filename, e.tb_lineno)]
     below = entries[entries.index(own[-1]) + 1 :] if own else entries
@@ -187,7 +187,7 @@ def _iter_entries(trace: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _is_of(packages: tuple[str, ...], frame: FrameType) -> bool:
-    """Whether the code of a frame is of one of these packages or modules."""
+    """Whether the code of a frame belongs to one of these packages or modules."""
     name = frame.f_globals.get("__name__")
     return isinstance(name, str) and f"{name}.".startswith(tuple(f"{each}." for each in packages))
 
@@ -202,7 +202,7 @@ def _find_node(entry: TracebackType, tree: SourceTree) -> ast.AST | None:
 
 
 def _list_scopes(frames: tuple[FrameType, ...]) -> list[dict[str, Any]]:
-    """Return the variables of the innermost frame; of a comprehension, of the frame around, too."""
+    """Return the innermost frame's variables; for a comprehension, also the enclosing frame's."""
     inner = frames[-1]
     scopes = [inner.f_locals]
     if inner.f_code.co_name.startswith("<") and len(frames) > 1:

@@ -1,14 +1,15 @@
 """The sentences that explain crashes, by name.
 
-Students read them at every feedback level from `message` on, so they contain nothing of a
-submission or a case. The particulars of a crash are added to them, and shown from level `case` on.
+Students read these sentences at every feedback level from `message` on, so they contain nothing
+from a submission or a case. The details of a crash are added to a sentence and shown from level
+`case` on.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 Piece = str | tuple[int, ...]
-"""a part of what is added to a sentence: text, or a shape"""
+"""a piece of the details that are added to a sentence: text or a shape"""
 
 SENTENCES: Mapping[str, str] = {
     # Names.
@@ -97,14 +98,14 @@ SENTENCES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The sentence that is true of a crash, and its particulars."""
+    """The sentence that is true of a crash, and the crash's details."""
 
     name: str
     details: tuple[Piece, ...] = ()
 
 
 def conclude(name: str, *details: Piece) -> Finding:
-    """Return a finding without empty texts."""
+    """Return a finding, leaving out empty pieces of text."""
     return Finding(name, tuple(piece for piece in details if piece != ""))
 
 

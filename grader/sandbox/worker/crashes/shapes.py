@@ -1,4 +1,4 @@
-"""Crashes because shapes do not match, or do not fit the number of elements."""
+"""Crashes due to shapes that do not match each other or the number of elements."""
 
 import ast
 import math
@@ -20,11 +20,11 @@ from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude,
 from headcheck.grader.sandbox.worker.crashes.tensors import Operand, find_changed, iter_operands
 
 MASK_NAME = re.compile(r"mask|causal|tri[lu]|future|bias", re.IGNORECASE)
-"""words in the names of masks that are added or multiplied"""
+"""words that occur in the names of masks that are added or multiplied"""
 
 
 def explain_broadcast(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that two tensors do not fit element by element, or as stacks of matrices."""
+    """Explain that two tensors, or two stacks of matrices, cannot be broadcast together."""
     if find_factors(scene) is not None:
         return explain_product(scene, match)
     if not scene.direct:
@@ -36,7 +36,7 @@ def explain_broadcast(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def _explain_uncut(scene: Scene, operands: list[Operand]) -> Finding | None:
-    """Say that a mask is longer than the scores, which are as long as there are tokens."""
+    """Explain that a mask is longer than the scores, which have the length of the input."""
     if len(operands) != 2:
         return None
     scores, mask = sorted(operands, key=lambda each: max(each[1].shape[-2:]))
@@ -53,7 +53,7 @@ def _explain_uncut(scene: Scene, operands: list[Operand]) -> Finding | None:
 
 
 def _explain_fused(scene: Scene) -> Finding | None:
-    """Say that the mask of torch's attention is longer than the keys."""
+    """Explain that the mask given to torch's attention is longer than the keys."""
     assert isinstance(scene.node, ast.Call), "it is called"
     named = {keyword.arg: keyword.value for keyword in scene.node.keywords}
     nodes = [*scene.node.args[:2], *scene.node.args[3:4], *filter(None, [named.get("attn_mask")])]
@@ -82,7 +82,7 @@ def _fit(one: Operand, other: Operand) -> bool:
 
 
 def explain_written(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a result does not fit into the place where it is written."""
+    """Explain that the shape of a result does not match the tensor into which it is written."""
     if scene.callee is functional.scaled_dot_product_attention:
         return _explain_fused(scene)
     changed = find_changed(scene)
@@ -94,7 +94,7 @@ def explain_written(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_mask_index(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a boolean mask in brackets does not fit the first axes."""
+    """Explain that a boolean mask used as an index does not match the first axes."""
     if not isinstance(scene.node, ast.Subscript):
         return None
     mask, tensor = parse_shape(match["mask"]), parse_shape(match["tensor"])
@@ -104,7 +104,7 @@ def explain_mask_index(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_elements(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a new shape has another number of elements."""
+    """Explain that a new shape has a different number of elements."""
     if not isinstance(scene.node, ast.Call) or not scene.direct:
         return None
     asked, there = parse_shape(match["shape"]), int(match["count"])
@@ -126,13 +126,13 @@ def _find_reshaped(scene: Scene, node: ast.Call) -> ast.expr | None:
 
 
 def explain_unflattened(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that the parts of an axis are not as long as the axis."""
+    """Explain that the lengths into which an axis is split do not multiply to its length."""
     parts = parse_shape(match["shape"])
     return conclude("number_of_elements", parts, f" make {math.prod(parts)}, not {match['count']}")
 
 
 def explain_not_contiguous(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a view would need the numbers in another order in memory."""
+    """Explain that a view would need the numbers in a different order in memory."""
     match scene.node:
         case ast.Call(func=ast.Attribute(value=base, attr="view")):
             given = ", the input, which may lie in memory in any order" * scene.is_argument(base)

@@ -1,4 +1,4 @@
-"""Crashes because something is missing while a class is graded: a person, a GPU, a file."""
+"""Crashes because the grader lacks something that code needs: a user at a prompt, a GPU, a file."""
 
 import re
 from collections.abc import Callable

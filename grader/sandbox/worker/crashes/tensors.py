@@ -1,4 +1,4 @@
-"""Crashes over the contents of tensors: booleans or floats, dtypes, gradients, shared memory."""
+"""Crashes due to the contents of tensors: booleans or floats, dtypes, gradients, shared memory."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from headcheck.grader.sandbox.worker.crashes.scene import Scene
 from headcheck.grader.sandbox.worker.crashes.sentences import Finding, conclude
 
 Operand = tuple[ast.expr, Tensor]
-"""an expression, and the tensor that it was"""
+"""an expression, and the tensor that was its value"""
 
 
 def iter_operands(scene: Scene) -> Iterator[Operand]:
@@ -43,7 +43,7 @@ def name_dtype(dtype: torch.dtype) -> str:
 
 
 def explain_inverted(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that floats are inverted."""
+    """Explain that `~` is applied to floats."""
     if not isinstance(scene.node, ast.UnaryOp) or not isinstance(scene.node.op, ast.Invert):
         return None
     tensor = scene.find_tensor(scene.node.operand)
@@ -52,7 +52,7 @@ def explain_inverted(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_subtracted(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that booleans are subtracted, or negated."""
+    """Explain that booleans are subtracted or negated."""
     if not isinstance(scene.node, ast.BinOp | ast.UnaryOp | ast.AugAssign):
         return None
     nodes = [node for node, tensor in iter_operands(scene) if tensor.dtype == torch.bool]
@@ -60,7 +60,7 @@ def explain_subtracted(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_mask_dtype(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a mask is of another dtype than bool."""
+    """Explain that the dtype of a mask is not bool."""
     if not isinstance(scene.node, ast.Call) or not scene.node.args:
         return None
     mask = scene.node.args[0]
@@ -71,7 +71,7 @@ def explain_mask_dtype(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_dtypes(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that an operation got tensors of two dtypes, and needs one."""
+    """Explain that an operation was given tensors of two dtypes, but needs a single one."""
     if not isinstance(scene.node, ast.BinOp | ast.AugAssign | ast.Call):
         return None
     said = [f"{scene.write(n)} is {name_dtype(t.dtype)}" for n, t in iter_operands(scene)]
@@ -91,13 +91,13 @@ def explain_numpy(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_leaf(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a parameter, or an input, is changed in place."""
+    """Explain that a parameter or an input is changed in place."""
     changed = find_changed(scene)
     return None if changed is None else conclude("parameter_in_place", changed)
 
 
 def explain_shared(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a tensor is changed in place that was expanded."""
+    """Explain that an expanded tensor is changed in place."""
     changed = find_changed(scene)
     return None if changed is None else conclude("shared_in_place", changed)
 
@@ -115,7 +115,7 @@ def find_changed(scene: Scene) -> str | None:
 
 
 def explain_changed_before_backward(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that the gradient needs a tensor as it was; no line of the submission is known."""
+    """Explain that a tensor needed for the gradient was changed; the line is not known."""
     shape = tuple(int(number) for number in re.findall(r"\d+", match["shape"]))
     return conclude("in_place_before_backward", "it has the shape ", shape)
 

@@ -1,4 +1,4 @@
-"""Crashes because something else is used like a tensor: a layer, a list, or None."""
+"""Crashes because an object that is not a tensor is used like one: a layer, a list, or None."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ LAYER_TYPES = frozenset({"Linear", "Dropout", "Softmax", "LayerNorm", "Identity"
 
 
 def explain_none(scene: Scene, node: ast.AST | None) -> Finding:
-    """Say which value is None, and, if certain, that the function that set it returns nothing."""
+    """Explain which value is None and, if certain, that the function behind it returns nothing."""
     source = _find_source(scene, node)
     if source is None:
         return conclude("none_used", scene.write(node) if node is not None else "")
@@ -82,7 +82,7 @@ def _add_article(kind: str) -> str:
 
 
 def explain_operands(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain an operator between things that have none."""
+    """Explain that an operator is applied to objects that do not support it."""
     match scene.node:
         case ast.BinOp(left=left, right=right):
             pass
@@ -99,7 +99,7 @@ def explain_operands(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_callee(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that something is called that cannot be."""
+    """Explain that an object is called that cannot be called."""
     if not isinstance(scene.node, ast.Call) or not scene.direct:
         return None
     kind, node = match["type"], scene.node.func
@@ -122,13 +122,13 @@ def _holds_layers(value: Any) -> bool:
 
 
 def explain_list_module(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that an nn.ModuleList is called, which has no forward."""
+    """Explain that an nn.ModuleList is called although it has no `forward`."""
     is_call = isinstance(scene.node, ast.Call) and type(scene.callee) is nn.ModuleList
     return conclude("list_called", scene.write(scene.node.func)) if is_call else None  # type: ignore[union-attr]
 
 
 def explain_subscript(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that something is indexed that has no parts."""
+    """Explain that an object is indexed that cannot be indexed."""
     if not isinstance(scene.node, ast.Subscript) or not scene.direct:
         return None
     node, kind = scene.node.value, match["type"]
@@ -138,7 +138,7 @@ def explain_subscript(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_iteration(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that something is looped over or unpacked that is one thing."""
+    """Explain that code loops over or unpacks None or a single number."""
     node = scene.node if scene.direct else None
     around = scene.tree.parents.get(node) if node is not None else None
     if isinstance(node, ast.Tuple | ast.List) and isinstance(around, ast.Assign):
@@ -157,7 +157,7 @@ def explain_iteration(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_argument(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a function of torch is given something else than a tensor."""
+    """Explain that a function of torch is given an argument that is not a tensor."""
     if not isinstance(scene.node, ast.Call):
         return None
     node = _find_argument(scene, scene.node, int(match["position"]))
@@ -175,7 +175,7 @@ def _find_argument(scene: Scene, call: ast.Call, position: int) -> ast.expr | No
 
 
 def explain_element(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that something else than tensors is to be joined."""
+    """Explain that objects that are not tensors are passed to a concatenation."""
     if not isinstance(scene.node, ast.Call) or not scene.direct:
         return None
     parts = scene.node.args[0] if scene.node.args else None
@@ -190,7 +190,7 @@ def explain_element(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_condition(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a whole tensor is asked whether it is true."""
+    """Explain that a tensor with several elements is used as a condition."""
     node = scene.node
     asked = node.test if isinstance(node, ast.If | ast.While | ast.IfExp) else node
     if not scene.direct or not isinstance(asked, ast.expr):
@@ -199,7 +199,7 @@ def explain_condition(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_scalar(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a whole tensor is to become one number."""
+    """Explain that a tensor with several elements is converted to a single number."""
     if not scene.direct or not isinstance(scene.node, ast.Call):
         return None
     call = scene.node
@@ -213,7 +213,7 @@ def explain_scalar(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_not_a_number(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that a function of numbers gets something else."""
+    """Explain that a function of numbers is given an object that is not a number."""
     if not scene.direct or not isinstance(scene.node, ast.Call) or len(scene.node.args) != 1:
         return None
     if match["type"] == "NoneType":
@@ -223,7 +223,7 @@ def explain_not_a_number(scene: Scene, match: re.Match[str]) -> Finding | None:
 
 
 def explain_conversion(scene: Scene, match: re.Match[str]) -> Finding | None:
-    """Explain that tensors to be joined are not in a list."""
+    """Explain that the tensors to be concatenated are not passed in a list."""
     if not isinstance(scene.node, ast.Call) or not scene.direct or not scene.node.args:
         return None
     first = scene.node.args[0]

@@ -1,4 +1,4 @@
-"""Find the values of expressions when a line failed: variables, and tensors as far as known.
+"""Find the values that expressions had when a line failed, as far as they are known.
 
 This runs no code of the submission. Names and attributes are looked up where Python keeps them.
 Operations on tensors are repeated on tensors without values, with the same shape, strides and
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 UNKNOWN: Any = object()
-"""the value of an expression that would have to be run"""
+"""the value of an expression that could be known only by running it"""
 PLAIN_TENSORS = (Tensor, nn.Parameter, nn.Buffer)
 NUMBERS = (int, float, bool)
 REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -66,17 +66,17 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = (
     functional.softmax,
     math.sqrt,
 )
-"""functions for which the same is true, or that take only numbers"""
+"""functions whose results also have such a shape, or that take only numbers"""
 CREATORS: tuple[Callable[..., Any], ...] = (torch.ones, torch.zeros, torch.rand, torch.randn)
 
 
 def is_tensor(value: object) -> bool:
-    """Whether a value is a tensor of torch's own types, whose attributes are what they seem."""
+    """Whether a value is a tensor of one of torch's own types, whose attributes can be trusted."""
     return type(value) in PLAIN_TENSORS
 
 
 def is_one_of(value: object, functions: Iterable[object]) -> bool:
-    """Whether a value is one of these very functions; its own `==` is not asked."""
+    """Whether a value is identical to one of these functions; the value's own `==` is not used."""
     return any(value is function for function in functions)
 
 
@@ -88,7 +88,7 @@ def sketch(tensor: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Values:
-    """The variables of a frame, and of those around it, the innermost first."""
+    """The variables of a frame and of its enclosing frames, the innermost first."""
 
     scopes: Sequence[Mapping[str, Any]]
 
@@ -116,7 +116,7 @@ class Values:
         return UNKNOWN
 
     def find_tensor(self, node: ast.AST | None) -> Tensor | None:
-        """Return the tensor, perhaps without values, that an expression is; None if unknown."""
+        """Return an expression's tensor, perhaps without numbers; None if it is unknown."""
         value = self.find(node)
         return value if is_tensor(value) else None
 
@@ -202,7 +202,7 @@ class Values:
 
 
 def find_attribute(base: Any, name: str) -> Any:
-    """Return an attribute as far as that runs no code of the submission; else UNKNOWN."""
+    """Return an attribute, or UNKNOWN if reading it would run the submission's code."""
     if is_tensor(base):
         if name == "T":
             return sketch(base).permute(*reversed(range(base.dim())))
@@ -213,7 +213,7 @@ def find_attribute(base: Any, name: str) -> Any:
 
 
 def list_attributes(base: Any) -> dict[str, Any]:
-    """Return the attributes of an object by name, those of a module with what it registers."""
+    """Return the attributes of an object by name, including what a module has registered."""
     try:
         own = object.__getattribute__(base, "__dict__")
     except AttributeError:
