@@ -1,1 +1,1 @@
-"""The audit: every known answer against every property of its exercise, and reports on it."""
+"""The audit checks every known answer against every property of its exercise, and reports."""

@@ -1,7 +1,7 @@
 """The audit: check every answer of the answer banks against every property of its exercise.
 
 The answers are the project's own and trusted: they run without a sandbox, in child processes.
-Counterexamples are not shrunk: a property is broken by the first case on which it does not hold.
+Counterexamples are not shrunk: the first case on which a property does not hold is enough.
 """
 
 import functools
@@ -37,12 +37,12 @@ from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status
 BATCH_LABEL = "(all questions at once)"
 MEMORY_LIMIT = 8 << 30
 SLOW_CHECK_S, MAX_SLOW_CHECKS = 2.0, 3
-"""a search ends after this many checks that took longer than this many seconds"""
+"""a search ends after `MAX_SLOW_CHECKS` checks that each took longer than `SLOW_CHECK_S` seconds"""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerResult:
-    """An answer and the properties it breaks. Properties that depend on these are not tried."""
+    """An answer and the properties it breaks; properties that depend on these are not tried."""
 
     answer: Answer
     broken: tuple[str, ...]
@@ -51,12 +51,12 @@ class AnswerResult:
     seconds: dict[str, float]
     """processor time by property; batched queries count under `BATCH_LABEL`"""
     found: tuple[str, ...] = ()
-    """the properties that hold on the fixed cases and fail on generated ones"""
+    """the properties that hold on the fixed cases but fail on generated cases"""
     generated: int = 0
     """how many generated cases the search tried"""
 
     def earns_nothing(self, exercise: Exercise) -> bool:
-        """Return whether the answer gets no points because the prerequisite does not hold."""
+        """Return whether the answer gets no points because it breaks the prerequisite."""
         return exercise.prerequisite.name in (*self.broken, *self.not_tried)
 
 
@@ -83,7 +83,7 @@ class Audit:
 
     @property
     def properties(self) -> list[Property]:
-        """The properties of all these exercises, each once."""
+        """The properties of all these exercises, without duplicates."""
         return list(dict.fromkeys(p for e in self.exercises for p in e.properties))
 
     @property
@@ -98,13 +98,13 @@ class Audit:
 
     @property
     def sole_kills(self) -> Counter[str]:
-        """The number of wrong answers that break this property and no other."""
+        """For each property, the number of wrong answers that break this property and no other."""
         wrong = (r for r in self.results if r.answer.is_wrong)
         return Counter(r.broken[0] for r in wrong if len(r.broken) == 1)
 
     @property
     def seconds(self) -> Counter[str]:
-        """Processor time spent on each property."""
+        """The processor time spent on each property."""
         total: Counter[str] = Counter()
         for result in self.results:
             total.update(result.seconds)
@@ -158,7 +158,7 @@ def run_audit(
     jobs: int,
     limit: SearchLimit | None = None,
 ) -> Audit:
-    """Check answers to these exercises in `jobs` child processes; then search, up to a limit."""
+    """Check answers to these exercises in `jobs` child processes; search if `limit` is set."""
     # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=initialise_process) as pool:
@@ -169,7 +169,7 @@ def run_audit(
 
 
 def initialise_process() -> None:
-    """Prepare a process for checking answers, whatever they do."""
+    """Prepare a process for checking answers, whatever the answers do."""
     torch.set_num_threads(1)
     gc.freeze()
     # Some wrong answers allocate all memory that they can get.
@@ -186,7 +186,7 @@ def check_answer(
     seed: int = PUBLIC_SEED,
     limit: SearchLimit | None = None,
 ) -> AnswerResult:
-    """Check one answer to an exercise on the cases of a seed, in this process."""
+    """Check one answer to an exercise in this process, on the cases for a seed."""
     gc.collect()  # reference cycles keep the tensors of earlier answers alive
     harness = Harness(make_subject(load_namespace(answer)), exercise.contract)
     seconds: dict[str, float] = {}
@@ -252,7 +252,7 @@ def _make_searched(answer: Answer, exercise: Exercise) -> tuple[Harness, Callabl
 def count_search(
     answer: Answer, exercise: Exercise, seed: int, cases: int
 ) -> tuple[tuple[str, ...], int, int]:
-    """Search with this many generated cases from a seed, for all checks.
+    """Search with all checks on this many cases generated from a seed.
 
     Returns the names of broken properties, the number of cases, and the number of checks.
     """
@@ -273,7 +273,7 @@ def count_search(
 def load_namespace(answer: Answer) -> dict[str, Any]:
     """Execute an answer in a module of its own, so that `copy` and `pickle` find its classes.
 
-    Raises BadBank if that fails: then nothing can be checked.
+    Raises BadBank if the answer cannot be executed, because nothing can be checked then.
     """
     module = types.ModuleType("submission")
     sys.modules["submission"] = module

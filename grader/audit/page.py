@@ -14,7 +14,7 @@ MAX_COSTLIEST = 10
 
 
 def render_text(audit: Audit) -> str:
-    """Render a row for every exercise, the faults of the grader, and the costliest properties."""
+    """Render one row per exercise, the faults of the grader, and the costliest properties."""
     head = ("exercise", "checks", "right", "wrong", "survivors", "false alarms", "seconds")
     rows = [head, *(_format_row(audit, exercise) for exercise in audit.exercises)]
     parts = [
@@ -95,7 +95,7 @@ def _summarise(audit: Audit) -> str:
 
 
 def to_json(audit: Audit) -> str:
-    """Encode the kill matrix, and the conclusions from it, as JSON."""
+    """Encode the kill matrix and the conclusions from it as JSON."""
     content = {
         "format": 1,
         "headcheck": get_version(),
@@ -133,7 +133,7 @@ def _answer_to_dict(result: AnswerResult) -> dict[str, Any]:
 
 
 def render_html(audit: Audit) -> str:
-    """Render one page: for every exercise its answers by its properties, the broken ones dark."""
+    """Render a page with a table of answers and properties per exercise; broken ones are dark."""
     template = get_environment().get_template("audit.html.j2")
     return template.render(
         version=get_version(), sandbox="", audit=audit, verdict=_summarise(audit)

@@ -1,7 +1,7 @@
-"""Excerpts of the student's code for the record: the lines to look at, and some around them.
+"""Excerpts of the student's code for the record: the lines to look at and a few lines around them.
 
-The lines come from the submission's process, which may send anything. This module only limits their
-amount and marks only requested lines; the renderers sanitise them.
+The lines come from the submission's process, which may send anything. This module only limits the
+number and length of the excerpts and marks the requested lines; the renderers sanitise the text.
 """
 
 from collections.abc import Iterable
@@ -12,16 +12,16 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.violation import SubmissionFailed
 
 MAX_EXCERPTS = 8
-"""the most excerpts of a record"""
+"""the maximum number of excerpts in a record"""
 MAX_LENGTH = 16_000
-"""the most characters of one excerpt"""
+"""the maximum length of one excerpt, in characters"""
 
 SourceLocation = tuple[int | None, int | None]
-"""a cell, None in a module, and a line of it, None if unknown"""
+"""a cell number (None in a module) and a line number within that cell (None if unknown)"""
 
 
 def collect_excerpts(session: Session, locations: Iterable[SourceLocation]) -> tuple[Excerpt, ...]:
-    """Fetch the lines around these locations; none if the process with the source has exited."""
+    """Fetch the lines around these locations; empty if the submission's process has exited."""
     known = sorted({(cell or 0, line) for cell, line in locations if line is not None})
     requested = [(cell or None, line) for cell, line in known[:MAX_EXCERPTS]]
     if not requested or not session.is_alive:

@@ -1,4 +1,4 @@
-"""Diagnose the mistakes of a submission and find the line of code to look at for each."""
+"""Diagnose the mistakes of a submission and find the line of code that shows each of them."""
 
 import re
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from headcheck.properties.property import Verdict
 from headcheck.properties.violation import Status, SubmissionFailed, ViolationKind
 
 RESULTS = ("first", "second")
-"""the names of the results of an answer that computes two separately"""
+"""the names of the two results of an answer that computes two results separately"""
 UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 
 
 def diagnose_failures(
     session: Session, harness: Harness, verdicts: Sequence[Verdict], device: str
 ) -> tuple[DiagnosedMistake, ...]:
-    """Return the mistakes of a submission that failed a property, if they are known."""
+    """Return the known mistakes that explain why a submission failed a property."""
     statuses = {verdict.status for verdict in verdicts}
     if statuses <= {Status.PASSED, Status.NOT_ASKED} or statuses.intersection(UNDIAGNOSABLE):
         return ()
@@ -49,7 +49,7 @@ def record_diagnoses(
 ) -> list[DiagnosisRecord]:
     """Return records of mistakes for the report, each with its line of code if known.
 
-    A function that only builds a given class makes its mistake elsewhere than in that class.
+    If a function only builds a given class, its mistake is not in the code of that class.
     """
     is_read = diagnosed and contract.entry is not Entry.BUILDER
     try:
@@ -62,7 +62,7 @@ def record_diagnoses(
 def record_diagnosis(
     diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern], contract: Contract
 ) -> DiagnosisRecord:
-    """Return the record of a mistake; the code decides between indistinguishable ones."""
+    """Return the record of a mistake; the code decides between mistakes that behave the same."""
     if diagnosed.output is not None:
         # What serves another result alone is not where the mistake is.
         patterns = [each for each in patterns if each.result in (None, diagnosed.output)]
@@ -90,7 +90,7 @@ def _record_example(
 
 
 def choose_by_code(diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern]) -> Mistake | None:
-    """Return the indistinguishable mistake whose most telling code pattern is in the code."""
+    """Return the first indistinguishable mistake whose most telling pattern is in the code."""
     for mistake in (diagnosed.mistake, *diagnosed.indistinguishable):
         first = mistake.code_matchers[:1]
         if any(matcher.detail and _match_patterns(matcher, patterns) for matcher in first):
@@ -99,7 +99,7 @@ def choose_by_code(diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern])
 
 
 def find_code_pattern(mistake: Mistake, patterns: Sequence[CodePattern]) -> CodePattern | None:
-    """Return the code pattern to look at for a mistake."""
+    """Return the code pattern that shows a mistake, if any."""
     for matcher in mistake.code_matchers:
         matches = _match_patterns(matcher, patterns)
         if len({(m.cell, m.line) for m in matches}) > 1 and matcher.only:

@@ -1,4 +1,4 @@
-"""Explain failures in stages: each adds to a report, and the verdict needs none of them.
+"""Explain failures in stages: each stage adds to a report, and no verdict depends on a stage.
 
 So if headcheck itself fails at a stage, the report only lacks that stage's part.
 """
@@ -83,7 +83,7 @@ def explain_failures(
 
 
 def _contain(faults: list[NoteRecord], stage: Callable[[], T], otherwise: T) -> T:
-    """Return the result of a stage; if headcheck itself fails at it, nothing and a note."""
+    """Return the result of a stage; if headcheck fails there, `otherwise`, and add a note."""
 
     def report(text: str) -> None:
         faults.append(NoteRecord(fault.ERROR_KIND, text))

@@ -1,13 +1,13 @@
-"""Grade one file: the middle of find, infer, check, explain, report.
+"""Grade one file: the three middle steps of find, infer, check, explain, report.
 
-`grader.run.grade_paths` finds the files and reports on all records. In between, for each file:
+`grader.run.grade_paths` finds the files and reports on all records. This module does three steps
+for each file in between:
 
 1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
 2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`;
-   `search_further` tries generated cases, if that is asked for.
-3. explain: `explain_failures` names mistakes and finds their consequences. It searches for the
-   smallest examples of the failures that are shown, counts points, and takes evidence and
-   excerpts.
+   `search_further` tries generated cases if a search was requested.
+3. explain: `explain_failures` names mistakes and finds their consequences. It also searches for the
+   smallest examples of the failures to show, counts points, and collects evidence and excerpts.
 """
 
 import contextlib
@@ -77,13 +77,13 @@ from headcheck.properties.violation import NOT_FAILED, Note, Status, SubmissionF
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
 )
-"""matches errors about a class whose arguments differ from those it was given"""
+"""matches errors of a class that was called with arguments it does not take"""
 TargetCallback = Callable[[Target], None]
-"""is called with every target before it is graded"""
+"""A callback that gets every target before the target is graded."""
 
 
 def ignore_target(target: Target) -> None:
-    """Do nothing: nobody waits for single targets."""
+    """Do nothing: the caller does not follow single targets."""
 
 
 def grade_file(
@@ -93,11 +93,11 @@ def grade_file(
     on_search: SearchCallback = ignore_search,
     judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
-    """Return the records of one file, or one that says why there is no verdict.
+    """Return the records of one file, or one record that says why there is no verdict.
 
-    The reason is an internal error or a busy machine, so the rest of a class is still graded. Code
-    that is already in `judged` is not judged again. Raises SandboxError and BadContract, with which
-    no file of the class could be graded.
+    The reason is an internal error or a busy machine; the other files are graded nevertheless. Code
+    that is already in `judged` is not judged again. Raises only SandboxError and BadContract,
+    because these would keep every file from being graded.
     """
     try:
         return grade_file_or_raise(server, submission, settings, on_search, judged)
@@ -117,9 +117,9 @@ def grade_file_or_raise(
     on_search: SearchCallback = ignore_search,
     judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
-    """Return the records of one file: one for every definition in it that answers an exercise.
+    """Return the records of one file: one record for every definition that answers an exercise.
 
-    Whatever is wrong with the file is in the record. Raises only internal errors.
+    If anything is wrong with the file, the record says so. Raises only internal errors.
     """
     limits = settings.get_limits(settings.exercise)
     try:
@@ -146,7 +146,7 @@ def grade_file_or_raise(
 
 
 def _was_killed(session: Session) -> bool:
-    """Return whether somebody else killed a process of this submission."""
+    """Return whether a process of this submission was killed from outside headcheck."""
     child = session.child
     return session.killed_children > 0 or (child is not None and child.killed_by_others)
 
@@ -175,10 +175,10 @@ def grade_inferred(
     on_verdict: VerdictCallback = ignore_verdict,
     on_search: SearchCallback = ignore_search,
 ) -> list[SubmissionRecord]:
-    """Return the records of inferred targets, or one that says why there is nothing to judge.
+    """Return the records of inferred targets, or one record that says why there are no targets.
 
-    The callbacks get each target and verdict as soon as it is known, and a search's progress.
-    Raises only internal errors.
+    The callbacks get each target and each verdict as soon as it is known, and the progress of a
+    search. Raises only internal errors.
     """
     callbacks = on_target, on_verdict, on_search
     grading = _Grading(session, submission, settings, inferred.signatures, *callbacks)
@@ -204,9 +204,9 @@ class _Grading:
     unrecognised: list[str] = field(default_factory=list)
     """unrecognised classes, each with a description of the attempts"""
     failures: list[str] = field(default_factory=list)
-    """the errors of their constructions and calls"""
+    """the errors raised when unrecognised classes were constructed or called"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
-    """the errors for definitions that are as in the starter"""
+    """the errors for definitions that are unchanged from the starter, by name"""
 
     def grade_named(self, targets: Sequence[Target]) -> list[SubmissionRecord]:
         """Return the records of the definitions that answer exercises by their names."""
@@ -229,10 +229,11 @@ class _Grading:
         return records
 
     def _grade_in_its_terms(self, target: Target) -> SubmissionRecord | None:
-        """Return the record of an answer, judged in its own terms if it has another form.
+        """Return the record of an answer; an answer with another form is judged in its own terms.
 
-        If no exercise was requested, it is then judged by its behaviour alone. None if it only
-        resembles an exercise by its name, has another form, and computes no known attention.
+        If no exercise was requested, such an answer is judged only by its behaviour. Returns None
+        for a definition that only resembles an exercise by its name, has another form, and computes
+        no known attention.
         """
         record = self._grade(target)
         signature = self.signatures.get(target.name)
@@ -267,7 +268,7 @@ class _Grading:
         return None
 
     def _recognise_alone(self, signature: Signature) -> Binding | None:
-        """Return a binding; a fault of headcheck here costs no other class its verdict."""
+        """Return a class's binding; if headcheck fails here, other classes still get verdicts."""
         recognise = functools.partial(self._recognise, signature)
         return fault.contain(recognise, None, SandboxError, BadContract)
 
@@ -279,7 +280,7 @@ class _Grading:
         return grade_definition(*args, self.on_verdict, self.on_search)
 
     def record_nothing(self, problem: ErrorRecord | None) -> SubmissionRecord:
-        """Return the record of a file in which there is nothing to judge."""
+        """Return the record of a file that holds nothing to judge."""
         if self.failure is not None and not self.unrecognised:
             name, failed = self.failure
             problem = explain_load_error(failed, name)
@@ -297,9 +298,9 @@ class _Grading:
 def has_other_form(record: SubmissionRecord, *, asked: bool, named: bool) -> bool:
     """Whether a definition's arguments, calls or results differ from the exercise's.
 
-    If this exercise was requested, or the definition has its name, an error within `forward` is a
-    mistake and not another form, because a class that crashes at most lengths may look like another
-    attention at the others.
+    If this exercise was requested, or the definition has the exercise's name, an error within
+    `forward` counts as a mistake and not as another form. Otherwise a class that crashes at most
+    lengths might be taken for another kind of attention because of the remaining lengths.
     """
     form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
     unmet = [p for p in record.properties if p.name in form and p.status not in NOT_FAILED]
@@ -327,8 +328,8 @@ def grade_definition(
 ) -> SubmissionRecord:
     """Return the record of one definition.
 
-    `on_verdict` gets each verdict as soon as it is known, and `on_search` a search's progress.
-    Raises only internal errors.
+    `on_verdict` gets each verdict as soon as it is known, and `on_search` gets the progress of a
+    search. Raises only internal errors.
     """
     began, exercise = time.monotonic(), target.exercise
     contract = replace(exercise.contract, name=target.name)
@@ -371,7 +372,7 @@ def grade_definition(
 def check_definition(
     live: LiveChecker, target: Target, settings: Settings, on_verdict: VerdictCallback
 ) -> list[Verdict]:
-    """Return the verdicts on one definition, in its own terms if it has any."""
+    """Return the verdicts on one definition, judged by its own contract if it has one."""
     exercise, seed, device = target.exercise, settings.seed.value, settings.device
     alone = target.contract is not None or open_mode.is_open(exercise)
     check = check_all_live if alone else check_all

@@ -1,8 +1,9 @@
 """Infer which exercise a definition answers, from its name and its signature.
 
-Two exercises share the name `MultiHeadAttention`, and students rename classes, so neither is
-enough. A definition answers an exercise if it takes the parameters that the exercise names, and its
-name is the exercise's or resembles it; among several exercises the closest name wins.
+Neither is enough by itself: two exercises share the name `MultiHeadAttention`, and students rename
+classes. A definition answers an exercise if it takes the parameters that the exercise names and its
+name equals or resembles the exercise's name. If several exercises fit, the one with the closest
+name wins.
 """
 
 import difflib
@@ -23,12 +24,12 @@ MIN_SIMILARITY = 0.55
 
 
 class TargetNotFound(Exception):
-    """No definition answers an exercise, or the requested one; the message says what there is."""
+    """No definition answers any exercise, or the requested one; the message says what was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSignature:
-    """A class or function of the submission, as read from its source."""
+    """A class or function of the submission, as read from the source."""
 
     name: str
     is_class: bool
@@ -42,10 +43,10 @@ class DefinitionSignature:
     signature: Signature | None = None
     """the signature of a class with a `forward`, or of a function that may be attention"""
     constructor: str | None = None
-    """a sentence about the method that was meant to be the constructor, if there is none"""
+    """if the class has no constructor, a sentence about the method that was meant to be one"""
 
     def accepts(self, contract: Contract) -> bool:
-        """Return whether it can be called with the names that the contract uses."""
+        """Return whether the definition can be called with the argument names of the contract."""
         names = {a.name for a in contract.arguments}
         needed = {a.name for a in contract.arguments if not a.optional}
         if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
@@ -57,7 +58,7 @@ class DefinitionSignature:
 
     @property
     def could_be_module(self) -> bool:
-        """Whether it is a class with a base; one without is no module."""
+        """Whether it is a class with a base class; a class without a base cannot be a module."""
         return self.is_class and bool(self.bases)
 
 
@@ -69,7 +70,7 @@ class Target:
     name: str
     notes: tuple[Note, ...] = ()
     by_position: bool = False
-    """whether its arguments have other names than the statement's"""
+    """whether the names of its arguments differ from those in the statement"""
     contract: Contract | None = None
     """the contract in this class's own terms, if its arguments or results differ from the
     exercise's"""
@@ -77,18 +78,19 @@ class Target:
 
 @dataclass(frozen=True)
 class Inferred:
-    """The definitions that answer exercises by their names, and classes that may be attention."""
+    """Definitions that answer exercises by their names, and other classes that may be attention."""
 
     targets: tuple[Target, ...] = ()
     candidates: tuple[Signature, ...] = ()
     functions: tuple[Signature, ...] = ()
-    """functions that may be attention; if anything else is judged, they count as parts of it"""
+    """functions that may be attention; if anything else in the file is judged, these functions
+    count as parts of it and are not judged"""
     problem: ErrorRecord | None = None
     """why there are no targets"""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     """the signatures of all classes and functions that could be attention"""
     code: str = ""
-    """a digest of the code of the file; none if it cannot be read"""
+    """a digest of the code of the file; empty if the file cannot be read"""
 
 
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
@@ -138,7 +140,7 @@ def _parse_signature(
 def parse_variables(
     variables: Sequence[Mapping[str, Any]], name: str
 ) -> tuple[SignatureParameter, ...]:
-    """Return the variables that a definition reads, as an outline has them."""
+    """Return the variables that a definition reads, converted from an outline's entries."""
     return tuple(
         SignatureParameter(str(v["name"]), has_default=True, default=v["value"])
         for v in variables
@@ -149,7 +151,7 @@ def parse_variables(
 def infer_all(
     found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
 ) -> Inferred:
-    """Return the targets among these definitions: all of them, or the one of this name."""
+    """Return the targets among these definitions: all targets, or only the one with this name."""
     targets, problem = list[Target](), None
     try:
         targets = choose_targets(found, exercise, name)
@@ -166,7 +168,7 @@ def infer_all(
 def list_candidates(
     found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
 ) -> list[Signature]:
-    """Return the classes that answer no exercise by their names, and may be attention."""
+    """Return the classes that answer no exercise by their names but may be attention."""
     modules = [d for d in found if d.could_be_module]
     return _list_signatures(modules, targets, name)
 
@@ -174,7 +176,7 @@ def list_candidates(
 def list_functions(
     found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
 ) -> list[Signature]:
-    """Return the functions that answer no exercise by their names, and may be attention."""
+    """Return the functions that answer no exercise by their names but may be attention."""
     functions = [d for d in found if not d.is_class]
     return _list_signatures(functions, targets, name)
 
@@ -182,7 +184,7 @@ def list_functions(
 def _list_signatures(
     found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
 ) -> list[Signature]:
-    """Return the signatures of these definitions, without graded ones and aliases."""
+    """Return the signatures of these definitions, except aliases and those graded already."""
     graded = {target.name for target in targets}
     return [
         d.signature
@@ -195,7 +197,7 @@ def _list_signatures(
 
 
 def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
-    """Say that a class has no constructor, and which method was meant as one, if any."""
+    """Say that a class has no constructor, and which method was probably meant as one."""
     near = next((n for n in entry.get("near_names", ()) if n["wanted"] == "__init__"), None)
     if near is None:
         return None
@@ -206,7 +208,7 @@ def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
 def choose_targets(
     found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
 ) -> list[Target]:
-    """Return the targets. Raises TargetNotFound, with a suggestion if there is one."""
+    """Return the targets. Raises TargetNotFound, with a suggestion if possible."""
     if name is not None and name not in {d.name for d in found}:
         raise TargetNotFound(_describe_undefined(name, found))
     if name is not None:
@@ -231,9 +233,10 @@ def _make_target(exercise: Exercise, defined: DefinitionSignature) -> Target:
 
 
 def _note_argument_order(defined: DefinitionSignature, contract: Contract) -> Note | None:
-    """Return a note on a constructor with its arguments in another order than in the statement.
+    """Return a note if a constructor takes its arguments in a different order than the statement.
 
-    Called by name, as the grader does, it does the same; called by position it does not.
+    The order makes no difference when arguments are passed by name, as the grader passes them, but
+    it does when they are passed by position.
     """
     names = [argument.name for argument in contract.arguments]
     takes = [name for name in (*defined.required, *defined.optional) if name in names]
@@ -260,7 +263,7 @@ def _fits(defined: DefinitionSignature, contract: Contract) -> bool:
 
 
 def _fits_by_position(defined: DefinitionSignature, contract: Contract) -> bool:
-    """Return whether it takes as many arguments as the contract passes, under any names."""
+    """Return whether it takes as many arguments as the contract passes, whatever their names."""
     must = sum(not argument.optional for argument in contract.arguments)
     if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
         must += len(contract.call)
@@ -270,7 +273,7 @@ def _fits_by_position(defined: DefinitionSignature, contract: Contract) -> bool:
 
 
 def compute_similarity(name: str, exercise: Exercise) -> float:
-    """Return 1 for the exercise's own name, 0.9 for one that begins like it, less for others."""
+    """Return 1 for the exercise's own name, 0.9 for a name that begins like it, less for others."""
     asked = exercise.contract.name
     if name == asked:
         return 1.0
@@ -339,7 +342,7 @@ def describe_signature(contract: Contract) -> str:
 
 
 def find_exercise(name: str) -> Exercise:
-    """Return the exercise of this slug, or the one in this folder.
+    """Return the exercise with this slug, or the exercise in this folder.
 
     Raises TargetNotFound with a suggestion, and BadContract if the folder holds no exercise.
     """
@@ -353,7 +356,7 @@ def find_exercise(name: str) -> Exercise:
 
 
 def _load_folder(folder: Path) -> Exercise:
-    """Load an exercise; results and points go by slugs, so it may not have one of ours."""
+    """Load an exercise; its slug must be new, because slugs identify results and points."""
     exercise = contract_file.load_exercise(folder)
     if BY_SLUG.get(exercise.slug, exercise) is not exercise:
         raise BadContract(

@@ -1,4 +1,4 @@
-"""Check properties of a submission in a process that may end, one by one or in a search."""
+"""Check properties one by one or in a search, in a submission's process, which may end any time."""
 
 import contextlib
 import functools
@@ -28,12 +28,12 @@ from headcheck.properties.property import Property, Verdict
 from headcheck.properties.violation import Status, SubmissionFailed
 
 SLOW_FRACTION = 1 / 20
-"""after a check that takes a larger share of the file's time, inputs become smaller"""
+"""if a check takes a larger share of the file's time limit, the next inputs are smaller"""
 LESS = 4
-"""the factor by which the work of inputs is reduced"""
+"""the factor by which the estimated work of an input is reduced"""
 EXPLAINED = 4
-"""the factor by which smaller inputs may be quicker than their share of the work, since some loops
-grow faster"""
+"""Smaller inputs may be quicker than their share of the work by this factor, because the time of
+some loops grows faster than the estimated work."""
 TOO_LARGE = SubmissionFailed(Status.NOT_ASKED, "its calls take too long on inputs this large")
 
 
@@ -44,12 +44,12 @@ class LiveChecker:
     session: Session
     harness: Harness
     most_work: int | None = None
-    """the most work of inputs that this answer can do in time"""
+    """the largest estimated work of an input with which this answer finishes in time"""
 
     def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
-        """Check one property, on smaller inputs if a slow answer needs too long.
+        """Check one property, on smaller inputs if a slow answer takes too long.
 
-        It is checked again if the process was ended from outside meanwhile.
+        The property is checked again if the process was ended from outside during the check.
         """
         tried, left = 0, self._fit_to_speed(prop, cases)
         while left:
@@ -73,10 +73,11 @@ class LiveChecker:
         return verdict, self.session.budget.total_s - before
 
     def _is_slow_on_less(self, prop: Property, late: Verdict) -> bool:
-        """Whether smaller inputs take so long that larger ones may take a right answer too long.
+        """Whether the time for smaller inputs shows that the answer is slow but not stuck.
 
-        Two loops in Python need long for a thousand tokens, and a quarter of that for half of them.
-        A loop that never ends with many tokens, but ends with few, is quick with few.
+        Two nested loops in Python take long for a thousand tokens, and a quarter of that time for
+        half as many. In contrast, a loop that ends with few tokens but never with many is quick
+        with few.
         """
         assert late.case is not None, "it was called"
         work, before = estimate_work(late.case), self.most_work
@@ -96,12 +97,12 @@ class LiveChecker:
         return slow
 
     def _ask_less(self, case: Case) -> None:
-        """Make smaller inputs from now on than those of a case, if they are large."""
+        """If a case has large inputs, use only smaller inputs from now on."""
         if is_large(case):
             self.most_work = estimate_work(case) // LESS
 
     def _fit_to_speed(self, prop: Property, cases: Sequence[Case]) -> Sequence[Case]:
-        """Return cases that a slow answer can do in time: smaller ones replace those too large."""
+        """Return cases that a slow answer can compute in time: replace cases that are too large."""
         work, contract = self.most_work, self.harness.contract
         if work is None:
             return cases
@@ -114,7 +115,7 @@ class LiveChecker:
         return [case for case in fitting if estimate_work(case) <= work]
 
     def shrink(self, verdict: Verdict) -> Verdict:
-        """Return a failure on the smallest case, or as it was if no process can be started."""
+        """Return a failure on the smallest case, or unchanged if no process can be started."""
         begun = self.harness.get_searched()
         for _ in self.session.iter_tries():
             self.harness.go_back_to(begun)
@@ -128,7 +129,7 @@ class LiveChecker:
     def check_generated(self, prop: Property, case: Case) -> Verdict:
         """Check one property on one generated case, which may be large.
 
-        The case is tried without peculiarities that are known to be unsupported.
+        The peculiarities that the answer is known not to support are removed from the case first.
         """
         verdict = self._check(prop, lambda: self._try_plain(prop, case))
         if verdict.violation is None or verdict.case is None:
@@ -163,13 +164,13 @@ class LiveChecker:
             self.harness.forget()
 
     def restart(self) -> None:
-        """End the process, and with it all that the submission remembers."""
+        """End the process, and with it everything that the submission has stored in memory."""
         self.session.close()
         self.harness.forget()
 
 
 def _is_too_slow(verdict: Verdict) -> bool:
-    """Whether a call with large inputs did not end in time."""
+    """Whether the verdict is that a call with large inputs did not end in time."""
     endless = verdict.status is Status.TIMED_OUT
     used_up = isinstance(verdict.failure, BudgetExhausted)
     return endless and not used_up and verdict.case is not None and is_large(verdict.case)

@@ -1,4 +1,4 @@
-"""Recognise a class that belongs to no exercise by its behaviour, and judge it by that."""
+"""Recognise a class without an exercise by its behaviour, and judge the class by this behaviour."""
 
 import contextlib
 from collections.abc import Iterable
@@ -38,12 +38,12 @@ INTENDED = frozenset(
         C.HALF,
     }
 )
-"""capabilities that the exercise decides, whatever a class does: an answer that lacks an output
-layer is wrong"""
+"""capabilities that only the exercise decides, whatever a class does: for example, an answer that
+lacks the required output layer is wrong"""
 ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
-"""capabilities without which a class answers another exercise"""
+"""capabilities whose absence means that a class answers another exercise"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
-"""capabilities that a class may have although the exercise does not ask for them"""
+"""capabilities that a class may have even if the exercise does not ask for them"""
 VARIANTS = frozenset(
     {
         C.GROUPED,
@@ -59,16 +59,16 @@ VARIANTS = frozenset(
         C.BLOCK,
     }
 )
-"""capabilities of exercises that behaviour does not show"""
+"""capabilities that some exercises ask for but that cannot be recognised from behaviour"""
 CASES = 12
-"""The largest number of cases for one property; fewer than for an exercise, since every check is
-live."""
+"""The maximum number of cases for one property. It is smaller than for an exercise, because here
+every check runs live."""
 
 
 def recognise(reading: Session, signature: Signature, settings: Settings) -> Binding | NotBound:
-    """Return the binding of a class, found in a process of its own.
+    """Return the binding of a class, which is determined in a separate process.
 
-    Raises SubmissionFailed if it cannot be loaded, or if its process ends.
+    Raises SubmissionFailed if the class cannot be loaded, or if its process ends.
     """
     limits = settings.get_limits(settings.exercise)
     session = reading.start_successor(limits, by_hand=settings.by_hand)
@@ -90,8 +90,9 @@ def make_open_target(signature: Signature, binding: Binding) -> Target:
 def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:
     """Return the target of an answer whose arguments or results differ from the statement's.
 
-    It is judged by the exercise in its own terms, and properties about what it lacks fail. None if
-    it is another kind of attention, or has sizes of its own, as for another exercise.
+    The answer is judged by the exercise in the answer's own terms, and properties about
+    capabilities that it lacks fail. Returns None if the answer is another kind of attention, or has
+    other sizes, as if it were written for another exercise.
     """
     asked = target.exercise.contract
     fixed = (binding.contract.sizes or {}).keys() - (asked.sizes or {}).keys()
@@ -118,7 +119,7 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
 
 
 def _takes_the_same(asked: Contract, own: Contract, signature: Signature) -> bool:
-    """Whether an answer is constructed and called as its statement says."""
+    """Whether an answer is constructed and called as the statement says."""
     arguments = {argument.name for argument in asked.arguments}
     inputs = tuple(n for n in asked.call_form.inputs if n != "mask" or asked.has(C.MASK))
     taken = {each.name for each in signature.constructor}
@@ -126,7 +127,7 @@ def _takes_the_same(asked: Contract, own: Contract, signature: Signature) -> boo
 
 
 def _describe_difference(asked: Contract, own: Contract, signature: Signature) -> str:
-    """Describe how an answer differs from its statement."""
+    """Describe how an answer differs from the statement."""
     if _takes_the_same(asked, own, signature):
         paths, named = ({m.path for m in each.mappings} for each in (own, asked))
         if paths != named and own.returns is asked.returns:

@@ -1,8 +1,8 @@
-"""Compile batch plans in the background, since those of a new seed are not on disk.
+"""Compile batch plans in the background, because the plans of a new seed are not on disk yet.
 
 While the zygote warms up and the first submissions are read, a thread compiles the plans that these
-are likely to need. Code that needs a plan earlier waits for it, or compiles it itself
-(`disk_cache.load_or_make`).
+submissions are likely to need. Code that needs a plan before it is finished waits for the plan or
+compiles it itself (`disk_cache.load_or_make`).
 """
 
 import re
@@ -18,12 +18,12 @@ from headcheck.grader.reading import submission
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission
 
 SAMPLED_SUBMISSIONS = 4
-"""how many submissions are read to guess the exercises of a class"""
+"""how many submissions are read to guess which exercises a class of students was given"""
 
 
 @contextmanager
 def precompile_plans(found: Sequence[Submission], settings: Settings) -> Iterator[None]:
-    """Compile the plans that these submissions are likely to need, while the context lasts."""
+    """Compile the plans that these submissions are likely to need until the context is left."""
     stop = threading.Event()
     thread = threading.Thread(target=_compile_plans, args=(found, settings, stop), daemon=True)
     thread.start()
@@ -46,10 +46,10 @@ def _compile_plans(found: Sequence[Submission], settings: Settings, stop: thread
 
 
 def guess_exercises(found: Sequence[Submission], settings: Settings) -> Iterator[Exercise]:
-    """Yield the exercises that these submissions seem to answer, by what the first of them define.
+    """Yield the exercises that these submissions seem to answer, guessed from the first few.
 
-    This is a guess from their bytes, which are neither run nor parsed: it decides only what is
-    compiled early. Of two exercises with the same name, it takes the first.
+    The guess uses only the bytes of the files, which are neither run nor parsed, and decides only
+    which plans are compiled early. Of two exercises with the same name, it takes the first.
     """
     if settings.exercise is not None:
         yield settings.exercise

@@ -39,9 +39,9 @@ from headcheck.properties.property import Verdict
 from headcheck.properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
 MAX_DEFINITIONS = 24
-"""the most definitions of one file that are graded"""
+"""the maximum number of definitions that are graded in one file"""
 MAX_LISTED = 8
-"""the most further definitions that are named"""
+"""the maximum number of further definitions that are named in a message"""
 
 NUMBERS = frozenset(
     {
@@ -52,7 +52,7 @@ NUMBERS = frozenset(
         PropertyGroup.GRADIENTS,
     }
 )
-"""the groups of properties about the numbers in a result, or in its gradients"""
+"""the groups of properties about the numbers in a result or in its gradients"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Explanation:
     source: tuple[Excerpt, ...]
     search: SearchRecord | None = None
     faults: tuple[NoteRecord, ...] = ()
-    """faults of headcheck, because of which less is explained"""
+    """faults of headcheck that made the explanation incomplete"""
 
 
 def record_definition(
@@ -76,7 +76,7 @@ def record_definition(
     explanation: Explanation,
     step: float,
 ) -> SubmissionRecord:
-    """Return the record of a definition that was judged, its score rounded to a step."""
+    """Return the record of a definition that was judged, with its score rounded to a step."""
     record = SubmissionRecord(
         file=submission.display_path,
         student=submission.student,
@@ -96,9 +96,10 @@ def record_definition(
 
 
 def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
-    """Return the notes of a harness that are true whatever else is wrong.
+    """Return the notes of a harness that hold whatever else is wrong with the submission.
 
-    Only right numbers can be called as exact as float32; wrong ones may come near by chance.
+    The note about float32 accuracy is only kept if the numbers are right, since wrong numbers may
+    come that close by chance.
     """
     about_numbers = (v for v in verdicts if v.property.group in NUMBERS)
     right = all(v.status in NOT_FAILED for v in about_numbers)
@@ -106,11 +107,11 @@ def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[
 
 
 def summarise_status(verdicts: Sequence[Verdict]) -> Status:
-    """Return one status for a submission, whatever became of its last peculiarity.
+    """Return one status for a submission, which is mostly the status of its first failure.
 
-    It is the status of the first failure. But a submission whose values could be compared has
-    failed rather than crashed. Without a failure the status is passed, unless something is
-    unsupported, or there was no time for an essential property.
+    The exception: a submission whose values could be compared counts as failed rather than crashed.
+    Without a failure the status is passed, unless something is unsupported or there was no time for
+    an essential property.
     """
     failures = (v.status for v in verdicts if v.status not in NOT_FAILED)
     if (first := next(failures, None)) is not None:
@@ -123,7 +124,7 @@ def summarise_status(verdicts: Sequence[Verdict]) -> Status:
 
 
 def _computes_values(verdicts: Sequence[Verdict]) -> bool:
-    """Whether all checks of values got values, right or wrong."""
+    """Whether all essential checks of values received values, right or wrong."""
     essential = (v for v in verdicts if v.property.essential)
     ended = {v.status for v in essential if v.property.group is PropertyGroup.VALUES}
     return Status.CRASHED not in ended and bool(ended & {Status.PASSED, Status.FAILED})
@@ -136,7 +137,7 @@ def record_properties(
     harness: Harness,
     searched: SearchResult | None,
 ) -> list[PropertyRecord]:
-    """Return the verdicts as a record holds them, with their points."""
+    """Return the verdicts with their points, in the form in which a record holds them."""
     worth = points.distribute_points(exercise, given)
     found = frozenset() if searched is None else frozenset(searched.found)
     earned = points.award_points(exercise, verdicts, given, found)
@@ -169,7 +170,7 @@ def _build_counterexample(verdict: Verdict, harness: Harness) -> Counterexample 
 
 
 def record_search(searched: SearchResult) -> SearchRecord:
-    """Return a search as a record holds it."""
+    """Return the findings of a search in the form in which a record holds them."""
     names = tuple(prop.name for prop in searched.found)
     return SearchRecord(searched.cases, names, searched.stopped)
 
@@ -177,10 +178,10 @@ def record_search(searched: SearchResult) -> SearchRecord:
 def record_warnings(
     warnings: Sequence[Mapping[str, Any]], contract: Contract, status: Status
 ) -> list[NoteRecord]:
-    """Return the relevant warnings of the worker, as a record holds them.
+    """Return the relevant warnings of the worker in the form in which a record holds them.
 
-    An unused argument may be the reason for a failure. The warning is dropped if nothing fails, and
-    for the longest length, which a right answer need not use.
+    An unused argument may be the reason for a failure. The warning about it is dropped if nothing
+    fails, or if the argument is the maximum length, which a right answer need not use.
     """
     stated = (argument for each in contract.arguments for argument in (each, *each.fields))
     unneeded = {each.name for each in stated if each.quantity in ("context_length", CONSTANT)}
@@ -203,12 +204,12 @@ def _record_warning(warning: Mapping[str, Any]) -> NoteRecord:
 
 
 def record_note(note: Note) -> NoteRecord:
-    """Return a note of the grader's own as a record holds it."""
+    """Return one of the grader's own notes in the form in which a record holds it."""
     return NoteRecord(note.kind, shorten(note.message), note.cell, note.line)
 
 
 def note_siblings(siblings: Siblings) -> list[NoteRecord]:
-    """Say which files beside a submission it uses, and which it may not use."""
+    """Say which files next to a submission it uses, and which ones it may not use."""
     used = ["/".join(file.path) for file in siblings.files]
     notes = [f"it uses `{name}`, a file beside it" for name in used]
     notes += [
@@ -234,9 +235,10 @@ def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> Error
 def explain_unrecognised(
     problem: ErrorRecord, names: Sequence[str], failures: Sequence[str]
 ) -> ErrorRecord:
-    """Say also that some classes compute no attention known to headcheck.
+    """Add to a problem that some classes compute no attention known to headcheck.
 
-    `names` include the attempts; `failures` are the errors of their constructions and calls.
+    `names` are the classes with descriptions of the attempts; `failures` are the errors raised when
+    the classes were constructed or called.
     """
     listed = ", ".join(names[:MAX_LISTED])
     text = f"{problem.message}; not recognised as attention by what it computes: {listed}"
@@ -246,7 +248,7 @@ def explain_unrecognised(
 
 
 def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
-    """Say why a definition could not be loaded, and what to do."""
+    """Say why a definition could not be loaded, and what the student can do."""
     kind, _, rest = failed.message.partition(": ")
     if kind == "ModuleNotFoundError":
         return ErrorRecord("import", f"`{name}` {rest}", failed.cell, failed.line)
@@ -318,7 +320,7 @@ def record_busy(submission: Submission, settings: Settings, why: str) -> Submiss
 def list_locations(
     verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]
 ) -> list[SourceLocation]:
-    """Return the places of the diagnosed mistakes and of exceptions in the code."""
+    """Return the locations of diagnosed mistakes and of exceptions in the code."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
     return [*((each.cell, each.line) for each in named), *raised]
 
@@ -328,8 +330,8 @@ def attach_hint(
 ) -> list[Verdict]:
     """Return the verdicts, with a warning about missing names as the hint of the first failure.
 
-    A class that lacks a module, or reads a notebook variable, fails in many ways, and that is the
-    likeliest reason.
+    A class that lacks a module or reads a notebook variable fails in many ways, and the missing
+    name is the likeliest reason for all of them.
     """
     reasons = [
         (str(warning["message"]), kind == "import")

@@ -1,8 +1,9 @@
-"""Trace every number through the split and the merge of heads, correct or by a mistake.
+"""Trace every number through the split and the merge of heads, done correctly or with a mistake.
 
-No layout is written by hand: the step of the pipeline is applied to numbered elements, and the
-numbers in its result tell where each came from. A trace counts only if the step does nothing but
-move elements: other numbers must end up in the same positions.
+No layout is written by hand: a step of the pipeline is applied to numbered elements, and the
+numbers in the result show where each element came from. A trace counts only if the step does
+nothing but move elements. To check this, the step is repeated with different numbers, which must
+end up in the same positions.
 """
 
 from collections.abc import Callable
@@ -22,12 +23,13 @@ from headcheck.properties.mistakes.pipeline import (
 from headcheck.reference import Parameters
 
 TOKENS, HEADS, HEAD_DIM = 3, 2, 3
-"""The sizes of the example. Heads and their width differ, so that swapping them shows."""
+"""The sizes of the example. The number of heads and the width of a head differ, so that swapping
+the two is visible."""
 WIDTH = HEADS * HEAD_DIM
 NUMEL_PER_PART = TOKENS * WIDTH
-"""how many numbers the queries have, and so the keys and the values"""
+"""how many numbers the queries consist of; keys and values have the same size"""
 MAX_NUMEL = 64
-"""how many numbers one figure shows"""
+"""the maximum number of elements that one figure shows"""
 PARTS = ("queries", "keys", "values")
 
 
@@ -76,9 +78,9 @@ def _trace_merge(pipeline: Pipeline) -> Tensor | None:
 def _trace_positions(
     step: Callable[[PipelineState], Tensor],
 ) -> Float[Tensor, "blocks rows columns"] | None:
-    """Return the number of the element in each position after a step; zero where there is none.
+    """Return the number of the element in each position after a step, or zero for no element.
 
-    None if the step does more than move elements, or the result cannot be drawn.
+    Returns None if the step does more than move elements, or if the result cannot be drawn.
     """
     numbers = torch.arange(1, 3 * NUMEL_PER_PART + 1, dtype=torch.float64)
     others = torch.cat([torch.zeros(1), numbers.flip(0) ** 2]).to(torch.float64)
@@ -115,7 +117,7 @@ def _find_origins(numbers: Tensor, of: str) -> tuple[tuple[tuple[tuple[int, ...]
 
 
 def _find_origin(number: int, own: int) -> tuple[int, ...]:
-    """Return the token, head and channel of an element, and its part unless it is `own`."""
+    """Return the token, head and channel of an element, and its part unless the part is `own`."""
     if number == 0:
         return ()
     part, position = divmod(number - 1, NUMEL_PER_PART)

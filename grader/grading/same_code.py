@@ -1,14 +1,15 @@
-"""Judge the same code once: copies get the same records.
+"""Judge the same code only once: copies get the same records.
 
 In a class many students hand in code from a book, a neighbour or an assistant. Two files have the
-same code if their tokens are the same, at the same places of the same cells; comments behind or
-between statements, text cells and outputs may differ (`grader/reading/code_digest.py`). Verdicts,
-messages and lines are then those of the first file. Excerpts differ: they show comments, so each
-file gets its own.
+same code if they have the same tokens at the same positions in the same cells; comments after or
+between statements, text cells and outputs may differ (`grader/reading/code_digest.py`). The second
+file then gets the verdicts, messages and line numbers of the first. Excerpts show comments, so each
+file gets its own excerpts.
 
-Nothing is concluded from equal answers, since two programs may agree on all queries and differ
-elsewhere. Records are not copied either if an accident may have played a part (time, memory, a
-process that was killed from outside), if the file was not judged, or if it imports files beside it.
+Equal outputs do not count as the same code, since two programs may agree on all queries and differ
+on other inputs. Records are not copied either if an accident may have played a part (time, memory,
+a process that was killed from outside), if the file was not judged, or if it imports files beside
+it.
 """
 
 import time
@@ -23,7 +24,7 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.violation import Status
 
 MAX_KNOWN = 256
-"""how many digests are remembered; the oldest is forgotten first"""
+"""how many digests are remembered; the oldest digest is forgotten first"""
 SETTLED = {each.value for each in (Status.PASSED, Status.FAILED, Status.CRASHED, Status.NOT_TRIED)}
 
 
@@ -36,7 +37,7 @@ class JudgedCode:
     def recall(
         self, key: Hashable, submission: Submission, session: Session
     ) -> list[SubmissionRecord]:
-        """Return the records of the same code for another file; none if it was not judged yet."""
+        """Return the records of the same code for another file; empty if it is not judged yet."""
         began = time.monotonic()
         return [
             replace(
@@ -61,7 +62,7 @@ class JudgedCode:
 
 
 def make_key(code: str, siblings: Siblings, inferred: Inferred, name: str | None) -> Hashable:
-    """Return the key of equal records; None if the file has none.
+    """Return the key that files with equal records share; None if a file has no such key.
 
     The definitions to judge depend on the requested name and on the file's name.
     """

@@ -1,19 +1,20 @@
 """Search for failures on generated cases, after the fixed ones have been judged.
 
 A property that holds on the case set may still fail at another size. A search tries generated cases
-(`properties/cases/search_cases.py`), the same in the same order for everybody, on the properties
-that passed, each until its first failure. All properties that use a case unchanged share it, so
-that module, tensors and answers are made once. The most telling and cheapest properties come first:
-values are tried on every case and on some small ones beside it, gradients on all but the costliest,
-each other recordable property on one case in eight, and each live property on one in sixteen. One
-case in forty is tried on every property, transformed as it needs (`is_plain`); one in ten gives the
-seed of a history of calls, other modules, training and copies. After a property fails, those that
-depend on it are not searched further, and keep the verdict of the fixed cases.
+(`properties/cases/search_cases.py`) on the properties that passed, and tries each property until
+its first failure. Every submission gets the same cases in the same order. All properties that use a
+case unchanged share it, so that its module, tensors and answers are computed only once. The most
+telling and cheapest properties come first: values are tried on every case and on some small cases
+in addition, gradients on all but the costliest cases, each other recordable property on one case in
+eight, and each live property on one case in sixteen. One case in forty is tried on every property,
+transformed as the property needs (`is_plain`); one case in ten gives the seed for a history of
+calls, other modules, training and copies. After a property fails, the properties that depend on it
+are not searched further and keep their verdicts from the fixed cases.
 
 A search finds wrong answers and exceptions. A call that takes too long or too much memory does not
 count: the search chose the sizes, and a right answer may be slow. Such a call ends the search, and
 the report says so. For the same reason a search has its own process and its own budget within the
-same limits, so it takes nothing from the verdicts on the fixed cases.
+same limits, so that it cannot affect the verdicts on the fixed cases.
 """
 
 import contextlib
@@ -63,15 +64,16 @@ FIRST = (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-"""the properties that are tried first: values on every case, gradients on those of `LIGHT_WORK` and
-on a third of the others"""
+"""the properties that are tried first: values on every case, gradients on all cases with at most
+`LIGHT_WORK` and on a third of the others"""
 LIGHT_WORK = MAX_WORK // 4
 RECORDABLE_EVERY, LIVE_EVERY = 8, 16
-"""every n-th case is also tried on another recordable property, and every m-th on a live one"""
+"""other recordable properties are tried on one case in 8, and live properties on one in 16"""
 HISTORY_EVERY = 10
-"""every n-th case gives a history"""
+"""one case in this many gives the seed for a history"""
 MODEST_TOKENS = 72
-"""the longest sequence of these cases, since some checks make a call for every token"""
+"""the longest sequence on which these properties are tried, since some of their checks make a call
+for every token"""
 SIDE_EFFECTS = "its calls have side effects, so answers depend on earlier calls"
 USED_UP = "its limits were used up"
 REDUCED_SIZES = ("batch", "heads", "head_dim", "d_in", "tokens", "context_length")
@@ -91,11 +93,11 @@ class SearchResult:
 
 
 SearchCallback = Callable[[float, float], None]
-"""is called after every case: how much of the limit is used, and the limit"""
+"""A callback that gets two numbers after every case: the used part of the limit, and the limit."""
 
 
 def ignore_search(done: float, limit: float) -> None:
-    """Do nothing: nobody waits for a search."""
+    """Do nothing: the caller does not follow a search."""
 
 
 def search(
@@ -111,7 +113,8 @@ def search(
 ) -> SearchResult:
     """Try generated cases on the properties that passed, and return the failures.
 
-    `check` gives a verdict on one case; `finish_case` is called when a case is done.
+    `check` returns the verdict on a property for one case; `finish_case` is called when all checks
+    of a case are done.
     """
     if any(map(has_side_effects, verdicts)):
         return SearchResult(stopped=SIDE_EFFECTS)
@@ -142,7 +145,7 @@ def search(
 def limit_cases(
     cases: Iterable[Case], limit: SearchLimit, on_case: SearchCallback = ignore_search
 ) -> Iterator[Case]:
-    """Yield as many cases as the limit allows, and report the used share after each."""
+    """Yield as many cases as the limit allows; after each, report the used part of the limit."""
     began = time.monotonic()
     for number, case in enumerate(itertools.islice(cases, limit.cases)):
         if limit.seconds is None:
@@ -168,8 +171,8 @@ def list_checks(
 ) -> Iterator[tuple[Property, Case]]:
     """Yield the properties to try on the case with this number, each with its version of the case.
 
-    Usually that is the case itself, so that they share modules and answers; only plain cases are
-    transformed.
+    Usually this version is the unchanged case, so that the properties share modules and answers.
+    Only plain cases are transformed, and the cases that give a history.
     """
     for place, prop in enumerate(properties):
         is_history = _is_history(prop, number)
@@ -196,7 +199,7 @@ def _is_due(prop: Property, place: int, number: int, case: Case) -> bool:
 
 
 def remove_dependents(properties: Sequence[Property], broken: Property) -> tuple[Property, ...]:
-    """Return the properties that neither are this one nor depend on it."""
+    """Return the properties without the broken one and those that depend on it."""
     gone = {broken}
     while more := {p for p in properties if p not in gone and gone.intersection(p.requires)}:
         gone |= more
@@ -204,17 +207,17 @@ def remove_dependents(properties: Sequence[Property], broken: Property) -> tuple
 
 
 def _find_reason_to_stop(verdict: Verdict) -> str:
-    """Return why nothing more can be tried after a verdict; empty if something can."""
+    """Return why the search must stop after a verdict; empty if it can continue."""
     if isinstance(verdict.failure, BudgetExhausted):
         return USED_UP
     return STATUS_MESSAGES.get(verdict.status, "")
 
 
 def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKind) -> Case:
-    """Return a smaller case on which a property fails in the same way, field by field.
+    """Return a smaller case on which a property fails in the same way, reduced field by field.
 
-    The sizes of a generated case are so large that a random smaller one is rarely a failing one, as
-    `properties.check` would need. Each size is halved into the interval where it begins to fail.
+    The method of `properties.check` does not help here: generated cases are so large that a random
+    smaller case rarely fails. Instead, a binary search finds where each size begins to fail.
     """
     smaller = CounterexampleSearch(prop, harness, kind, frozenset(harness.unsupported))
 
@@ -233,7 +236,7 @@ def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKin
 
 
 def _reduce_size(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:
-    """Return the case with the smallest size at which halving finds the failure."""
+    """Return the case with the smallest failing size that a binary search finds."""
     holds, broken = 0, getattr(case, name)
     size = 1
     while size < broken:
@@ -247,7 +250,7 @@ def _reduce_size(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:
 
 
 def _set_size(case: Case, name: str, size: int) -> Case:
-    """Return a case with another size, and as many free places in its context as before."""
+    """Return a case with another size; a context longer than the tokens stays one place longer."""
     if name == "tokens":
         spare = case.context_length - case.tokens
         return replace(case, tokens=size, context_length=size + min(spare, 1))
@@ -258,13 +261,13 @@ def _set_size(case: Case, name: str, size: int) -> Case:
 
 @dataclass(eq=False)
 class DroppingChannel:
-    """A channel that drops the objects of each case when it is done, since there are thousands."""
+    """A channel that drops the thousands of objects of a search, case by case."""
 
     channel: Channel
     handles: list[Any] = field(default_factory=list)
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        """Send a request; remember the object that it makes."""
+        """Send a request; remember the object that it creates, if any."""
         reply = self.channel.request(op, meta, tensors)
         if "handle" in reply.meta:
             self.handles.append(reply.meta["handle"])

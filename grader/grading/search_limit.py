@@ -11,12 +11,12 @@ MAX_SECONDS = 24 * 3600
 
 
 class BadSearch(Exception):
-    """A text that is not a limit of a search; the message says which texts are."""
+    """The text is not a valid search limit; the message says which texts are valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLimit:
-    """The limit of a search in one definition: either cases or seconds."""
+    """The limit of a search in one definition: either a number of cases or of seconds."""
 
     cases: int | None = None
     seconds: float | None = None
@@ -26,7 +26,7 @@ class SearchLimit:
 
 
 def parse_search(text: str) -> SearchLimit:
-    """Parse `200`, a number of cases, or `30s`, seconds. Raises BadSearch."""
+    """Parse a number of cases, like `200`, or of seconds, like `30s`. Raises BadSearch."""
     found = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)\s*s", text.strip(), re.ASCII)
     if found is None:
         raise BadSearch(

@@ -20,25 +20,25 @@ class Settings:
     exercise: Exercise | None = None
     limits: Limits = field(default_factory=Limits)
     limit_overrides: Mapping[str, float] = field(default_factory=dict)
-    """limits that override those of an exercise"""
+    """limits that override the exercise's limits"""
     points: Points | None = None
     rounding: float = HUNDREDTH
-    """the step, in points, that scores are rounded to"""
+    """the step to which scores are rounded, in points"""
     seed: Seed = field(default_factory=Seed)
     device: str = "cpu"
     by_hand: bool = False
     """whether torch's own attention is withheld in every exercise that does not ask for it"""
     jobs: int | None = None
-    """how many files are graded at the same time; by default as many as save time"""
+    """how many files are graded at the same time; by default as many as are worthwhile"""
     roles: StatedRoles = field(default_factory=StatedRoles)
-    """the user's statements about classes that are recognised by behaviour"""
+    """the user's statements about classes that are recognised by their behaviour"""
     search: SearchLimit | None = None
     """how long to search for failures on generated cases, after the fixed ones"""
     all_examples: bool = False
-    """whether failures that follow from a known mistake are shrunk, too"""
+    """whether failures that follow from a known mistake are also shrunk to smallest examples"""
 
     def get_limits(self, exercise: Exercise | None) -> Limits:
-        """Return the limits of a submission to an exercise."""
+        """Return the limits for a submission that answers this exercise."""
         own = {} if exercise is None else exercise.limits
         return self.limits.with_overrides({**own, **self.limit_overrides})
 

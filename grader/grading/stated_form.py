@@ -1,13 +1,14 @@
 """Check the statement's form of results and weights on answers judged in their own terms.
 
-An answer in its own terms may return other results. The statement says how many results there are,
-in which order, and how wide, and callers rely on that. So this one property is checked again by the
-statement, on the answer as it is built, since the statement's weights might not fit its layers. No
-other property is left out because of it.
+An answer that is judged in its own terms may return other results. But the statement says how many
+results there are, in which order, and how wide, and callers rely on this. So the property about the
+form of results is checked again by the statement. The answer keeps its initial weights in this
+check, since the statement's weights might not fit its layers. If the check fails, the other
+properties are checked nevertheless.
 
-In its own terms, the names of weights do not matter, but their tensors do: one layer instead of
-three is more than another name, and a transposed matrix cannot load the statement's weights. So the
-property about weights fails if a tensor of the statement has no counterpart.
+In the answer's own terms, the names of weights do not matter, but their tensors do: one layer
+instead of three is more than a different name, and a transposed matrix cannot load the statement's
+weights. So the property about weights fails if a tensor of the statement has no counterpart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,13 +35,13 @@ def check_stated_form(
     plan: Mapping[Property, Sequence[Case]],
     verdicts: Sequence[Verdict],
 ) -> list[Verdict]:
-    """Return the verdicts, with those on the form of results and weights by the statement."""
+    """Return the verdicts; those on the form of results and weights now follow the statement."""
     verdicts = [_check_weights(v, live.harness.contract, asked) for v in verdicts]
     return _check_results(live, asked, plan, verdicts)
 
 
 def describe_other_weights(own: Contract, asked: Contract) -> list[tuple[str, str]]:
-    """Return pairs of the statement's tensors and the tensors that an answer has instead."""
+    """Return pairs of tensors: those in the statement, and those that the answer has instead."""
     case = asked.fit(PLAINEST)
     kept, wanted = (_list_forms(each, case) for each in (own, asked))
     paths = {name: m.path for m in own.mappings if not m.is_bias for name in m.holds}
@@ -59,7 +60,7 @@ def _list_names(holds: Sequence[str], paths: Mapping[str, str]) -> list[str]:
 
 
 def _list_forms(contract: Contract, case: Case) -> dict[tuple[str, ...], tuple[object, str]]:
-    """Return the contents of each weight tensor, with the tensor's form, also in words."""
+    """Return the form of each weight tensor, also in words, by the tensor's contents."""
     shapes = contract.get_parameter_shapes(case)
     forms: dict[tuple[str, ...], tuple[object, str]] = {}
     for mapping in contract.mappings:
@@ -73,7 +74,7 @@ def _list_forms(contract: Contract, case: Case) -> dict[tuple[str, ...], tuple[o
 
 
 def _check_weights(verdict: Verdict, own: Contract, asked: Contract) -> Verdict:
-    """Return the verdict on the places of weights, which fails for other tensors."""
+    """Return the verdict on the places of weights; it is a failure if the tensors differ."""
     claim = the_weights_are_where_the_exercise_says
     if verdict.property is not claim or verdict.status is not Status.PASSED:
         return verdict
@@ -93,7 +94,7 @@ def _check_results(
     plan: Mapping[Property, Sequence[Case]],
     verdicts: Sequence[Verdict],
 ) -> list[Verdict]:
-    """Return the verdicts, with the one on the form of results by the statement."""
+    """Return the verdicts; the one on the form of results now follows the statement."""
     own = live.harness.contract
     stated = state_results(own, asked)
     if stated == own:
@@ -109,10 +110,10 @@ def _check_results(
 
 
 def state_results(own: Contract, asked: Contract) -> Contract:
-    """Return an answer's own terms, with the results of the statement.
+    """Return the contract in an answer's own terms, but with the results of the statement.
 
-    Arguments with the statement's names keep its meaning: a head's width is not the width of all
-    heads.
+    Arguments with the same names as in the statement keep the statement's meaning: for example, the
+    width of one head is not the width of all heads.
     """
     call_form = replace(own.call_form, places=asked.call_form.places)
     stated = replace(own, returns=asked.returns, call_form=call_form)

@@ -11,19 +11,19 @@ TRUTH = {"yes": True, "no": False}
 
 
 class BadBinding(Exception):
-    """A statement cannot be read; the message says why, and what to write."""
+    """A statement cannot be parsed; the message says why, and what to write instead."""
 
 
 @dataclass(frozen=True)
 class StatedRoles:
-    """The quantities of arguments and variables, and whether the class is meant to be causal."""
+    """The quantities that arguments and variables hold, and whether the class is causal."""
 
     quantities: Mapping[str, str] = field(default_factory=dict)
-    """the quantities, by the name of the argument"""
+    """the quantities, by the name of the argument or variable"""
     causal: bool | None = None
 
     def add_to(self, signature: Signature) -> Signature:
-        """Return the signature with these statements."""
+        """Return the signature with these statements added to it."""
         return replace(
             signature,
             constructor=tuple(map(self._complete, signature.constructor)),

@@ -1,8 +1,8 @@
 """Check a submission without the biases that nobody asked for.
 
-An unwanted bias adds numbers that no check has set, and then hardly any property holds. This is one
-mistake, and a separate property reports it. All other properties are checked again with these
-biases at zero, and training leaves them there.
+An unwanted bias adds numbers that no check has set, so that hardly any property holds. But this is
+only one mistake, and a separate property reports it. So all other properties are checked again with
+these biases set to zero, and training does not change them.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ TOLD_BY = (the_biases_follow_the_option, there_are_no_other_parameters)
 
 
 def find_unasked_biases(live: LiveChecker, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return the paths of unwanted biases, if they cause further failures.
+    """Return the paths of unwanted biases if other properties also fail.
 
     Such a bias belongs to a layer whose weight the statement asks for.
     """
@@ -51,8 +51,8 @@ def _is_unasked(name: str, asked: dict[str, tuple[int, ...]]) -> bool:
 def silence(live: LiveChecker, biases: tuple[str, ...]) -> LiveChecker | None:
     """Return a checker of the same submission, in a new process, whose biases are zero.
 
-    It uses the budget of searches in the same file, since the other budget may be nearly used up.
-    None if no process can be started.
+    The new checker uses the budget for searches in the same file, since the budget for checks may
+    be nearly used up. Returns None if no process can be started.
     """
     live.restart()
     session = live.session
@@ -67,7 +67,7 @@ def silence(live: LiveChecker, biases: tuple[str, ...]) -> LiveChecker | None:
 
 
 def make_note(biases: Sequence[str]) -> Note:
-    """Return the note that all other checks used zero biases."""
+    """Return the note which says that these biases were zero in all other checks."""
     names = f"`{biases[0]}`" if len(biases) == 1 else f"the {len(biases)} biases"
     were = "was" if len(biases) == 1 else "were"
     text = f"{names} {were} zero in all other checks: the statement asks for no such bias"

@@ -1,8 +1,9 @@
-"""Recognise an untouched starter, in which nothing is written yet.
+"""Recognise an unchanged starter, in which the student has not written anything yet.
 
 The definitions of the submission are compared with those of the starter by their fingerprints,
-which the process of the submission makes before any of its code runs. Whatever it says, the only
-consequence is that nothing is judged and no points are given.
+which the process of the submission makes before any of its code runs. That process cannot gain
+anything by false fingerprints: the only consequence is that nothing is judged and no points are
+given.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,10 @@ from headcheck.grader.sandbox.grader_side.session import Session
 
 
 def find_unwritten(session: Session, targets: Sequence[Target]) -> dict[str, ErrorRecord]:
-    """Return the errors for definitions that are as in the starter, by name.
+    """Return the errors for definitions that are unchanged from the starter, by name.
 
-    If an exercise has several parts, all must be unwritten. Call this before judging any. Raises
-    SubmissionFailed.
+    If an exercise has several parts, all of them must be unchanged. Call this function before any
+    definition is judged. Raises SubmissionFailed.
     """
     starters = {target.name: fingerprint_starter(target.exercise) for target in targets}
     starters = {name: starter for name, starter in starters.items() if name in starter}
@@ -38,9 +39,9 @@ def find_unwritten(session: Session, targets: Sequence[Target]) -> dict[str, Err
 
 @cache
 def fingerprint_starter(exercise: Exercise) -> Mapping[str, str]:
-    """Return the definitions that the student writes, with their fingerprints in the starter.
+    """Return the names of the definitions that students must write, and their starter fingerprints.
 
-    Returns none for an exercise without markers in its solution.
+    The result is empty for an exercise without markers in its solution.
     """
     try:
         text = render_module(exercise)

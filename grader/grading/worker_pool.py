@@ -2,10 +2,10 @@
 
 A worker grades like this process: submissions run in children of its fork server, never in it.
 Worker and fork server are forked from the zygote, which has torch loaded; without a zygote a worker
-is a new interpreter. Submissions are handed out one by one, and their records come back in order. A
-worker that dies, or whose fork server does, is replaced and its submission graded again, so nothing
-is lost. If that does not help, the first worker to fail for good ends all others: there will be no
-report to wait for.
+is a new interpreter. Submissions are handed out one by one, and their records come back in order.
+If a worker or its fork server dies, the worker is replaced and its submission graded again, so
+nothing is lost. If replacing a worker does not help, all other workers are ended too, because there
+will be no report.
 
 `grader.course.cluster` does the same on several machines.
 """
@@ -49,10 +49,10 @@ from headcheck.grader.sandbox.grader_side.servers import SandboxError, ServerHan
 from headcheck.grader.sandbox.isolation import IsolationLevel
 
 MAX_TRIES = 3
-"""the most attempts for a submission whose worker dies"""
+"""the maximum number of attempts to grade a submission whose worker dies"""
 DIED = "every process that judged it was killed, or memory ran out"
 MIN_SUBMISSIONS_PER_WORKER = 4
-"""the number of submissions that makes up for the start of one more worker"""
+"""starting one more worker only pays off with this many further submissions"""
 
 SPAWN_CONTEXT = multiprocessing.get_context("spawn")
 WORKER_ENTRY_POINT = "headcheck.grader.grading.worker_pool:begin"
@@ -63,7 +63,7 @@ GradedSubmission = tuple[Submission, list[SubmissionRecord]]
 
 @runtime_checkable
 class RemoteGrader(Protocol):
-    """Other machines, which grade by themselves."""
+    """Other machines, which grade submissions for this one."""
 
     isolation_level: IsolationLevel
 
@@ -74,15 +74,15 @@ class RemoteGrader(Protocol):
     def grade_all(
         self, found: Sequence[Submission], settings: Settings
     ) -> Generator[GradedSubmission, None, None]:
-        """Grade all submissions, like the function of this name."""
+        """Grade all submissions, like the function with the same name."""
 
 
 def create_sandbox(
     *, trusted: bool = False, device: str = "cpu", ahead: Zygote | None = None
 ) -> Sandbox:
-    """Return a sandbox as a context manager. Raises SandboxError if it could run only trusted code.
+    """Return a sandbox, a context manager. Raises SandboxError if it is only safe for trusted code.
 
-    It takes over a zygote that was started ahead.
+    The sandbox takes over the zygote `ahead` if one was started earlier.
     """
     if device != "cpu":
         why = f"the sandbox cannot confine the driver of {device}"
@@ -109,11 +109,11 @@ def choose_worker_count(submissions: int) -> int:
 
 
 def assign_processors(jobs: int) -> list[int | None]:
-    """Return a processor for each worker to stay on, if together they use all processors.
+    """Return a processor for each worker to stay on if there are enough workers for all processors.
 
-    A worker and its child take turns: on two processors each would wait for the other's to wake up,
-    a tenth of a millisecond in every call. If there are fewer workers than processors, the kernel
-    knows better which are free.
+    A worker and its child take turns. On two processors, each would wait until the other's
+    processor wakes up, which takes a tenth of a millisecond in every call. If there are fewer
+    workers than processors, the kernel knows better which processors are free.
     """
     processors = list_processors()
     if sys.platform != "linux" or jobs < len(processors):
@@ -122,7 +122,7 @@ def assign_processors(jobs: int) -> list[int | None]:
 
 
 def pin_to_processor(processor: int) -> None:
-    """Keep this process, and all that it starts, on one processor."""
+    """Keep this process and all processes that it starts on one processor."""
     with contextlib.suppress(OSError):  # it may have been taken from this process meanwhile
         os.sched_setaffinity(0, {processor})
 
@@ -133,11 +133,11 @@ def grade_all(
     settings: Settings,
     on_search: SearchCallback = ignore_search,
 ) -> Generator[GradedSubmission, None, None]:
-    """Yield every submission with its records, in order, as soon as those before it are graded.
+    """Yield all submissions in order, each with its records once all before it are graded.
 
-    One job grades in this process and its sandbox, and reports the progress of searches. Several
-    jobs grade in as many workers, and a `RemoteGrader` on other machines. Raises SandboxError and
-    internal errors.
+    With one job, this process and its sandbox grade, and the progress of searches is reported. With
+    several jobs, the same number of workers grade. A `RemoteGrader` grades on other machines.
+    Raises SandboxError and internal errors.
     """
     if isinstance(sandbox, RemoteGrader):
         yield from sandbox.grade_all(found, settings)
@@ -169,22 +169,22 @@ class WorkerTask:
     processor: int | None
     environment: Mapping[str, str]
     folder: str
-    """the working folder, to which paths are relative"""
+    """the working folder, to which the paths of submissions are relative"""
 
 
 @dataclass(frozen=True)
 class RunningWorker:
-    """A process that grades, and the connection to it."""
+    """A process that grades submissions, and the connection to it."""
 
     process: ForkedProcess | BaseProcess
     connection: Connection
 
     def kill(self) -> None:
-        """End it with its fork server and every child; a thread that waits for it gets EOFError."""
+        """End the process, its fork server and children; a thread waiting for it gets EOFError."""
         self.process.kill()
 
     def close(self) -> None:
-        """Kill it and release its resources. No other thread may use it any more."""
+        """Kill the process and release its resources. No other thread may still be using it."""
         self.kill()
         if isinstance(self.process, ForkedProcess):
             self.process.wait(EXIT_TIMEOUT_S)
@@ -201,15 +201,15 @@ class Worker:
     settings: Settings
     trusted: bool
     processor: int | None = None
-    """the processor it stays on"""
+    """the processor that the worker stays on; None if it may use any"""
     zygote: Zygote | None = None
     running: RunningWorker | None = None
     dismissal_reason: str = ""
-    """why the worker grades no more; empty if it does"""
+    """why the worker has stopped grading; empty if it has not"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grade(self, submission: Submission) -> list[SubmissionRecord]:
-        """Grade one submission; there is no verdict if every worker dies. Raises SandboxError."""
+        """Grade one submission; no verdict if the worker dies every time. Raises SandboxError."""
         why: SandboxError | None = None
         for _ in range(MAX_TRIES):
             try:
@@ -270,14 +270,14 @@ class Worker:
         return process
 
     def dismiss(self, why: str) -> None:
-        """Stop grading: a thread that waits for an answer gets an error with this reason."""
+        """Stop grading: a thread that is waiting for an answer gets an error with this reason."""
         with self.lock:
             self.dismissal_reason = self.dismissal_reason or why
             if self.running is not None:
                 self.running.kill()
 
     def close(self) -> None:
-        """End the process. No other thread may wait for it any more."""
+        """End the process. No other thread may still be waiting for it."""
         with self.lock:
             running, self.running = self.running, None
         if running is not None:
@@ -296,7 +296,7 @@ class WorkerPool:
             self.idle.put(worker)
 
     def grade(self, submission: Submission) -> list[SubmissionRecord]:
-        """Let an idle worker grade a submission. After an error the whole pool is dismissed."""
+        """Let an idle worker grade a submission; on an error, dismiss the whole pool."""
         worker = self.idle.get()
         try:
             return worker.grade(submission)
@@ -307,24 +307,24 @@ class WorkerPool:
             self.idle.put(worker)
 
     def dismiss(self, why: str) -> None:
-        """Stop all workers; threads that wait for them get an error with this reason."""
+        """Stop all workers; threads that are waiting for a worker get an error with this reason."""
         for worker in self.workers:
             worker.dismiss(why)
 
     def close(self) -> None:
-        """End all workers, once no thread uses them any more."""
+        """End all workers. Call this when no thread uses them any more."""
         for worker in self.workers:
             worker.close()
 
 
 def begin(parent: int, descriptor: int, branch: int) -> None:
-    """Run a worker that was forked from a zygote, and ends with it."""
+    """Run a worker that was forked from a zygote and ends when the zygote ends."""
     with Connection(descriptor) as connection:
         work(connection, Zygote(socket.socket(fileno=branch)))
 
 
 def work(connection: Connection, zygote: Zygote | None = None) -> None:
-    """Run a worker: grade what comes in until the connection is closed, or something breaks."""
+    """Run a worker: grade incoming submissions until the connection closes or breaks."""
     # The process that started this one handles interrupts.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -354,9 +354,9 @@ def _apply_task(task: WorkerTask) -> None:
 
 
 def _serve(connection: Connection, sandbox: Sandbox, settings: Settings) -> None:
-    """Grade what comes in. An error that breaks this worker is the last answer.
+    """Grade incoming submissions. An error that breaks this worker is sent as the last answer.
 
-    Raises EOFError, ConnectionError when the connection is closed.
+    Raises EOFError or ConnectionError when the connection is closed.
     """
     judged = JudgedCode()
     while True:
