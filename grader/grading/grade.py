@@ -177,8 +177,8 @@ def grade_inferred(
 ) -> list[SubmissionRecord]:
     """Return the records of inferred targets, or one record that says why there are no targets.
 
-    The callbacks get each target and each verdict as soon as it is known, and the progress of a
-    search. Raises only internal errors.
+    The callbacks get each target and each verdict as soon as it is known, and also the progress of
+    a search. Raises only internal errors.
     """
     callbacks = on_target, on_verdict, on_search
     grading = _Grading(session, submission, settings, inferred.signatures, *callbacks)

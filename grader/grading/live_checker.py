@@ -32,8 +32,9 @@ SLOW_FRACTION = 1 / 20
 LESS = 4
 """the factor by which the estimated work of an input is reduced"""
 EXPLAINED = 4
-"""Smaller inputs may be quicker than their share of the work by this factor, because the time of
-some loops grows faster than the estimated work."""
+"""An answer still counts as slow if it is up to this many times quicker on smaller inputs than
+their share of the work predicts, because the time of some loops grows faster than the estimated
+work."""
 TOO_LARGE = SubmissionFailed(Status.NOT_ASKED, "its calls take too long on inputs this large")
 
 

@@ -235,7 +235,7 @@ def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> Error
 def explain_unrecognised(
     problem: ErrorRecord, names: Sequence[str], failures: Sequence[str]
 ) -> ErrorRecord:
-    """Add to a problem that some classes compute no attention known to headcheck.
+    """Extend an error's message: some classes compute no kind of attention that headcheck knows.
 
     `names` are the classes with descriptions of the attempts; `failures` are the errors raised when
     the classes were constructed or called.

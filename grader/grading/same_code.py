@@ -30,7 +30,7 @@ SETTLED = {each.value for each in (Status.PASSED, Status.FAILED, Status.CRASHED,
 
 @dataclass(frozen=True)
 class JudgedCode:
-    """The records of all code judged in this process, with the settings of one run."""
+    """The records of all code judged in this process; one instance serves one run's settings."""
 
     records: dict[Hashable, tuple[SubmissionRecord, ...]] = field(default_factory=dict)
 

@@ -64,8 +64,8 @@ FIRST = (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-"""the properties that are tried first: values on every case, gradients on all cases with at most
-`LIGHT_WORK` and on a third of the others"""
+"""the properties that are tried first: values on every case, gradients on all cases whose estimated
+work is at most `LIGHT_WORK` and on a third of the others"""
 LIGHT_WORK = MAX_WORK // 4
 RECORDABLE_EVERY, LIVE_EVERY = 8, 16
 """other recordable properties are tried on one case in 8, and live properties on one in 16"""
@@ -82,10 +82,10 @@ REDUCED_OPTIONS = ("mask_form", "mask_type", "content", "memory", "bias", "dropo
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The findings of a search."""
+    """The outcome of a search."""
 
     cases: int = 0
-    """how many generated cases were tried"""
+    """the number of generated cases that were tried"""
     found: Mapping[Property, Verdict] = field(default_factory=dict)
     """the failures, by property"""
     stopped: str = ""
@@ -172,7 +172,7 @@ def list_checks(
     """Yield the properties to try on the case with this number, each with its version of the case.
 
     Usually this version is the unchanged case, so that the properties share modules and answers.
-    Only plain cases are transformed, and the cases that give a history.
+    Only plain cases, and cases that give a history, are transformed.
     """
     for place, prop in enumerate(properties):
         is_history = _is_history(prop, number)
@@ -250,7 +250,7 @@ def _reduce_size(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:
 
 
 def _set_size(case: Case, name: str, size: int) -> Case:
-    """Return a case with another size; a context longer than the tokens stays one place longer."""
+    """Return a case with another size; if its context had free places, one place stays free."""
     if name == "tokens":
         spare = case.context_length - case.tokens
         return replace(case, tokens=size, context_length=size + min(spare, 1))

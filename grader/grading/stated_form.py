@@ -35,7 +35,7 @@ def check_stated_form(
     plan: Mapping[Property, Sequence[Case]],
     verdicts: Sequence[Verdict],
 ) -> list[Verdict]:
-    """Return the verdicts; those on the form of results and weights now follow the statement."""
+    """Return the verdicts, in which the form of results and weights is judged by the statement."""
     verdicts = [_check_weights(v, live.harness.contract, asked) for v in verdicts]
     return _check_results(live, asked, plan, verdicts)
 
@@ -94,7 +94,7 @@ def _check_results(
     plan: Mapping[Property, Sequence[Case]],
     verdicts: Sequence[Verdict],
 ) -> list[Verdict]:
-    """Return the verdicts; the one on the form of results now follows the statement."""
+    """Return the verdicts, in which the form of results is now judged by the statement."""
     own = live.harness.contract
     stated = state_results(own, asked)
     if stated == own:

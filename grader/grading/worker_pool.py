@@ -240,7 +240,7 @@ class Worker:
         return answer
 
     def _start(self) -> RunningWorker:
-        """Start a process. Raises SandboxError if dismissed, ZygoteGone, OSError."""
+        """Start a process. Raises SandboxError (if dismissed), ZygoteGone or OSError."""
         self._refuse_if_dismissed()
         connection, other_end = SPAWN_CONTEXT.Pipe()
         with other_end:
