@@ -13,7 +13,7 @@ SEED_PHRASES = {
 
 
 def describe_cases(seed: SeedRecord) -> str:
-    """Describe who knows the cases, without the seed: students read this, and seeds may be reused."""
+    """Describe who knows the cases. The seed is omitted because students read this text."""
     return SEED_PHRASES[SeedKind(seed.kind)]
 
 

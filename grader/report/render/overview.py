@@ -125,8 +125,7 @@ class Overview:
 
     histogram: Histogram
     shared: tuple[MistakeGroup, ...]
-    """mistakes made by several students, and a single student's mistake if there is just one such
-    """
+    """mistakes of several students, and a single student's mistake if there is just one such"""
     alone: tuple[MistakeGroup, ...]
     """the other mistakes, which nobody else made"""
     endings: tuple[EndingGroup, ...]

@@ -133,7 +133,7 @@ class PropertySuite:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Observations so far that are worth reporting but no failures, if they may be shown."""
+        """Observations so far that are worth reporting but not failures, if they may be shown."""
         if self.hidden or not self.feedback.level.includes(FeedbackLevel.MESSAGE):
             return ()
         return tuple({**self.search_harness.notes, **self.harness.notes}.values())
