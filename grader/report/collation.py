@@ -1,6 +1,6 @@
-"""The order of names: accents and case count last, and numbers by their size.
+"""The order of names: accents and case only break ties, and numbers are sorted by their size.
 
-It is no language's own alphabet, and needs no locale: a class has names in many languages.
+The order follows no single language and needs no locale: a class has names in many languages.
 """
 
 import re
@@ -9,7 +9,7 @@ import unicodedata
 LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h"}
 )
-"""letters that Unicode does not decompose, each with the letters it is sorted as"""
+"""letters that Unicode does not decompose, each with the letters as which it is sorted"""
 
 CollationKey = tuple[tuple[tuple[int, str], ...], str]
 

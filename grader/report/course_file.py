@@ -7,8 +7,8 @@
     values = 40
 
 Students get it with the exercise, so that their own checks use the same points. Grading never uses
-a file that a student handed in: only people who check their own work have it read from beside the
-work.
+a file that a student handed in: a course file beside the work is read only when people check their
+own work.
 """
 
 import math
@@ -29,14 +29,14 @@ from headcheck.properties.group import PropertyGroup
 COURSE_FILE = "headcheck.toml"
 KEYS = ("round", "feedback", "points")
 MAX_BYTES = 1 << 16
-"""far more than the points of all groups of all exercises, and the levels of all properties"""
+"""far more than a file needs for the points of all groups and the levels of all properties"""
 MAX_MESSAGE = 1000
-"""the most characters of a message, since it may quote the file or its name"""
+"""the maximum length of a message, limited because it may quote the file or its name"""
 MISSING = "there is no such file: name a course file"
 
 
 class BadCourseFile(Exception):
-    """A course file that cannot be used; the message, one line, says where and what to do."""
+    """A course file that cannot be used; the one-line message says where and what to do."""
 
     def __init__(self, text: str) -> None:
         super().__init__(sanitise_line(text, MAX_MESSAGE))
@@ -51,7 +51,7 @@ class CourseFile:
     feedback: Feedback | None = None
     """None if the file does not set it"""
     path: Path | None = None
-    """None without a file"""
+    """None if there is no file"""
 
     def limit(self, wanted: Feedback | None) -> tuple[Feedback | None, str]:
         """Return the feedback for people who check their own work, and why it is reduced.
@@ -71,7 +71,7 @@ NO_COURSE_FILE = CourseFile()
 
 
 def find_course_file(exercise: Exercise | None, work: Path | None = None) -> Path | None:
-    """Return the course file in the folder of somebody's own work, else in that of the exercise."""
+    """Return the course file in the folder of somebody's own work, or in the exercise's folder."""
     folders = [] if work is None else [work]
     if exercise is not None and not exercise.is_ours:
         folders.append(exercise.folder)
@@ -80,9 +80,9 @@ def find_course_file(exercise: Exercise | None, work: Path | None = None) -> Pat
 
 
 def read_course_file(path: Path | None, exercise: Exercise | None = None) -> CourseFile:
-    """Return the settings of a course file; none without a file. Raises BadCourseFile.
+    """Return the settings of a course file; without a file, nothing is set. Raises BadCourseFile.
 
-    `exercise` is an exercise of the course that may have points there.
+    `exercise` is an exercise of the course whose points the file may set.
     """
     if path is None:
         return NO_COURSE_FILE

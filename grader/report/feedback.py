@@ -1,8 +1,8 @@
 """Feedback levels: how much of a report a student receives, property by property.
 
 A level is an allow list: `redact_report` builds new records from the fields that a level names, so
-a new field of a record is withheld until it is named here. It is called once, on the report, before
-anything is rendered or written.
+a new field of a record is withheld until it is named here. `redact_report` is called once, on the
+report, before anything is rendered or written.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -42,7 +42,7 @@ STATIC_NOTE_KINDS = (
 
 
 class FeedbackLevel(StrEnum):
-    """How much is reported of a property, from least to most."""
+    """How much is reported about a property, from least to most."""
 
     NAME = "name"
     MESSAGE = "message"
@@ -75,7 +75,7 @@ LEVELS = tuple(level.value for level in FeedbackLevel)
 
 
 def redact_report(report: Report, feedback: Feedback | None) -> Report:
-    """Return the part of a report that may be disclosed; all of it without settings."""
+    """Return the part of a report that may be disclosed; without settings, the whole report."""
     if feedback is None or feedback == FULL_FEEDBACK:
         return report
     return Report(
@@ -128,7 +128,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
 def _redact_diagnosis(
     diagnosis: Sequence[DiagnosisRecord], explained: Sequence[PropertyRecord], feedback: Feedback
 ) -> tuple[DiagnosisRecord, ...]:
-    """Return the mistakes if a failure is explained; with numbers and lines from `case` on."""
+    """Return the mistakes if they explain a failure, with numbers and lines from `case` on."""
     if not explained:
         return ()
     if any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained):
@@ -172,8 +172,8 @@ def _filter_source(
 ) -> tuple[Excerpt, ...]:
     """Keep the excerpts at disclosed locations, from level `case` on.
 
-    The submission chooses their text, so it could leak a case in them. All are kept where nothing
-    was graded, because then it has not received any case.
+    The submission chooses the text of the excerpts, so it could leak a case in them. All excerpts
+    are kept if nothing was graded, because then the submission has not received any case.
     """
     if record.error is not None:
         return record.source
@@ -189,7 +189,7 @@ def _filter_source(
 def _redact_property(
     prop: PropertyRecord, level: FeedbackLevel, shown: Sequence[PropertyRecord]
 ) -> PropertyRecord:
-    """Return the fields of a property that a level names; all of them at the highest."""
+    """Return the fields of a property that a level names; at the highest level, all fields."""
     message = _redact_message(prop, level, shown)
     words = "" if prop.status in UNKNOWN else prop.words
     if level is FeedbackLevel.FULL:
@@ -231,7 +231,7 @@ def _redact_message(
 
 
 class BadFeedback(Exception):
-    """A word that is no feedback level; the message says which there are."""
+    """A word that is not a feedback level; the message lists the levels."""
 
 
 def parse_level(word: str) -> Feedback:
@@ -245,7 +245,7 @@ def parse_level(word: str) -> Feedback:
 def read_feedback(value: object, place: Place) -> Feedback:
     """Return the feedback of a course file: a level, or a table.
 
-    Raises the error of the place.
+    Raises the type of error that `place` defines.
     """
     if not isinstance(value, dict):
         return Feedback(_read_level(value, place))

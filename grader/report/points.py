@@ -1,9 +1,9 @@
 """Compute points from verdicts, so that a mistake costs more the more it breaks.
 
-The properties of a group share its points. An answer earns nothing unless tokens attend. A group
-earns nothing if its essential property fails: a mask that shows hidden tokens is not half right
-because another property about it holds. A property that was not tried because of something smaller,
-or for lack of time, counts like the tried properties of its group.
+The properties of a group share its points. An answer earns nothing unless its tokens attend to each
+other. A group earns nothing if its essential property fails: a mask that shows hidden tokens is not
+half right because another property about it holds. If a property was not tried because of a minor
+failure or for lack of time, its points follow the share of tried properties of its group that hold.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:  # so that reading a store does not import torch
     from headcheck.properties.property import Property, Verdict
 
 Points = Mapping[str, Mapping[str, float]]
-"""the points of groups by exercise, if they differ from the exercise's own"""
+"""the points of groups, by exercise, where they differ from the exercise's own points"""
 
 
 def distribute_points(exercise: Exercise, points: Points | None) -> dict[Property, float]:
     """Return the points of each property of an exercise.
 
-    A property about a peculiarity has double weight, since no other property covers it.
+    A property about a peculiarity of the exercise has double weight, since no other property covers
+    that peculiarity.
     """
     overrides = (points or {}).get(exercise.slug, {})
     shares = Counter[PropertyGroup]()
@@ -59,7 +60,7 @@ def award_points(
     points: Points | None,
     found: Collection[Property] = (),
 ) -> list[float]:
-    """Return the points of each verdict, in order; none unless the prerequisite holds.
+    """Return the points of each verdict, in order; all are 0 unless the prerequisite holds.
 
     Properties that only a search `found` to fail held on the fixed cases, so they count as
     prerequisites, and for their group.
@@ -89,7 +90,8 @@ def award_points(
 def _is_known_to_compute(exercise: Exercise, verdicts: Sequence[Verdict]) -> bool:
     """Return whether the prerequisite was not tried, and the right values show that it holds.
 
-    If an answer keeps something between two calls, these show nothing, and each may be right.
+    If an answer keeps state between two calls, right values show nothing about the prerequisite,
+    because each call may be right by itself.
     """
     statuses = {v.property: v.status for v in verdicts}
     about_values = [p for p in statuses if p.essential and p.group is PropertyGroup.VALUES]
@@ -102,11 +104,11 @@ def _find_unknown(
     failed: AbstractSet[Property],
     worthless: Collection[PropertyGroup],
 ) -> set[Property]:
-    """Return the properties that were not tried because of something smaller, and may hold.
+    """Return the properties that were not tried because of a minor failure, and may hold.
 
-    They do not include properties whose cause belongs to a group that lost its points, nor those
-    that depend on the form of a module, which may have no registered weights. They do not include
-    any of a group whose essential property was not tried either.
+    The result excludes properties whose cause belongs to a group that lost its points, and
+    properties that depend on the form of a module, which may have no registered weights. It also
+    excludes all properties of a group whose essential property was not tried either.
     """
     untried = {v.property for v in verdicts if v.status is Status.NOT_TRIED}
     broken = failed - untried
@@ -147,9 +149,9 @@ def _spoils_group(prop: Property, failed: AbstractSet[Property]) -> bool:
 def score_again(
     record: SubmissionRecord, exercise: Exercise | None, points: Points | None, step: float
 ) -> SubmissionRecord:
-    """Return a record with new points for its verdicts, which stay.
+    """Return a record with new points for its verdicts, which stay the same.
 
-    Without an exercise, for a class that belongs to none, only the rounding is new.
+    Without an exercise (for a class that belongs to none), only the rounding is new.
     """
     if exercise is not None and record.error is not None:
         return replace(record, max_score=compute_maximum(exercise, points))
@@ -177,7 +179,7 @@ def _award_again(
 
 
 def add_up(record: SubmissionRecord, step: float) -> SubmissionRecord:
-    """Return a record whose score is that of its properties, rounded to a step."""
+    """Return a record whose score is the sum of its properties' points, rounded to a step."""
     most = sum(p.max_points for p in record.properties)
     score = round_points(sum(p.points for p in record.properties), most, step)
     return replace(record, score=score, max_score=round_sum(most))

@@ -15,12 +15,12 @@ from headcheck.grader.seed import Seed
 from headcheck.grader.version import get_version as get_version
 
 MAX_TEXT_LENGTH = 4000
-"""the most characters of one text in a report, since submissions choose some texts"""
+"""the maximum length of a text in a report, limited because submissions choose some texts"""
 FORMAT_VERSION = 1
 NOT_JUDGED = "not_judged"
 """the status of a submission without a verdict, through no fault of its own"""
 BUSY_KIND = "machine_busy"
-"""the kind of error if the machine kept a submission from being judged"""
+"""the kind of error if the machine prevented a submission from being judged"""
 NO_VERDICT_KINDS = (fault.ERROR_KIND, BUSY_KIND)
 
 
@@ -133,9 +133,9 @@ class PropertyRecord:
 
 @dataclass(frozen=True, slots=True)
 class ExampleRecord:
-    """A mistake in round numbers: the input of a step, and its right and wrong results.
+    """A mistake shown with round numbers: the input of a step, and its right and wrong results.
 
-    A matrix has a row for each token; its numbers are written as they are shown.
+    A matrix has a row for each token; its numbers are texts, in the form in which they are shown.
     """
 
     sizes: str
@@ -239,7 +239,7 @@ def build_report(
     level: IsolationLevel | None = None,
     seed: Seed | None = None,
 ) -> Report:
-    """Return a report by this version on submissions that ran at this isolation level."""
+    """Return this version's report on submissions that ran at this isolation level."""
     sandbox = None if level is None else SandboxRecord(level.name, level.layers, level.summary)
     seed_record = None if seed is None else record_seed(seed)
     return Report(FORMAT_VERSION, get_version(), tuple(submissions), sandbox, seed_record)

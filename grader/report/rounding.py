@@ -1,17 +1,17 @@
 """Round points by one rule, so that terminals, pages and gradebooks show the same number.
 
-A score is rounded once, when it is added up. Later displays and sums are already in hundredths.
+A score is rounded once, when it is added up. After that, displays and sums use hundredths.
 """
 
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 
 DECIMALS = 2
-"""the decimals of every score"""
+"""the number of decimals of every score"""
 HUNDREDTH = 0.01
 """the step that scores are rounded to, unless a course has its own"""
 NOISE_DECIMALS = 6
-"""the significant decimals of a sum of floats"""
+"""the number of decimals kept from a sum of floats; the rest is rounding noise"""
 
 
 def explain_bad_step(step: float) -> str | None:
@@ -25,7 +25,7 @@ def explain_bad_step(step: float) -> str | None:
 def round_points(points: float, most: float, step: float = HUNDREDTH) -> float:
     """Return points out of a maximum, rounded to the nearest multiple of a step, halves up.
 
-    Rounding never reaches the maximum, and full points stay the maximum, whatever the step.
+    Rounding never raises a score to the maximum, and full points stay the maximum, for any step.
     """
     exact, unit = _drop_noise(points), _drop_noise(step)
     top = _drop_noise(most)
@@ -37,7 +37,7 @@ def round_points(points: float, most: float, step: float = HUNDREDTH) -> float:
 
 
 def round_sum(points: float) -> float:
-    """Return points without a limit, in hundredths: a maximum, or a person's decision."""
+    """Round points that have no maximum to hundredths: a maximum itself, or a person's decision."""
     return float(_drop_noise(points).quantize(Decimal(10) ** -DECIMALS, ROUND_HALF_UP))
 
 
@@ -46,13 +46,13 @@ def _drop_noise(value: float) -> Decimal:
 
 
 def format_number(points: float) -> str:
-    """Format points as everybody reads them: without exponent and needless zeros."""
+    """Format points in the usual way: without an exponent or unnecessary zeros."""
     text = f"{round_sum(points):.{DECIMALS}f}".rstrip("0").rstrip(".")
     return "0" if text in ("", "-0") else text
 
 
 def share_out(points: Sequence[float], total: float) -> list[float]:
-    """Return points in hundredths that add up to a rounded total, in proportion to those given."""
+    """Return points in hundredths that add up to a rounded total, proportional to `points`."""
     whole = sum(points)
     shares, given, reached = [], 0.0, 0.0
     for each in points:

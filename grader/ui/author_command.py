@@ -113,7 +113,7 @@ def _find_file(file: str, name: str | None) -> "Submission":
 
 
 def _ask_rest(questions: "Sequence[Question]", given: Mapping[str, bool]) -> Mapping[str, bool]:
-    """Ask what no option says."""
+    """Ask the questions that no option has answered."""
     asked = {
         each.name: click.confirm(each.text, default=each.suggested)
         for each in questions

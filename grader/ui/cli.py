@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from headcheck.grader.sandbox.grader_side.launch import Zygote
 
 GetZygote = Callable[[str], "Zygote | None"]
-"""returns a zygote for grading on this device, where there can be one"""
+"""returns a zygote for grading on this device, or None if the system supports none"""
 EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to the submission's
 
 
 def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
-    """Get a zygote, if the system has one, before this process imports its modules."""
+    """Get a zygote, if the system supports it, before this process imports its modules."""
     get_zygote: GetZygote = click.get_current_context().find_root().obj or _start_zygote
     return get_zygote(device) or contextlib.nullcontext()
 
 
 def _start_zygote(device: str) -> "Zygote | None":
-    """Start one, while this process imports its modules."""
+    """Start a zygote, while this process imports its modules."""
     from headcheck.grader.sandbox.grader_side import launch
 
     return launch.start_zygote_for(device)
@@ -345,8 +345,8 @@ add_examples(cli)
 def main(get_zygote: GetZygote | None = None, name: str | None = None) -> None:
     """Run the command; every error is reported in one line, without a traceback.
 
-    A command that needs a zygote gets it from `get_zygote`, or starts one. `name` is what messages
-    call the program, if they cannot know it from how it was started.
+    A command that needs a zygote gets it from `get_zygote`, or starts one. `name` is the program's
+    name in messages, if the way it was started does not reveal that name.
     """
     with terminal.guard_streams():
         try:

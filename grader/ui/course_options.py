@@ -19,9 +19,9 @@ EXTRAS = {
     "sqlalchemy": "course", "alembic": "course", "psycopg": "course", "pyarrow": "parquet",
     "nbgrader": "nbgrader", "distributed": "cluster", "nbformat": "student", "IPython": "student",
 }  # fmt: skip
-"""packages missing from a plain installation, and the extras that install them"""
+"""packages that a plain installation lacks, and the extras that install them"""
 MAX_LISTED = 50
-"""the number of names in a warning"""
+"""the largest number of names in a warning"""
 
 
 roster_option = click.option(
@@ -32,7 +32,7 @@ roster_option = click.option(
 
 
 def store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option for the store."""
+    """Return the click option that names the store."""
     text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
     return click.option("--store", "location", metavar="FILE|URL", help=text, **more)
 
@@ -50,7 +50,7 @@ def open_store(location: str, *, create: bool = False) -> Iterator["Store"]:
 
 @contextmanager
 def naming_extras() -> Iterator[None]:
-    """Raise a CourseError that names the extra to install where its package is missing."""
+    """If a package is missing, raise a CourseError that names the extra to install."""
     try:
         yield
     except ImportError as error:
@@ -79,7 +79,7 @@ def warn_about(what: str, names: tuple[str, ...]) -> None:
 
 
 def get_slug(exercise: str | None) -> str | None:
-    """Return the slug that results have of an exercise, which may be named by its folder."""
+    """Return the slug under which results name an exercise; its folder may be given instead."""
     from headcheck.exercises.contract_file import names_folder
 
     if exercise is None or not names_folder(exercise):

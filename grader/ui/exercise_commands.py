@@ -93,7 +93,7 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
 
 
 def refuse_slug(path: str) -> None:
-    """Raise TargetNotFound with the file to check, if this is the slug of an exercise, no file."""
+    """Raise TargetNotFound, naming a file to check, if this path is the slug of an exercise."""
     from headcheck.exercises import BY_SLUG
     from headcheck.grader.grading.infer import TargetNotFound
 
@@ -110,7 +110,7 @@ def refuse_slug(path: str) -> None:
 def describe_exercise(
     exercise: "Exercise", slug: str, points: "Points | None" = None, *, checks: bool = False
 ) -> str:
-    """Describe an exercise and the points of its groups, with each of the `checks`, in Markdown."""
+    """Describe an exercise and its points in Markdown; with `checks`, list each check."""
     from headcheck.properties.counting import count
     from headcheck.properties.group import PropertyGroup
 
@@ -134,7 +134,7 @@ def describe_exercise(
 
 
 def _describe_weight(exercise: "Exercise", claimed: "PropertySummary") -> str:
-    """Return what else a claim decides about points."""
+    """Return a note on how else a claim affects the points."""
     if claimed.name == exercise.prerequisite_name:
         return " (If not, there are no points at all.)"
     return " (If not, there are no points of this group.)" if claimed.essential else ""

@@ -1,4 +1,4 @@
-"""What `headcheck --help` shows: the commands by reader, in whole sentences, an example of each."""
+"""The output of `headcheck --help`: commands grouped by reader, and an example for each."""
 
 from collections.abc import Mapping
 
@@ -43,7 +43,7 @@ class LimitParameter(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose help lists limits of submissions in a section of their own."""
+    """A command whose help lists the limits on submissions in a separate section."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then those that limit a submission."""
@@ -57,7 +57,7 @@ class SectionedCommand(click.Command):
 
 
 class HelpGroup(click.Group):
-    """A group of commands whose help lists them by reader."""
+    """A group of commands whose help groups them by reader."""
 
     command_class = SectionedCommand
 
@@ -72,13 +72,13 @@ class HelpGroup(click.Group):
         return "" if command is None else command.get_short_help_str(limit=1000)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write where to go on."""
+        """Write where to read further."""
         formatter.write_paragraph()
         formatter.write_text("headcheck COMMAND --help shows the options and an example.")
         formatter.write_text(COMPLETION)
 
 
 def add_examples(group: click.Group) -> None:
-    """Add its example to the help of each command."""
+    """Add to the help of each command an example of its use."""
     for name, example in EXAMPLES.items():
         group.commands[name].epilog = f"\b\nExample:\n  {example}"

@@ -1,4 +1,4 @@
-"""Markdown for people: laid out in a terminal, and as it is written anywhere else."""
+"""Markdown for people: laid out in a terminal, and unchanged anywhere else."""
 
 import os
 from typing import ClassVar
@@ -13,12 +13,12 @@ from rich.theme import Theme
 from headcheck.grader.report.render.sanitise import sanitise
 
 MAX_WIDTH = 100
-"""how wide text is set in a terminal, however wide that is"""
+"""the largest width of text in a terminal, even if the terminal is wider"""
 CODE_INDENT = 4
 MAX_LENGTH = 1_000_000
-"""how many characters are printed at most"""
+"""the largest number of characters that are printed"""
 THEME = Theme({"markdown.h1": "bold", "markdown.code": "cyan"})
-"""readable on a dark ground and on a light one"""
+"""readable on dark and on light backgrounds"""
 
 
 class _LeftHeading(Heading):
@@ -33,7 +33,7 @@ class _LeftHeading(Heading):
 
 
 class _IndentedCode(CodeBlock):
-    """Code in the terminal's own colours, told from text by its indent."""
+    """Code in the terminal's own colours, distinguished from text by its indent."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
@@ -52,7 +52,7 @@ class _TerminalMarkdown(Markdown):
 
 
 def print_markdown(text: str) -> None:
-    """Print Markdown to standard output: laid out if that is a terminal, else as it is written.
+    """Print Markdown to standard output: laid out if that is a terminal, otherwise unchanged.
 
     With NO_COLOR the layout has no escape sequences.
     """

@@ -33,7 +33,7 @@ format_option = click.option(
 
 
 def make_course_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option for the course file, and what counts without it."""
+    """Return the option that names the course file; `default` describes what applies without it."""
     text = f"The course file: points, rounding, feedback.  [default: {default}]"
     path = click.Path(path_type=Path)
     return click.option("--course", "course_file", metavar="FILE", type=path, help=text)
@@ -151,7 +151,7 @@ def pop_limits(options: dict[str, Any]) -> dict[str, float]:
 
 
 def parse_search(text: str | None) -> "SearchLimit | None":
-    """Return what `--search` says; None without the option. Raises BadSearch."""
+    """Return the limit that `--search` sets; None without the option. Raises BadSearch."""
     from headcheck.grader.grading import search_limit
 
     return None if text is None else search_limit.parse_search(text)
@@ -165,7 +165,7 @@ def parse_feedback(word: str | None) -> "Feedback | None":
 
 
 def check_step(step: float | None) -> float | None:
-    """Return what `--round` says. Raises click.BadParameter if scores cannot be rounded to it."""
+    """Return the step of `--round`. Raises click.BadParameter if scores cannot be rounded to it."""
     from headcheck.grader.report.rounding import explain_bad_step
 
     problem = None if step is None else explain_bad_step(step)
@@ -177,9 +177,9 @@ def check_step(step: float | None) -> float | None:
 def load_course_file(
     named: Path | None, exercise: "Exercise | None", work: Path | None = None
 ) -> "CourseFile":
-    """Return the course file that is named, or the one that is found. Raises BadCourseFile.
+    """Return the named course file, or else the one that is found. Raises BadCourseFile.
 
-    One that is found beside somebody's own work is named on standard error.
+    A course file that is found beside somebody's own work is named on standard error.
     """
     from headcheck.grader.report import course_file
 

@@ -1,17 +1,19 @@
-"""The program `headcheck`: the command, in a process that imports torch before it knows its task.
+"""The program `headcheck`: runs the command in a process that imports torch before reading it.
 
 Theory of operation
-    The grader process and the zygote both need torch, so one must be forked from the other for it
-    to be imported once. But every submission can read what was in a zygote's memory when it was
-    forked: that must not be the environment, the arguments (`--seed`) or the files of a command.
+    The grader process and the zygote both need torch. To import it only once, one of them must be
+    forked from the other. But every submission can read all that was in the zygote's memory at the
+    fork, so that memory must not hold the environment, the arguments (`--seed`) or the files of a
+    command.
 
     So a command that needs a zygote starts over. It keeps its arguments and its environment in a
-    file in memory, and replaces itself by this program, in an environment that has nothing of the
-    caller's. The program imports torch and forks the zygote, which closes that file unread. Only
-    then does it read the file, and go on as the command that was given. It is the same process all
-    the time, so its number, its terminal, its signals and its exit code stay those of the command.
+    file in memory, and replaces itself by this program, in an environment that contains nothing
+    from the caller's. The program imports torch and forks the zygote, which closes that file
+    unread. Only then does the program read the file and continue as the given command. It is the
+    same process all along, so the command keeps its process number, its terminal, its signals and
+    its exit code.
 
-    Started over as: python -m headcheck.grader.ui.program FD
+    The program is started as: python -m headcheck.grader.ui.program FD
 """
 
 import contextlib
@@ -38,17 +40,17 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class GivenCommand:
-    """Arguments and environment of a command. Names of files are bytes: encodings may differ."""
+    """Arguments and environment of a command. File names are bytes because encodings may differ."""
 
     name: str
-    """what messages call the program"""
+    """the name by which messages call the program"""
     arguments: tuple[bytes, ...]
     environment: Mapping[bytes, bytes]
     encodings: tuple[str, str]
-    """of standard output and standard error"""
+    """the encodings of standard output and standard error"""
 
     def take_on(self) -> None:
-        """Make them those of this process."""
+        """Make this process use these arguments and this environment."""
         sys.argv = [os.fsdecode(argument) for argument in self.arguments]
         os.environb.clear()
         os.environb.update(self.environment)
@@ -58,7 +60,7 @@ class GivenCommand:
 
 
 def start_over(device: str) -> None:
-    """Replace this process by one that has a zygote, if there can be one for this device."""
+    """Replace this process by one that has a zygote, if this device allows a zygote."""
     import pickle
 
     import click
@@ -94,7 +96,7 @@ def go_on(kept: int) -> None:
 
 
 def fork_zygote() -> "Zygote":
-    """Import torch and fork a zygote. If that fails, say so and exit."""
+    """Import torch and fork a zygote. If that fails, print why and exit."""
     from headcheck.grader.sandbox.grader_side import launch
     from headcheck.grader.sandbox.server_side import zygote
 
@@ -111,7 +113,7 @@ def fork_zygote() -> "Zygote":
 
 @contextlib.contextmanager
 def raise_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the latest in the end: what torch imports may have caught it."""
+    """Raise a pending KeyboardInterrupt at the end, in case torch's imports caught it."""
     interrupts: list[int] = []
 
     def interrupt(number: int, _: FrameType | None) -> None:
@@ -130,7 +132,7 @@ def raise_interrupts() -> Iterator[None]:
 
 
 def fail(error: BaseException) -> NoReturn:
-    """Say in a line why there is no zygote, and exit."""
+    """Print one line on why there is no zygote, and exit."""
     from headcheck.grader import fault
     from headcheck.grader.ui import cli
 

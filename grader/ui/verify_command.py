@@ -7,9 +7,9 @@ import click
 PLUGIN = "headcheck.grader.ui.pytest_plugin.plugin"
 REQUIRE_RESULTS = "headcheck.grader.ui.pytest_plugin.require_results"
 REASONS = "-rfEs"
-"""why tests were skipped is listed whole at the end"""
+"""pytest's option for a full list of the reasons for skipped tests at the end"""
 EXIT_CODES = {0: 0, 1: 1}
-"""of pytest, and ours; every other one says that nothing was tried"""
+"""exit codes of pytest and ours for them; any other code means that nothing was tried"""
 
 
 @click.command()
@@ -75,7 +75,7 @@ def verify(
 
 
 def _load_plugins() -> list[str]:
-    """Return the options that load what is not loaded by itself."""
+    """Return the options that load the plugins which pytest does not load automatically."""
     from importlib.metadata import entry_points
 
     installed = any(found.value == PLUGIN for found in entry_points(group="pytest11"))

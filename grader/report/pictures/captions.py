@@ -1,4 +1,4 @@
-"""Captions: the main finding of a figure in one sentence, also for readers of text alone."""
+"""Captions: the main finding of a figure in one sentence, also for readers of the text only."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,9 @@ from headcheck.grader.report.records import (
 from headcheck.properties.counting import count, count_share
 
 DISPLAY_TOLERANCE = 0.005
-"""numbers nearer than this look equal with two decimals"""
+"""numbers that differ by less than this look equal with two decimals"""
 FIGURE_TOKENS = re.compile(r"With (\d+) tokens?\b")
-"""how many tokens the input of a figure has"""
+"""the part of a caption that states the number of tokens in the input of a figure"""
 PLACE = re.compile(r"\b(?:tokens?|row|output) \d")
 """a token that a caption names by its number"""
 PARTS = ("queries", "keys", "values")
@@ -35,7 +35,7 @@ def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
 
 
 def describe_seen(evidence: EvidenceRecord, case: str) -> str:
-    """Return the first caption for readers of text, who see another case above it; "" without."""
+    """Return the first caption, or "", for a text that shows another case above it."""
     caption = next(iter(describe_evidence(evidence)), "")
     if PLACE.search(caption):
         caption = f"{caption.removesuffix('.')} (tokens are counted from 0)."
@@ -212,7 +212,7 @@ def compute_column(evidence: LayoutEvidence, origin: Origin) -> int:
 
 
 def format_label(evidence: LayoutEvidence, origin: Origin) -> str:
-    """Return the label of a number: `1:4` is column 4 of token 1, `k1:4` that of the keys."""
+    """Return the label of a number: `1:4` is column 4 of token 1, `k1:4` the same in the keys."""
     if not origin:
         return "0"
     return f"{format_part(origin)[:1]}{origin[0]}:{compute_column(evidence, origin)}"

@@ -14,14 +14,14 @@ Lab = tuple[float, float, float]
 
 SEQUENTIAL_LOW: Lab = (0.97, -0.01, 0.045)
 SEQUENTIAL_HIGH: Lab = (0.32, 0.0, -0.115)
-"""from pale yellow to dark blue"""
+"""the upper end of the scale from pale yellow to dark blue"""
 DIVERGING_LOW: Lab = (0.45, -0.02, -0.14)
 DIVERGING_MID: Lab = (0.975, 0.0, 0.005)
 DIVERGING_HIGH: Lab = (0.56, 0.09, 0.11)
-"""from blue by nearly white to orange"""
+"""the upper end of the scale from blue through nearly white to orange"""
 STEPS = 200
 NAN_COLOUR = "#8a8a8a"
-"""for NaN and infinities"""
+"""the colour of cells with NaN and infinities"""
 CATEGORICAL = ("#bfe1f5", "#f7e6a4", "#e9c8dd", "#cfe8cf", "#e3dccf", "#d5d5ea")
 """pale colours for unordered categories; each cell also has a label"""
 

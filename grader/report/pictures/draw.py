@@ -37,7 +37,7 @@ class Picture:
 
 
 def draw_pictures(evidence: EvidenceRecord | None) -> tuple[Picture, ...]:
-    """Draw all figures of a property; none without evidence."""
+    """Draw all figures of a property; without evidence there are none."""
     if evidence is None:
         return ()
     pictures = [_draw_layout(layout) for layout in evidence.layouts]

@@ -25,7 +25,7 @@ from headcheck.grader.report.records import LayoutEvidence
 LEFT, TOP, GAP = 50.0, 46.0, 12.0
 WIDTH, HEIGHT = 33.0, 27.0
 MAX_BLOCKS = 6
-"""how many blocks, rows and columns are drawn, since a report may come from anywhere"""
+"""the most blocks, rows and columns drawn; a report from elsewhere may have any number"""
 
 Blocks = Sequence[Sequence[Sequence[Origin]]]
 

@@ -25,7 +25,7 @@ def _format_magnitude(value: float) -> str:
 
 
 def format_distinct(one: float, other: float) -> tuple[str, str]:
-    """Format two numbers that differ with as many digits as it takes to show that."""
+    """Format two different numbers with enough digits to show that they differ."""
     shown = format_number(one), format_number(other)
     for digits in range(3, 18):
         if _parse(shown[0]) != _parse(shown[1]):

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from headcheck.grader.report.render.sanitise import sanitise
 
 FONT_SIZE = 11
-"""of text, in pixels"""
+"""the font size of text, in pixels"""
 
 
 class Box(NamedTuple):

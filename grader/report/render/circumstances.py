@@ -13,15 +13,15 @@ SEED_PHRASES = {
 
 
 def describe_cases(seed: SeedRecord) -> str:
-    """Describe who knows the cases, without the seed: students read this, and it may be reused."""
+    """Describe who knows the cases. The seed is omitted because students read this text."""
     return SEED_PHRASES[SeedKind(seed.kind)]
 
 
 def describe_circumstances(report: Report, *, whole: bool) -> tuple[str, ...]:
     """Return lines on how submissions were confined and who knows the cases.
 
-    Unless the `whole` is asked for, only what is unusual: a weaker sandbox, other cases than those
-    of every check.
+    Unless `whole` is set, the lines mention only unusual circumstances: a weaker sandbox, or cases
+    that differ from those of every check.
     """
     told = []
     if report.sandbox is not None and (whole or report.sandbox.rung != BEST_LEVEL):

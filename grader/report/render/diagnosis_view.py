@@ -15,9 +15,9 @@ class DiagnosisView:
     headline: str
     sentences: tuple[str, ...]
     examples: tuple[ExampleRecord | None, ...] = ()
-    """one for each sentence"""
+    """one example, or None, for each sentence"""
     compared: bool = False
-    """whether the answers were compared with what such mistakes compute"""
+    """whether the answers were compared with the results of such mistakes"""
     any_compared: bool = False
     """whether one of the mistakes is in the computation"""
 

@@ -1,4 +1,4 @@
-"""The parts of a submission's text that are left out where it would not fit, and in which order."""
+"""The parts of a submission's text to leave out if it does not fit, and in which order."""
 
 from dataclasses import dataclass, replace
 
@@ -10,18 +10,18 @@ FOLDED_NOTES = 2
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """The parts of a submission that are shown beside its failures."""
+    """The parts of a submission's text that are shown in addition to its failures."""
 
     examples: bool = True
     """whether mistakes have examples"""
     notes: int = FOLDED_NOTES
-    """the most notes that are shown; one more is shown, too, if it is the last one"""
+    """the most notes that are shown; if only one more note remains, it is shown, too"""
     summary: bool = True
     """whether there are sentences about all checks"""
     apart: bool = True
     """whether an empty line stands between mistakes and points"""
     figures: bool = True
-    """whether failures say what their figures show"""
+    """whether failures include the captions of their figures"""
 
 
 FOLDINGS = (
@@ -37,7 +37,7 @@ FOLDINGS = (
 
 
 def leave_out_figures(view: SubmissionView) -> SubmissionView:
-    """Return the view without what figures show of failures."""
+    """Return the view without the captions of its failures' figures."""
     groups = (
         replace(group, failures=tuple(replace(each, evidence=None) for each in group.failures))
         for group in view.groups

@@ -1,4 +1,4 @@
-"""A report as GitHub workflow commands: annotations beside the lines, then the text.
+"""A report as GitHub workflow commands: annotations next to the lines, then the text.
 
 GitHub looks for commands in every line of a log, so text from a submission must not begin a line
 with `::`, nor contain `##[`: `sanitise` prevents both, and the values of the commands are escaped
@@ -17,7 +17,7 @@ from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.view import make_view, tally_statuses
 
 MAX_ERRORS = 10
-"""the number of errors of one step that GitHub displays beside the files"""
+"""the number of errors in one step that GitHub displays next to the files"""
 LineLookup = Callable[[SubmissionRecord, int, int], int | None]
 """maps a line of a notebook's cell to the line of the file, or None if unknown"""
 
@@ -36,7 +36,7 @@ def render(report: Report, line_of: LineLookup) -> str:
     """Render the most important findings as errors, a notice, and the whole text.
 
     GitHub displays only a limited number of errors per step, so the first finding of every
-    submission comes before the second of any. The rest is in the text.
+    submission comes before the second finding of any. The text holds the remaining findings.
     """
     rows = [
         [(record, each) for each in collect_annotations(record)] for record in report.submissions

@@ -1,4 +1,4 @@
-"""What a page on several submissions is headed by: the course, the exercises and the day."""
+"""The heading of a page on several submissions: the course, the exercises and the day."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader.report.render.sanitise import sanitise_line
 
 MAX_NAMED = 3
-"""how many exercises a heading names"""
+"""the largest number of exercises that a heading names"""
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -17,7 +17,7 @@ MONTHS = (
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """What the records of submissions do not say: the course or its run, and the day."""
+    """Facts that the records of submissions lack: the course or its run, and the day."""
 
     course: str = ""
     day: date | None = None
@@ -28,7 +28,7 @@ NO_OCCASION = Occasion()
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The words above a page; the course and the day are empty where they are not known."""
+    """The words above a page; the course and the day are empty if they are not known."""
 
     course: str
     exercise: str
@@ -36,7 +36,7 @@ class Heading:
 
     @property
     def title(self) -> str:
-        """All of it on one line."""
+        """The whole heading on one line."""
         return ", ".join(filter(None, (self.course, self.exercise, self.day)))
 
 
@@ -54,10 +54,10 @@ def name_exercises(slugs: Iterable[str | None]) -> str:
 
 
 def name_exercise(slug: str) -> str:
-    """Return the title of an exercise that comes with headcheck; another has only its slug."""
+    """Return the title of an exercise that comes with headcheck, or the slug of any other."""
     return BY_SLUG[slug].title if slug in BY_SLUG else sanitise_line(slug)
 
 
 def format_day(day: date | None) -> str:
-    """Return a day as `26 November 2026`, in English whatever the locale."""
+    """Return a day as `26 November 2026`, in English regardless of the locale."""
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}" if day else ""

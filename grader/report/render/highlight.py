@@ -1,6 +1,6 @@
-"""Colours for Python code: Pygments parses it, and a span around tokens gives their kind.
+"""Colours for Python code: Pygments parses the code, and a span around tokens names their kind.
 
-The colours themselves stand in the style of a page, once for light and once for dark.
+The colours themselves are in the style sheet of a page, once for light and once for dark.
 """
 
 import re
@@ -24,20 +24,19 @@ KINDS = MappingProxyType(
         String: "s",
     }
 )
-"""the class of the tokens that have a colour, by their type; subtypes have the class of their
-type"""
+"""the CSS class of each type of token that has a colour; subtypes have the class of their type"""
 COLOURED = MappingProxyType({"c": Comment, "k": Keyword, "d": Name.Class, "s": String})
-"""the type whose colour a class has"""
+"""the type of token from which each CSS class takes its colour"""
 LIGHT, DARK = "xcode", "github-dark"
-"""styles of Pygments whose colours can be read on the grounds that code has here"""
+"""styles of Pygments whose colours are readable on the backgrounds that code has here"""
 
 QUOTES = re.compile("\"{3}|'{3}")
 COMMENT = re.compile("#.*")
 BEFORE_STRING = re.compile(r"(^|[:,(\[{=+]|\breturn)\s*[rbfu]{0,2}$", re.IGNORECASE)
-"""the end of code after which a string may begin, with its prefix"""
+"""the end of a piece of code after which a string may begin, with the string's prefix"""
 
 Run = tuple[str, str]
-"""a class, empty for plain code, and text on one line"""
+"""a CSS class (empty for plain code), and text on one line"""
 
 
 def highlight(code: str) -> Markup:
@@ -46,7 +45,7 @@ def highlight(code: str) -> Markup:
 
 
 def highlight_lines(lines: Sequence[str]) -> list[Markup]:
-    """Return each of these lines, read together, with its colours."""
+    """Return each of these lines with its colours; the lines are parsed together."""
     found: list[list[Run]] = [[]]
     for kind, text in _read_runs("\n".join(lines)):
         first, *rest = text.split("\n")
@@ -73,7 +72,7 @@ def _read_runs(code: str) -> Iterator[Run]:
 
 
 def _find_opening(code: str) -> str:
-    """Return the quotes that stand before code which begins within a docstring; else nothing."""
+    """Return the opening quotes missing from code that begins within a docstring, or ""."""
     quotes = QUOTES.search(code)
     if quotes is None:
         return ""

@@ -1,7 +1,7 @@
 """A report as static HTML pages that need no network.
 
-Everything can be read without a script. The index has one, which sorts and filters its rows, and is
-allowed by its digest alone.
+Everything can be read without a script. The index has a script that sorts and filters its rows; the
+page's policy allows only this script, by its digest.
 """
 
 import base64
@@ -54,7 +54,7 @@ SYMBOLS = {
     "not judged": "?",
 }
 TOC_IGNORE_CLASS = "jp-toc-ignore"
-"""the class by which JupyterLab leaves headings out of its table of contents"""
+"""the CSS class that makes JupyterLab leave headings out of its table of contents"""
 MAX_NAME_LENGTH = 40
 """the most characters of a page's file name that come from the submission"""
 
@@ -69,7 +69,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The links of a page besides the index."""
+    """The links of a page to others than the index."""
 
     previous: Neighbour | None = None
     next: Neighbour | None = None
@@ -97,7 +97,7 @@ def render_index(report: Report, occasion: Occasion = NO_OCCASION) -> str:
 def render_pages(
     report: Report, labels: Sequence[str] = (), occasion: Occasion = NO_OCCASION
 ) -> dict[str, str]:
-    """Render the page of each submission, by its file name, with links to those beside it.
+    """Render the page of each submission, by file name, with links to its neighbours.
 
     `labels` are the names of the submissions; by default these are their files.
     """
@@ -175,7 +175,8 @@ def render_fragment(submission: SubmissionRecord) -> str:
 def make_page_name(submission: SubmissionRecord, index: int) -> str:
     """Return the file name of the page of submission number `index`, counted from 0.
 
-    It is short plain ASCII, whatever the submission is called, and unique in the report.
+    The file name is short, plain ASCII, whatever the submission is called, and unique in the
+    report.
     """
     stem = re.split(r"[/\\]", submission.file[-1000:])[-1].rpartition(".")[0]
     words = f"{stem[:MAX_NAME_LENGTH]} {(submission.name or '')[:MAX_NAME_LENGTH]}"

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 COLUMNS = 80
 """the width of a terminal into which the text fits"""
 COMMAND = re.compile(r"\s*(?:::|##\[)")
-"""the beginning of lines that some logs of continuous integration obey"""
+"""the beginning of lines that some continuous-integration systems obey as commands"""
 LABEL = re.compile(r" {4}(?:expected|got|after|because|on|hint|seen) +|  note {2}")
 """the label of a row; continued lines are indented to the text after it"""
 
@@ -47,7 +47,7 @@ def fold_lines(lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
 
 
 def count_rows(lines: Iterable[StyledLine]) -> int:
-    """Count the lines of a terminal on which these are shown."""
+    """Count the terminal lines that these styled lines take up."""
     return sum(max(1, -(-cell_len(line.text) // COLUMNS)) for line in fold_lines(lines))
 
 
@@ -58,7 +58,7 @@ def indent(by: int, text: str) -> Iterator[StyledLine]:
 
 
 def list_items(items: Sequence[str], style: str) -> Iterator[StyledLine]:
-    """List items on as few lines as possible, none of them on two."""
+    """List items on as few lines as possible, without breaking any item across lines."""
     joined = ", ".join(item.replace(" ", "\0") for item in items)
     for line in textwrap.wrap(joined, COLUMNS, initial_indent="  ", subsequent_indent="    "):
         yield StyledLine(line.replace("\0", " "), style)

@@ -21,7 +21,7 @@ ENDINGS = {
 
 
 def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:
-    """Return sentences that say why a submission lacks points; none if everything holds.
+    """Return sentences that say why a submission lost points; none if every property holds.
 
     They reveal no more than the record, which may be redacted.
     """
@@ -44,9 +44,9 @@ def find_first_failure(record: SubmissionRecord) -> PropertyRecord | None:
 
 
 def name_ending(record: SubmissionRecord) -> str:
-    """Return why a submission gave no answer, in words that are the same for a whole class.
+    """Return why a submission gave no answer, in words that are the same for all students.
 
-    Empty if it gave one.
+    The text is empty if the submission gave an answer.
     """
     if record.error is not None:
         return sanitise_line(record.error.message)
@@ -63,12 +63,12 @@ def name_ending(record: SubmissionRecord) -> str:
 
 
 def _gave_no_answer(record: SubmissionRecord, failure: PropertyRecord) -> bool:
-    """Whether a submission ended as its first failure did; else it only failed."""
+    """Whether the submission and its first failure both ended without an answer."""
     return record.status in ENDINGS and failure.status in ENDINGS
 
 
 def describe_ending(failure: PropertyRecord) -> str:
-    """Return how a call of a submission ended that gave no answer."""
+    """Return how a call ended in which a submission gave no answer."""
     start = ENDINGS[Status(failure.status)]
     got, because = _find_row(failure.message, "got"), _find_row(failure.message, "because")
     if not got or got == STATUS_MESSAGES.get(Status(failure.status)):

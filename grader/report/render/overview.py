@@ -1,6 +1,6 @@
-"""A class at a glance, for the index of a report and for a dashboard: all of it is computed here.
+"""A class at a glance: computes the overview in the index of a report and in a dashboard.
 
-Text of submissions is sanitised; the templates escape it.
+Text of submissions is sanitised here and escaped by the templates.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ UNNAMED_PREFIX = "No known mistake explains it. The first check that fails: "
 
 @dataclass(frozen=True, slots=True)
 class ClassResult:
-    """One result of a class: a record, its name, and the place of its page."""
+    """One result in a class: a record, its name, and the address of its page."""
 
     record: SubmissionRecord
     label: str
@@ -41,7 +41,7 @@ class ClassResult:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Somebody in a group: a name, a link to the report, and the particulars."""
+    """A student in a group: a name, a link to the report, and the particulars."""
 
     label: str
     link: str
@@ -60,11 +60,11 @@ class HistogramBin:
 
 @dataclass(frozen=True, slots=True)
 class Quartile:
-    """A share of the points that so many results stay below, and where it lies in the bins."""
+    """A share of the points below which this many results lie, and its position in the bins."""
 
     text: str
     place: float
-    """of the width of all bins"""
+    """the position as a share of the width of all bins"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Histogram:
 
     bins: tuple[HistogramBin, ...]
     quartiles: tuple[Quartile, ...]
-    """none without scores"""
+    """empty if there are no scores"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class MatrixCell:
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """One result, with a cell for each group of the matrix; None where it has no such group."""
+    """One result, with a cell for each group of the matrix; None if the result lacks the group."""
 
     member: Member
     cells: tuple[MatrixCell | None, ...]
@@ -125,8 +125,7 @@ class Overview:
 
     histogram: Histogram
     shared: tuple[MistakeGroup, ...]
-    """the mistakes that several students made, and a mistake of a single student if there is only
-    one such"""
+    """mistakes of several students, and a single student's mistake if there is just one such"""
     alone: tuple[MistakeGroup, ...]
     """the other mistakes, which nobody else made"""
     endings: tuple[EndingGroup, ...]
@@ -148,9 +147,9 @@ def make_overview(entries: Sequence[ClassResult]) -> Overview:
 
 
 def compute_histogram(entries: Sequence[ClassResult]) -> Histogram:
-    """Return the distribution of scores as shares of the maximum; full scores have a bin.
+    """Return the distribution of scores as shares of the maximum; full scores have a separate bin.
 
-    What was not judged has no score, unless somebody set one by hand.
+    A submission that was not judged has no score, unless somebody set one by hand.
     """
     scored = (each for each in entries if each.score or each.record.status != NOT_JUDGED)
     shares = [each.score / each.max_score for each in scored if each.max_score]
@@ -165,7 +164,7 @@ def _compute_quartiles(shares: Sequence[float]) -> tuple[Quartile, ...]:
 
 
 def _place(share: float) -> float:
-    """Return where a share lies in the bins: full points are in the middle of the last one."""
+    """Return the position of a share in the bins; full points lie in the middle of the last bin."""
     return (share * BINS if share < 1 else BINS + 0.5) / (BINS + 1)
 
 
@@ -180,7 +179,7 @@ def _count_bins(shares: Iterable[float]) -> tuple[HistogramBin, ...]:
 
 
 def group_mistakes(entries: Sequence[ClassResult]) -> tuple[MistakeGroup, ...]:
-    """Group the results by mistake, the most frequent first; two mistakes are in two groups."""
+    """Group the results by mistake, the most frequent first; two mistakes put one in two groups."""
     groups = _group_by(entries, _list_mistakes)
     order = sorted(groups, key=lambda key: (-len(groups[key]), key))
     return tuple(_make_mistake_group(key, groups[key]) for key in order)
@@ -197,7 +196,7 @@ def group_endings(entries: Sequence[ClassResult]) -> tuple[EndingGroup, ...]:
 
 
 def make_matrix(entries: Sequence[ClassResult]) -> Matrix:
-    """Return a row for each result, a column for each group of properties that one of them has."""
+    """Return a row for each result, and a column for each group of properties in any result."""
     found = {p.group for each in entries for p in each.record.properties}
     groups = sorted(found, key=lambda group: (GROUP_ORDER.get(group, len(GROUP_ORDER)), group))
     rows = (MatrixRow(_make_member(each), _make_cells(each.record, groups)) for each in entries)
@@ -228,7 +227,7 @@ def _list_reasons(entry: ClassResult) -> Iterator[str]:
 
 
 def _make_ending_member(entry: ClassResult) -> Member:
-    """Return somebody with the particulars, unless the reason of the group says everything."""
+    """Return a student with the particulars, unless the reason of the group says everything."""
     [outcome] = describe_outcome(entry.record)
     details = "" if outcome == name_ending(entry.record) else outcome
     return Member(sanitise_line(entry.label), entry.link, details)
@@ -259,7 +258,7 @@ def _make_mistake_group(key: tuple[bool, str], entries: Sequence[ClassResult]) -
 
 
 def _measure_example(failure: PropertyRecord) -> tuple[bool, int, int]:
-    """Return the key of the smallest example: the shortest code, without code the message."""
+    """Return the sort key for the smallest example: the shortest code, or else message."""
     code = (failure.counterexample.code if failure.counterexample else "") or ""
     return not code, len(code), len(failure.message)
 

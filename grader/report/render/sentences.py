@@ -39,7 +39,7 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
 
 
 def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
-    """Return a sentence about groups that earn nothing although some of their checks pass."""
+    """Return a sentence about groups that earn no points although some of their checks pass."""
     held = [p for p in properties if p.status == Status.PASSED and p.max_points and not p.points]
     if not held:
         return ()
@@ -54,14 +54,14 @@ def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]
 
 
 def _count_generated(record: SubmissionRecord) -> str:
-    """Return the end of a sentence on checks that pass on generated cases, too."""
+    """Return the end of a sentence on checks that also pass on generated cases."""
     if record.search is None or not record.search.cases:
         return ""
     return f", on the fixed cases and {count(record.search.cases, 'generated case')}"
 
 
 def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
-    """Return sentences about a search that found something, ended early, or ran on a failure."""
+    """Return sentences about a search that found a failure, ended early, or followed a failure."""
     search = record.search
     if search is None:
         return ()
@@ -82,7 +82,7 @@ def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
 def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     """Return one sentence on all properties that were not tried.
 
-    It repeats no failed claim, and names another reason only if it is the same for all.
+    The sentence repeats no failed claim, and names any other reason only if all of them share it.
     """
     untried = [p for p in properties if p.status == Status.NOT_TRIED]
     unasked = [p for p in properties if p.status == Status.NOT_ASKED]
@@ -95,7 +95,7 @@ def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
 
 
 def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
-    """Return a sentence for every reason why properties were not tried."""
+    """Return a sentence for each reason why properties were not tried."""
     untried = {p.claim: p for p in properties if p.status in UNKNOWN}
     counts = Counter(_find_reason(p, untried) for p in properties if p.status in UNKNOWN)
     return tuple(

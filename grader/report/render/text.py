@@ -45,7 +45,7 @@ FILE_COLUMN_WIDTH = 48
 
 
 UNJUDGED = ("not tried", "not asked", "not judged")
-"""the statuses that hold nothing against a submission"""
+"""the statuses that do not count against a submission"""
 MORE_CLAIMS = 3
 """the most claims of collapsed failures that are listed"""
 MAX_LINES = 22
@@ -56,9 +56,9 @@ Lines = Sequence[StyledLine]
 def render(report: Report, more: str = "") -> str:
     """Render the text that a student or an instructor reads.
 
-    `more` names the way to show everything, such as an option. With it, consequences of a mistake
-    are collapsed into one line, and so are parts that do not fit into `MAX_LINES`. Without it
-    nothing is collapsed.
+    `more` names the way to show everything, such as an option. If `more` is given, consequences of
+    a mistake are collapsed into one line, and so are parts that do not fit into `MAX_LINES`.
+    Without `more` nothing is collapsed.
 
     Only headlines and rows of the last table begin at the left edge, and each is a single line, so
     that no text from a submission can be mistaken for a verdict.
@@ -74,7 +74,7 @@ def print_to(console: Console, report: Report, more: str = "") -> None:
 def render_grades(report: Report) -> str:
     """Render the last table, even for one submission, and why some files are not graded.
 
-    Everything else is shown elsewhere.
+    The caller shows everything else elsewhere.
     """
     return "".join(f"{line.text}\n" for line in _iter_grades(report))
 
@@ -123,8 +123,8 @@ def _render_grades(
 ) -> Iterator[StyledLine]:
     """Render the table of these submissions, if there are any, and how they were graded.
 
-    Unless all of `how` is asked for, only what is unusual: a weaker sandbox, other cases than those
-    of every check.
+    Unless `how` is set, only unusual circumstances are mentioned: a weaker sandbox, or cases that
+    differ from those of every check.
     """
     if not report.submissions:
         yield StyledLine("Nothing was graded.")
@@ -189,7 +189,7 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
 
 
 def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
-    """Render the first other failures that fit, at least one, and count the rest."""
+    """Render as many other failures as fit, but at least one, and count the rest."""
     heading = list(_render_heading(view))
     blocks = [(EMPTY, *_render_failure(failure)) for failure in view.others]
     rows = list(accumulate(map(count_rows, blocks), initial=count_rows(heading)))[1:]
@@ -305,7 +305,7 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
 def _render_points(groups: Sequence[GroupView], untried: int) -> Iterator[StyledLine]:
     """Render the points of groups with failed checks, then the names of the others.
 
-    The number of untried checks is added if no sentence has it.
+    The number of untried checks is added if no sentence states it.
     """
     whole = [group.name for group in groups if group.status == Status.PASSED]
     broken = [group for group in groups if group.name not in whole]

@@ -1,4 +1,4 @@
-"""Views of submissions, from which all renderers draw: sanitised, and without repetitions.
+"""Views of submissions, which all renderers use: sanitised, and without repetitions.
 
 The records of a report hold text as a submission wrote it; the views hold it sanitised.
 """
@@ -44,7 +44,7 @@ MAX_EXCERPTS, MAX_SOURCE_LENGTH, MAX_SOURCE_LINES = 8, 38_400, 160
 
 @dataclass(frozen=True, slots=True)
 class FailureView:
-    """A failed property, and how many more had the same outcome."""
+    """A failed property, and the number of others with the same outcome."""
 
     heading: str
     """the outcome and the claim"""
@@ -56,12 +56,12 @@ class FailureView:
     alike: int = 0
     evidence: EvidenceRecord | None = None
     follows: bool = False
-    """whether it follows from the diagnosed mistakes"""
+    """whether the failure follows from the diagnosed mistakes"""
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedFailures:
-    """Properties with the same outcome as another, whose claim is `why`."""
+    """Properties with the same outcome as another property, whose claim is `why`."""
 
     why: str
     claims: tuple[str, ...]
@@ -123,9 +123,9 @@ class SubmissionView:
     groups: tuple[GroupView, ...]
     summary: tuple[str, ...]
     short_summary: tuple[str, ...]
-    """the same with one sentence at most on what was not tried"""
+    """the same summary with at most one sentence on the checks that were not tried"""
     why_nothing: tuple[str, ...]
-    """why passing checks give no points, if they give none"""
+    """why passing checks earn no points, if that is the case"""
     error: MessageView | None
     notes: tuple[MessageView, ...]
     diagnosis: DiagnosisView | None = None
@@ -143,7 +143,7 @@ class SubmissionView:
 
     @property
     def base(self) -> str:
-        """The file's path after its last slash; all of it if that is empty."""
+        """The file's path after its last slash, or the whole path if nothing follows the slash."""
         return self.file.rpartition("/")[2] or self.file
 
     @property
@@ -158,16 +158,17 @@ class SubmissionView:
 
     @property
     def others(self) -> tuple[FailureView, ...]:
-        """The other failures; all of them without a diagnosis."""
+        """The other failures; without a diagnosis, these are all failures."""
         return tuple(failure for failure in self.failures if not failure.follows)
 
     @property
     def example(self) -> FailureView | None:
         """The consequence that shows the effect of the mistakes.
 
-        For mistakes in the computation it is a check of values, if one follows, since all such
-        mistakes fail those. Else it is the first in the group with the most consequences. For other
-        mistakes it is one with numbers to draw, or their symptom, which has kept its hint.
+        For mistakes in the computation the example is a check of values, if one is among the
+        consequences, since all such mistakes fail those checks. Otherwise it is the first
+        consequence in the group with the most consequences. For other mistakes it is a consequence
+        with numbers to draw, or the symptom of the mistakes, which has kept its hint.
         """
         if self.diagnosis is not None and self.diagnosis.any_compared:
             groups = sorted(self.groups, key=_rank_as_example)
@@ -196,7 +197,7 @@ HINT_ROW = f"{'hint':<9} "
 
 
 def _rank_as_example(group: GroupView) -> tuple[bool, bool, float]:
-    """Return the sort key of groups for the example: claims that most mistakes break come first."""
+    """Return the sort key of groups for the example: widely broken claims come first."""
     return group.name != "values", group.name in PROBED, -_share_of_consequences(group)
 
 
@@ -206,12 +207,12 @@ def _share_of_consequences(group: GroupView) -> float:
 
 
 def count_failures(failures: Sequence[FailureView]) -> int:
-    """Count failed properties, including those that are shown as alike."""
+    """Count failed properties, including those that are collapsed into another one."""
     return sum(1 + failure.alike for failure in failures)
 
 
 def describe_broken(count: int, also: str = "", reason: str = "") -> str:
-    """Return a sentence on how many checks fail, with " more" after others, and the reason."""
+    """Return a sentence on how many checks fail, with " more" if others precede, and the reason."""
     verb = "check fails" if count == 1 else "checks fail"
     return f"{count}{also} {verb}{reason}"
 
@@ -263,7 +264,7 @@ def tally_statuses(statuses: Sequence[str]) -> str:
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
-    """Return the lines of an excerpt, and the faults beside the marked ones."""
+    """Return the lines of an excerpt, with the faults next to the marked lines."""
     messages: dict[int, list[str]] = {}
     for cell, number, message in _list_located(record):
         if cell == excerpt.cell and number is not None:
@@ -285,7 +286,7 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
 
 
 def _list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | None, str]]:
-    """Yield cells, lines, and the faults there: mistakes, the error, the first crash of each."""
+    """Yield cells, lines, and the faults there: mistakes, the error, and the first crash."""
     yield from ((d.cell, d.line, d.sentence) for d in record.diagnosis)
     if record.error is not None:
         yield record.error.cell, record.error.line, record.error.message
@@ -366,7 +367,7 @@ def _select_by_status(properties: Sequence[PropertyRecord], status: str) -> tupl
 
 
 def combine_statuses(statuses: Sequence[str]) -> str:
-    """Return the first failure; without one, whether all properties were tried."""
+    """Return the first failure; if there is none, whether all properties were tried."""
     failures = [status for status in statuses if status not in NOT_FAILED]
     unknown = [status for status in UNKNOWN if status in statuses]
     return format_status([*failures, *unknown, Status.PASSED][0])

@@ -40,7 +40,7 @@ from headcheck.grader.ui.jupyter.target import (
 )
 
 MORE = "print(check(…).verbose)"
-"""what shows what is folded"""
+"""the expression that displays the collapsed parts"""
 MAX_CLAIMS_NAMED = 3
 """the number of failed properties named when a check is interrupted"""
 
@@ -70,7 +70,7 @@ class CheckResult:
 
     @property
     def verbose(self) -> str:
-        """All of it as text: every check that fails, those too that are folded."""
+        """The complete result as text: every failed check, including the collapsed ones."""
         return render_text(build_report([self.record])).rstrip("\n")
 
     def __str__(self) -> str:
@@ -97,12 +97,13 @@ def check(
 ) -> CheckResult:
     """Grade a class or a function defined in this process; a notebook displays the result.
 
-    The exercise is inferred from name and arguments, unless its slug or its folder is given; a
-    class that answers none is judged as what it computes. Other definitions that it needs are taken
-    from the caller. `seed` chooses the cases; 0 are the public ones. With `search`, generated cases
-    are then tried on what holds: so many, or for "30s". `bind` says what arguments are that were
-    taken for others: "heads=n_head causal=yes". Points and how much is told are those of the file
-    `course`, else of `headcheck.toml` beside the notebook or in the exercise's folder.
+    The exercise is inferred from name and arguments, unless its slug or its folder is given. A
+    class that answers no exercise is judged by what it computes. Other definitions that the class
+    or function needs are taken from the caller. `seed` chooses the cases; 0 chooses the public
+    ones. With `search`, the properties that hold are then tried on generated cases: on this many,
+    or for a time such as "30s". `bind` corrects arguments whose meaning was inferred wrongly:
+    "heads=n_head causal=yes". Points and the level of feedback come from the file `course`, or else
+    from `headcheck.toml` beside the notebook or in the exercise's folder.
 
     Raises CannotCheck, with what to write instead, and CheckInterrupted.
     """
@@ -120,7 +121,7 @@ def check_in_namespace(
     bind: str = "",
     course: str | None = None,
 ) -> CheckResult:
-    """Do the same in a given namespace. Raises CannotCheck, CheckInterrupted."""
+    """Do the same as `check` in a given namespace. Raises CannotCheck, CheckInterrupted."""
     asked = make_request(exercise, seed, search, bind, course)
     text = find_source_text(definition)
     defined = describe_definition(find_name(definition, namespace), definition, text)
@@ -133,7 +134,7 @@ def check_in_namespace(
 
 @dataclass(frozen=True)
 class Request:
-    """What was said of a check, here and in a course file."""
+    """The options of a check, from its arguments and from a course file."""
 
     settings: Settings
     feedback: Feedback = FULL_FEEDBACK
@@ -147,7 +148,7 @@ def make_request(
     bind: str = "",
     course: str | None = None,
 ) -> Request:
-    """Return what was said of a check. Raises CannotCheck if it cannot be understood."""
+    """Return the options of a check. Raises CannotCheck if one cannot be understood."""
     if type(seed) is not int or seed < 0:
         raise CannotCheck(f"seed is a whole number from 0 on, not {seed!r}"[:200])
     if not isinstance(bind, str):
@@ -172,7 +173,7 @@ def make_request(
 
 
 def _read_course(named: str | None, exercise: Exercise | None) -> CourseFile:
-    """Return the course file that is named, or the one that is found. Raises CannotCheck."""
+    """Return the named course file, or else the one that is found. Raises CannotCheck."""
     if named is not None and not isinstance(named, str):
         raise CannotCheck(f'course is the path of a file, as in "exam.toml", not {named!r}'[:200])
     path = find_course_file(exercise, Path()) if named is None else Path(named).expanduser()
@@ -188,7 +189,7 @@ def judge(
     text: SourceText,
     asked: Request,
 ) -> SubmissionRecord:
-    """Return what may be told of a definition. Raises CannotCheck, CheckInterrupted."""
+    """Return a record limited to the allowed feedback. Raises CannotCheck, CheckInterrupted."""
     settings, feedback = asked.settings, asked.feedback
     inferred = infer_object(defined, settings.exercise)
     progress = Progress(defined.name)
@@ -223,7 +224,7 @@ def _grade(
 
 
 def _describe_progress(progress: Progress, feedback: Feedback) -> str:
-    """Return in a line what was known when a check was interrupted."""
+    """Return one line on what was known when a check was interrupted."""
     message = f"stopped after {progress.done} of {progress.checks} checks of {progress.name}"
     shown = (v.property for v in progress.broken if v.property.name not in feedback.hidden)
     broken = [prop.claim for prop in shown]

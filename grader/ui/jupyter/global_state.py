@@ -56,7 +56,7 @@ def _iter_states() -> Iterator[tuple[Any, Any]]:
 
 
 def _set_module(module: ModuleType | None) -> None:
-    """Have this module imported by the name that submissions run under, or none."""
+    """Register this module, or none, under the module name that submissions run under."""
     sys.modules.pop(TOP, None)
     if module is not None:
         sys.modules[TOP] = module

@@ -1,7 +1,8 @@
-"""Present objects of this process as a submission, with the text that they came from.
+"""Present objects of this process as a submission, with their source text.
 
-In a notebook that text consists of the executed cells, by their execution numbers: `[3]` is the
-third. An earlier version of a cell is left out if all its definitions have been replaced since.
+In a notebook the text consists of the executed cells, named by their execution numbers: `[3]` is
+the third executed cell. An earlier version of a cell is left out if all its definitions have been
+replaced since.
 """
 
 import functools
@@ -134,8 +135,8 @@ class LiveRuntime(WorkerRuntime):
     def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Answer[LoadReply]:
         """Check that all names that the exercise needs are defined.
 
-        Only for other numbers in the places of variables are their definitions run again, as the
-        text has them; what the text lacks is taken from this process.
+        The definitions are run again only if variables are replaced by other numbers. They are then
+        run from the source text; names that the text lacks are taken from this process.
         """
         self.names = tuple(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))

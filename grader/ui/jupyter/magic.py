@@ -55,7 +55,7 @@ def headcheck(line: str, cell: str) -> None:
 
 
 def _read_line(line: str) -> Request:
-    """Return what the first line of a cell says. Raises CannotCheck."""
+    """Return the request in the first line of a cell. Raises CannotCheck."""
     named, *bound = (part.strip() for part in line.split("--bind"))
     if " " in named and not Path(named).is_dir():  # a folder may have spaces in its path
         words = named.split()
@@ -76,7 +76,7 @@ def _find_names(source: str) -> list[str]:
 
 
 def _describe_all(names: Sequence[str], namespace: Mapping[str, Any]) -> list[DefinitionSignature]:
-    """Describe what can be called of what has these names."""
+    """Describe those objects with these names that can be called."""
     found = []
     for name in names:
         value = namespace.get(name)
@@ -91,7 +91,7 @@ def _describe_all(names: Sequence[str], namespace: Mapping[str, Any]) -> list[De
 def _select(
     found: Sequence[DefinitionSignature], exercise: Exercise | None
 ) -> Sequence[DefinitionSignature]:
-    """Return what is to be checked. Raises CannotCheck if there is nothing."""
+    """Return the definitions to check. Raises CannotCheck if there is nothing."""
     fitting = [defined for defined in found if exercise and can_answer(defined, exercise)]
     if len(fitting) == 1:  # under any name
         return fitting

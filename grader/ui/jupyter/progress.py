@@ -13,7 +13,7 @@ from headcheck.properties.property import Verdict
 from headcheck.properties.violation import NOT_FAILED
 
 REFRESH_S = 0.1
-"""the least time between two updates, so that displaying costs almost nothing"""
+"""the shortest time between two updates, so that the display costs almost nothing"""
 
 
 class Progress:
@@ -22,11 +22,11 @@ class Progress:
     def __init__(self, name: str) -> None:
         self.name = name
         self.checks = 0
-        """how many there are; 0 as long as it is not known what the definition is"""
+        """the number of checks; 0 until it is known what the definition is"""
         self.verdicts: dict[str, Verdict] = {}
         """the verdicts so far, by property"""
         self.search = ""
-        """how far a search is; empty before and without one"""
+        """the progress of the search; empty before a search or if there is none"""
         self._shown: DisplayHandle | None = None
         self._last = -REFRESH_S
 
@@ -108,7 +108,7 @@ def _render_bar(message: str, done: int, checks: int) -> str:
 
 
 def _in_notebook() -> bool:
-    """Return whether a display can be updated: by a kernel, but not by IPython in a terminal."""
+    """Return whether a display can be updated: a kernel can do it, IPython in a terminal cannot."""
     shell: Any = get_ipython()
     return shell is not None and getattr(shell, "kernel", None) is not None
 

@@ -62,7 +62,7 @@ def find_name(definition: object, namespace: Mapping[str, Any]) -> str:
 
 
 def find_exercise(exercise: object) -> Exercise:
-    """Return an exercise, or the one of this slug or in this folder. Raises CannotCheck."""
+    """Return the exercise given as an object, by its slug or by its folder. Raises CannotCheck."""
     if isinstance(exercise, Exercise):
         return exercise
     if not isinstance(exercise, str):
@@ -77,7 +77,7 @@ def find_exercise(exercise: object) -> Exercise:
 
 
 def infer_object(defined: DefinitionSignature, exercise: Exercise | None) -> Inferred:
-    """Return what an object answers or may be. Raises CannotCheck if it is of the wrong kind."""
+    """Infer which exercise an object answers. Raises CannotCheck if it is of the wrong kind."""
     if exercise is not None and not can_answer(defined, exercise):
         raise CannotCheck(_explain_wrong_kind(defined, exercise))
     inferred = infer.infer_all([defined], exercise, defined.name)
@@ -96,7 +96,7 @@ def explain_unknown(defined: DefinitionSignature, record: SubmissionRecord) -> s
 
 
 def describe_definition(name: str, definition: object, text: SourceText) -> DefinitionSignature:
-    """Describe an object as reading its source would."""
+    """Describe an object in the way that reading its source would."""
     parameters = _get_parameters(definition)
     plain = [p for p in parameters if p.kind not in OPEN_ENDED]
     cell, line = _locate(definition, text)
@@ -115,7 +115,7 @@ def describe_definition(name: str, definition: object, text: SourceText) -> Defi
 
 
 def _read_signature(name: str, definition: object, text: SourceText) -> Signature | None:
-    """Return what a module and its `forward` take, or what may be attention; None for all else."""
+    """Return the arguments of a module and its `forward`, or of possible attention, or None."""
     if isinstance(definition, types.FunctionType):
         found = replace(read_signature(definition), name=name)
         return found if takes_three_tokens(found.call) else None
@@ -127,7 +127,7 @@ def _read_signature(name: str, definition: object, text: SourceText) -> Signatur
 
 
 def _read_variables(name: str, text: SourceText) -> tuple[SignatureParameter, ...]:
-    """Return the variables that a definition reads, as far as the text tells."""
+    """Return the variables that a definition reads, as far as its text shows."""
     try:
         found = list_variables(build_symbol_table(read_source(text.data, text.kind)))
     except Unreadable:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 
 class DefinitionNotFound(Exception):
-    """No such definition; the message, one line, says what to do."""
+    """The named definition does not exist; the one-line message says what to do."""
 
 
 def locate(name: str) -> tuple[ModuleType, object]:

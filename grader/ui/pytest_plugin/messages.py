@@ -1,4 +1,4 @@
-"""The text of a failing test after the violation: the command that shows it again, and counts."""
+"""The text that follows the violation in a failing test: the command to replay it, and counts."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ from headcheck.properties.violation import SubmissionFailed, head_check
 
 MAX_REASONS = 3
 STATEMENT = re.compile(r"\b(the|this) statement\b")
-"""how claims, hints and mistakes call what says what is asked"""
+"""how claims, hints and mistakes refer to the statement of the exercise"""
 HIDDEN_FAILURE = "A check that is not shown does not hold."
 
 
@@ -28,7 +28,7 @@ class ReplayCommand:
     name: str
     """`package.module:Name` or `path/to/file.py:Name`"""
     asked: tuple[str, ...] = ()
-    """the option that says what is asked of it; none where it is judged as what it is"""
+    """the option that names its contract; empty if the contract is recognised from the code"""
     sizes: str = ""
 
     def render(self, prop: Property, case: Case) -> str:
@@ -39,7 +39,7 @@ class ReplayCommand:
 
 
 def complete_verdict(verdict: Verdict, contract: Contract) -> Verdict:
-    """Return a verdict whose violation says the claim, the case and the hint."""
+    """Return a verdict whose violation states the claim, the case and the hint."""
     if verdict.violation is None or verdict.case is None:
         return verdict
     prop, on = verdict.property, describe_case(contract, verdict.case)
@@ -47,7 +47,7 @@ def complete_verdict(verdict: Verdict, contract: Contract) -> Verdict:
 
 
 def describe_failure(verdict: Verdict, feedback: Feedback) -> str:
-    """Return as much of the message of a property that fails as may be told."""
+    """Return the part of a failing property's message that the feedback setting allows."""
     if verdict.property.name in feedback.hidden:
         return HIDDEN_FAILURE
     level = feedback.get_level(verdict.property.name)
@@ -59,17 +59,17 @@ def describe_failure(verdict: Verdict, feedback: Feedback) -> str:
 
 
 def name_contract(message: str) -> str:
-    """Return a message for those who have a contract and no statement."""
+    """Return a message for readers who have a contract but no statement."""
     return STATEMENT.sub(r"\1 contract", message)
 
 
 def add_row(message: str, name: str, text: str) -> str:
-    """Return a message with one row more."""
+    """Return a message with one more row."""
     return f"{message}\n  {name:<9} {text}"
 
 
 def describe_refusals(refusals: Sequence[SubmissionFailed], tried: int) -> str:
-    """Return how many cases are refused, and why."""
+    """Return a text that says how many cases are refused, and why."""
     reasons = Counter(str(refusal) for refusal in refusals).most_common()
     shown = [f"{count}: {reason}" for reason, count in reasons[:MAX_REASONS]]
     more = [count(len(reasons) - MAX_REASONS, "other reason")] * (len(reasons) > MAX_REASONS)

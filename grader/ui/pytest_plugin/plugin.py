@@ -1,9 +1,10 @@
 """Run properties as tests: `pytest --headcheck package.module:Class --exercise SLUG`.
 
-Collects one test for every property, device and dtype. What is asked is an exercise's contract, or
-one in a file (`--contract FILE`); without either a class is judged as what it computes. Each test
-tries the bank, a fixed set of cases, and then cases that Hypothesis searches. The named code is
-trusted and runs in this process. Without a name the plugin imports and does nothing.
+Collects one test for every property, device and dtype. The contract is that of an exercise, or is
+read from a file (`--contract FILE`). Without either, the plugin recognises what the class computes
+and judges it by that. Each test tries the bank, a fixed set of cases, and then cases that
+Hypothesis searches. The named code is trusted and runs in this process. If no code is named, the
+plugin imports nothing and does nothing.
 """
 
 import os
@@ -31,7 +32,7 @@ SETTINGS = {
     "sizes": "--headcheck-sizes",
     "course": "--course",
 }
-"""the options that say something of a target"""
+"""the settings of a target, and the options that set them"""
 SOURCES = ("bank", "search", "both")
 
 
@@ -101,7 +102,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Locate the code under test, so that a wrong name ends the run before it begins."""
+    """Locate the code under test, so that a wrong name ends the run before any test starts."""
     for name in get_devices(config):
         if not devices.is_known(name):
             raise pytest.UsageError(f"--device: `{name}` is none of {devices.DEVICE_NAMES}")
@@ -116,7 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def list_targets(config: pytest.Config) -> "list[TargetSettings]":
-    """Return what the options and the project name. Raises pytest.UsageError."""
+    """Return the targets that the options and the project name. Raises pytest.UsageError."""
     names, whole = config.getoption("--headcheck") or [], config.getoption("--headcheck-targets")
     given = {key: config.getoption(option) for key, option in SETTINGS.items()}
     if not (names or whole):
@@ -145,7 +146,7 @@ def _find_project(config: pytest.Config) -> Path:
 
 
 def get_devices(config: pytest.Config) -> list[str]:
-    """Return the requested devices without repetitions."""
+    """Return the requested devices without duplicates."""
     return list(dict.fromkeys(config.getoption("--device", default=None) or ["cpu"]))
 
 
@@ -215,7 +216,7 @@ class SuitePlugin:
             items.extend(report.result)
 
     def _get_title(self, suite: "PropertySuite") -> str:
-        """Return what tells the tests of a suite from those of others."""
+        """Return the title that distinguishes the tests of one suite from those of the others."""
         return suite.replay.name if len(self.suites) > 1 and suite.replay else ""
 
     def _get_node(self, suite: "PropertySuite") -> str:
@@ -234,7 +235,7 @@ class SuitePlugin:
                 terminalreporter.line(text)
 
     def _show_mistakes(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name the mistakes that explain what failed."""
+        """Name the mistakes that explain the failures."""
         failed = [report.nodeid for report in terminalreporter.stats.get("failed", ())]
         device = next(
             (
@@ -254,7 +255,7 @@ class SuitePlugin:
                     terminalreporter.line(line)
 
     def _show_assumptions(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say as what a class was judged that nobody said anything of, even in a quiet run."""
+        """Print the contract assumed for each class that has no named one, even in a quiet run."""
         for suite in self.suites:
             if suite.assumptions:
                 terminalreporter.section(suite.title)
@@ -268,7 +269,7 @@ class PropertyCollector(pytest.Collector):
     suite: "PropertySuite"
     source: str
     title: str
-    """of the suite, where there are several"""
+    """the title of the suite, if there are several suites"""
 
     def collect(self) -> Iterator["PropertyItem"]:
         names = get_devices(self.config)
@@ -287,7 +288,7 @@ class PropertyItem(pytest.Item):
     """One property on one device in one dtype."""
 
     obj: Callable[[], None]
-    """the search: Hypothesis's own plugin looks for its tests, and for its statistics, here"""
+    """the search; Hypothesis's own plugin looks in this attribute for its tests and statistics"""
     title: str
 
     def __init__(

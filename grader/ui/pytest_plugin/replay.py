@@ -25,7 +25,7 @@ class ReplayError(Exception):
 
 
 def replay(text: str, settings: TargetSettings, property_name: str) -> tuple[Verdict, str]:
-    """Return the verdict of a property on the case of this line, and what is told of a failure.
+    """Return a property's verdict on the case that `text` describes, and any failure's message.
 
     Raises ReplayError.
     """

@@ -1,7 +1,7 @@
 """Search for cases on which a property fails, with Hypothesis and under the user's settings.
 
-A failing case is shrunk by Hypothesis, and kept in the user's example database under a key of its
-own for each implementation and variant. The draws depend only on the contract and on Hypothesis's
+Hypothesis shrinks each failing case and keeps it in the user's example database, under a separate
+key for each implementation and variant. The draws depend only on the contract and on Hypothesis's
 seed: see `properties.cases.strategies.draw_from`.
 """
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 FULL_LIMIT = 24
-"""A property that is checked on so many cases of the bank gets all examples of the profile."""
+"""A property checked on at least this many cases of the bank gets all examples of the profile."""
 COSTLY_LIMIT = 4
-"""A property that is checked on fewer is costly: its cases have the usual sizes only."""
+"""A property checked on fewer bank cases is costly: its search uses only the usual sizes."""
 REFUSAL_SHARE = 3.0
 SHRINK_SECONDS = 20.0
 """After this time the smallest failing case so far is reported."""
@@ -52,7 +52,7 @@ NOT_DETERMINISTIC = "It is not deterministic: a case on which this failed passed
 
 
 class CaseFailed(Exception):
-    """A property does not hold on a case; the message says all."""
+    """A property does not hold on a case; the message is complete."""
 
 
 def run_search(suite: PropertySuite, variant: PropertyVariant) -> VariantOutcome:
@@ -78,15 +78,15 @@ def finish_search(suite: PropertySuite, search: Callable[[], None]) -> VariantOu
 
 @dataclass
 class TriedCases:
-    """The cases of one search, none of which is tried again without need."""
+    """The cases that one search has tried; cases that passed are not tried again."""
 
     passed: set[Case] = field(default_factory=set)
-    """many draws of a property that fixes all sizes are one case"""
+    """cases to skip: if a property fixes all sizes, many draws produce the same case"""
     failed: set[Case] = field(default_factory=set)
     shrink_until: float = math.inf
 
     def is_known(self, case: Case) -> bool:
-        """Whether a case has passed; one that failed is tried again. Ends a shrink that is long."""
+        """Whether a case has passed and can be skipped. Ends a shrink that takes too long."""
         if case not in self.failed and time.process_time() > self.shrink_until:
             reject()
         return case in self.passed
@@ -126,10 +126,10 @@ def make_search(suite: PropertySuite, variant: PropertyVariant) -> Callable[[], 
 
 
 def make_settings(prop: Property, key: str, *, tells_cases: bool = True) -> settings:
-    """Return the user's settings, as far as a search can follow them.
+    """Return the user's settings, changed where a search cannot follow them.
 
-    Refusals are searched for with more examples, the same in every process: other properties leave
-    out refused cases where this search reports that there are any.
+    The search for refusals uses more examples, and the same ones in every process, because other
+    properties skip refused cases if this search reports any.
     """
     profile = settings()
     share = min(1.0, prop.limit / FULL_LIMIT)
@@ -153,7 +153,7 @@ def make_settings(prop: Property, key: str, *, tells_cases: bool = True) -> sett
 
 
 def try_case(suite: PropertySuite, variant: PropertyVariant, case: Case) -> None:
-    """Raise CaseFailed if the property, or one that it requires, does not hold on a case."""
+    """Raise CaseFailed if the property, or a property that it requires, does not hold on a case."""
     harness = suite.search_harness
     try:
         verdict = find_first_failure(variant.prop, harness, [case])
@@ -183,7 +183,8 @@ def _is_reported(suite: PropertySuite, variant: PropertyVariant, case: Case) -> 
 def find_cause(suite: PropertySuite, variant: PropertyVariant, verdict: Verdict) -> Verdict:
     """Return the verdict of the first required property that fails on the same case, or its own.
 
-    On the bank they all held. So a failure belongs to its cause, and none that is found is lost.
+    The required properties all held on the bank. So the failure is reported under its cause, and no
+    failure that the search finds is lost.
     """
     assert verdict.case is not None, "a property that fails does so on a case"
     if verdict.failure is not None and suite.find_refusal(verdict.case) is not None:
@@ -204,7 +205,7 @@ def _list_required(prop: Property) -> Iterable[Property]:
 
 
 def describe_flaky(flaky: Flaky) -> str:
-    """Return what is said of a failure that did not happen again, with the failure."""
+    """Return the message for a failure that did not happen again, including that failure."""
     # Hypothesis groups what it saw; the first is what it saw first.
     group = flaky.exceptions if isinstance(flaky, BaseExceptionGroup) else ()
     seen = [str(each) for each in group if isinstance(each, CaseFailed)]

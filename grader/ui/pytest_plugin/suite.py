@@ -1,11 +1,11 @@
 """Run the properties of a contract as single tests of trusted code in this process.
 
 A variant is one property on one device in one dtype. It is tried on the case set, the bank, and on
-cases that Hypothesis searches (`search.py`). What happens on the bank decides which variants are
-tried at all, so variants can run in any order and in separate processes with the same outcome.
+cases that Hypothesis searches (`search.py`). The results on the bank alone decide which variants
+are tried, so variants can run in any order and in separate processes with the same outcome.
 
-A case on which the plain call already raises is refused. All other cases are tried all the same,
-and refused ones are reported once, by `no_case_is_refused`.
+A case on which the plain call already raises an exception is called refused. The other cases are
+still tried, and the refused ones are reported once, by `no_case_is_refused`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ from headcheck.properties.size_rules import SizeRules
 from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation
 
 LIBRARY = (library_use, layouts, far_positions)
-"""families that no exercise asks for"""
+"""families of properties that no exercise includes"""
 
 
 @PropertyFamily(PropertyGroup.CONTRACT, FORM)(
@@ -110,7 +110,7 @@ class PropertySuite:
         self._runtime = WorkerRuntime(dict(namespace))
         searched = ChannelSubject(InProcessChannel(self._runtime))
         self.search_harness = Harness(searched, self.contract)
-        """has contexts of single cases, which `forget_searched` drops with their modules"""
+        """holds the contexts of single cases, which `forget_searched` drops with their modules"""
         self._outcomes: dict[PropertyVariant, VariantOutcome] = {}
         self._searched: dict[PropertyVariant, VariantOutcome] = {}
         self._refusals: dict[Case, SubmissionFailed | None] = {}
@@ -127,13 +127,13 @@ class PropertySuite:
 
     @property
     def hidden(self) -> int:
-        """How many properties a course file hides: they have no tests."""
+        """The number of properties that a course file hides; they have no tests."""
         names = (prop.name for prop in list_properties(self.contract))
         return sum(name in self.feedback.hidden for name in names)
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Observations so far that are worth reporting but no failures, if all may be told."""
+        """Observations so far that are worth reporting but not failures, if they may be shown."""
         if self.hidden or not self.feedback.level.includes(FeedbackLevel.MESSAGE):
             return ()
         return tuple({**self.search_harness.notes, **self.harness.notes}.values())
@@ -153,7 +153,7 @@ class PropertySuite:
         return skipped or run_search(self, variant)
 
     def explain_skipping(self, variant: PropertyVariant) -> VariantOutcome | None:
-        """Return why a variant is not tried on any case, as far as that is known beforehand."""
+        """Return why a variant is not tried on any case, if that is known beforehand."""
         if variant.prop.name in self.contract.waived:
             return VariantOutcome(skipped="not asked for: the contract waives it")
         missing = devices.explain_unavailable(variant.device) or devices.explain_missing_dtype(
@@ -170,7 +170,7 @@ class PropertySuite:
         return None
 
     def explain_unsupported(self, variant: PropertyVariant) -> VariantOutcome | None:
-        """Return why no search is worth while: no case of the bank is supported."""
+        """Return why a search would be pointless, if no case of the bank is supported."""
         refusals = [self.find_refusal(case) for case in self._list_bank(variant)]
         unsupported = [each for each in refusals if each and each.status is Status.NOT_TRIED]
         if len(unsupported) < len(refusals):
@@ -193,12 +193,12 @@ class PropertySuite:
         return self._refusals[case]
 
     def forget_searched(self) -> None:
-        """Drop all that was made for single cases: there may be thousands."""
+        """Drop all objects made for single cases, because there may be thousands of them."""
         self.search_harness.forget()
         self._runtime.drop({"handles": list(self._runtime.objects)}, {})
 
     def is_left_out(self, case: Case) -> bool:
-        """Whether a case is refused, and not to be reported by every property that meets it.
+        """Whether a case is refused, and its refusal should not be reported again by each property.
 
         A case that is refused only in its own dtype is reported, unless the dtype is not supported.
         """
@@ -221,7 +221,7 @@ class PropertySuite:
         return bool(self._searched[variant].failure)
 
     def describe_verdict(self, verdict: Verdict) -> str:
-        """Return the message of a property that fails, and the command that shows it again."""
+        """Return the message of a failing property, and the command that replays the failure."""
         told = self._word(describe_failure(verdict, self.feedback))
         level = self.feedback.get_level(verdict.property.name)
         if verdict.case is None or self.replay is None or level is not FeedbackLevel.FULL:
@@ -229,7 +229,7 @@ class PropertySuite:
         return add_row(told, "replay", self.replay.render(verdict.property, verdict.case))
 
     def diagnose(self, device: str) -> DiagnosisView | None:
-        """Return the mistakes that explain the answers, if they are known and may be told."""
+        """Return the known mistakes that explain the results, if they may be shown."""
         told = self.feedback.level is FeedbackLevel.FULL and not self.hidden
         if not told or self.contract.entry is Entry.BUILDER:
             return None  # what it builds a given class with is wrong, and not what that computes
@@ -254,7 +254,7 @@ class PropertySuite:
     ) -> tuple[Sequence[Case], list[SubmissionFailed]]:
         """Return the cases to try, and why others are left out.
 
-        If the implementation takes no case at all, none is left out: then each property says so.
+        If the implementation refuses every case, none is left out: each property reports it.
         """
         bank = self._list_bank(variant)
         taken = [case for case in bank if not self.is_left_out(case)]
@@ -269,7 +269,7 @@ class PropertySuite:
         return [replace(c, dtype=variant.dtype, device=variant.device) for c in self.case_set]
 
     def _check_each(self, prop: Property, cases: Sequence[Case]) -> VariantOutcome:
-        """Check a property on cases; one on which it cannot be checked hides none of the others."""
+        """Check a property on cases; if one case cannot be checked, the others still count."""
         rest, passed, stopped = cases, 0, list[Verdict]()
         while True:
             verdict = check_property(prop, self.harness, rest)
@@ -341,7 +341,7 @@ class PropertySuite:
 
 
 def _call_once(harness: Harness, case: Case) -> SubmissionFailed | None:
-    """Return what a fresh module raises when it is called on a case, without its traceback."""
+    """Return the exception that a fresh module raises on a case, without its traceback."""
     # With a context of its own: properties of unused modules come later.
     context = harness.create_context(harness.contract.fit(case))
     try:

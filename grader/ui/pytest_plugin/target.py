@@ -1,4 +1,4 @@
-"""The code under test with the contract that it is judged by: a named one, or what it is."""
+"""The code under test and its contract, which is named or recognised from the code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,12 +35,12 @@ class VerifiedTarget:
 
     title: str
     namespace: Mapping[str, Any]
-    """in which it has the name that the contract looks for"""
+    """a namespace that holds the code under the name that the contract looks for"""
     contract: Contract
     replay: ReplayCommand
     cases: int = DEFAULT_COUNT
     assumptions: tuple[str, ...] = ()
-    """a sentence each; none where the contract was named"""
+    """one sentence each; empty if the contract was named"""
     feedback: Feedback = FULL_FEEDBACK
     """how much a message says about a failure"""
     has_statement: bool = False
@@ -68,7 +68,7 @@ def load_target(settings: TargetSettings) -> VerifiedTarget:
 
 
 def _read_feedback(settings: TargetSettings) -> Feedback:
-    """Return how much the course file lets be told. Raises BadTarget."""
+    """Return how much feedback the course file allows. Raises BadTarget."""
     name, asked, course = settings.name, settings.exercise, settings.course
     exercise = None if asked is None else find_exercise(asked.text)
     file, colon, _ = name.text.rpartition(":")
@@ -101,12 +101,12 @@ def _load_for_contract(name: str, asked: Setting) -> VerifiedTarget:
 
 
 def _shorten(path: Path) -> str:
-    """Return a path from here, where it is below."""
+    """Return a path relative to the current folder, if it lies below that folder."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _recognise(name: Setting, definition: object) -> VerifiedTarget:
-    """Return a class, or a function, as what it is, by what it computes. Raises BadTarget."""
+    """Return a class or function with a contract recognised by its results. Raises BadTarget."""
     if not isinstance(definition, type | FunctionType) or not _is_called(definition):
         raise name.fail(f"{name.text} is no class with a `forward`, and no function: {ADVICE}")
     signature = read_signature(definition)
@@ -121,12 +121,12 @@ def _recognise(name: Setting, definition: object) -> VerifiedTarget:
 
 
 def _is_called(definition: type | FunctionType) -> bool:
-    """Whether it is a function, or its instances are modules."""
+    """Whether this is a function, or a class whose instances are modules."""
     return isinstance(definition, FunctionType) or callable(getattr(definition, "forward", None))
 
 
 def _limit_sizes(target: VerifiedTarget, sizes: Setting | None) -> VerifiedTarget:
-    """Return a target that has these sizes only. Raises BadTarget."""
+    """Return a target that is limited to these sizes. Raises BadTarget."""
     if sizes is None:
         return target
     try:

@@ -18,19 +18,19 @@ from headcheck.grader.ui.pytest_plugin.locate import suggest
 PYPROJECT = "pyproject.toml"
 KEYS = ("contract", "exercise", "sizes", "course")
 PATHS = ("contract", "course")
-"""of these, paths from the folder of pyproject.toml"""
+"""the settings that are paths from the folder of pyproject.toml"""
 """the possible settings of a target"""
 DEMANDS = ("contract", "exercise")
 """the settings that choose the contract of a target: at most one of them"""
 
 
 class BadTarget(Exception):
-    """What is said of a target cannot be; the message, one line, names where it was said."""
+    """The settings of a target are invalid; the one-line message names where they were set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A text, and where it was said: an option, or a key of pyproject.toml."""
+    """A text, and where it was set: an option, or a key of pyproject.toml."""
 
     text: str
     place: str
@@ -41,7 +41,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class TargetSettings:
-    """What is said of one target; nothing about what is asked: it is judged as what it is."""
+    """The settings of one target. Without a contract or exercise, its contract is recognised."""
 
     name: Setting
     """`package.module:Name` or `path/to/file.py:Name`"""
@@ -54,7 +54,7 @@ class TargetSettings:
     """a course file, which says how much is told"""
 
     def override(self, options: Mapping[str, Setting]) -> "TargetSettings":
-        """Return what is said where options are given, too: these count."""
+        """Return these settings with the given options, which take precedence."""
         known = replace(self, contract=None, exercise=None) if {*DEMANDS} & {*options} else self
         return replace(known, **options)
 
@@ -62,7 +62,7 @@ class TargetSettings:
 def combine(
     names: Sequence[str], options: Mapping[str, Setting], known: Mapping[str, TargetSettings]
 ) -> list[TargetSettings]:
-    """Return the settings of these names, each once. Raises BadTarget."""
+    """Return the settings of these names, without duplicates. Raises BadTarget."""
     names = list(dict.fromkeys(names))
     if len(names) > 1 and options:
         said = next(iter(options.values()))
