@@ -45,7 +45,7 @@ def list_changes(exercise: Exercise) -> list[Answer]:
 
 
 def spread(changes: Sequence[Answer]) -> list[Answer]:
-    """Reorder changes so that the first few always sample all; the first change stays first."""
+    """Reorder changes so that any prefix is an even sample of them; the first stays first."""
     places = sorted(range(1, len(changes)), key=lambda place: place * GOLDEN % 1)
     return [*changes[:1], *(changes[place] for place in places)]
 

@@ -71,7 +71,7 @@ def _is_data(node: ast.ClassDef) -> bool:
 
 
 def _stands_apart(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether the body of a function begins on a line of its own."""
+    """Whether the body of a function begins on a new line after its header."""
     return node.body[0].lineno > (node.returns or node).lineno and _get_last(node.args) < (
         node.body[0].lineno
     )

@@ -37,7 +37,7 @@ class CallProblem:
 
 
 def explain_call_error(kind: str, text: str, symbols: SymbolTable) -> CallProblem | None:
-    """Explain an error with which a call fails; None if it is no such error.
+    """Explain the error with which a call failed; None if the error is not about the call.
 
     `kind` is the name of the error's type, and `text` is its message.
     """

@@ -38,7 +38,7 @@ def find_near_name(symbols: SymbolTable, site: DefinitionSite, wanted: str) -> N
 
 
 def list_near_names(symbols: SymbolTable, site: DefinitionSite) -> Iterator[NearName]:
-    """Yield a near name for each method that other code calls and the class lacks."""
+    """Yield the likely misspelling of each method that other code calls and the class lacks."""
     found = (find_near_name(symbols, site, wanted) for wanted in MIN_SIMILARITY)
     yield from filter(None, found)
 

@@ -106,7 +106,7 @@ def find_submissions(
 ) -> list[Submission]:
     """Return the submissions that paths stand for: files, folders of files, and FILE:NAME.
 
-    With `shared`, their folders may be shared by a class of students; without it, the submissions
+    With `shared`, the folders may be shared by a class of students; without it, the submissions
     are one person's own work. Raises SubmissionNotFound for a path that does not exist, is of
     another kind, or holds no submission. With `missing`, such paths are listed there with their
     problem, and it raises only if nothing is found at all.
@@ -129,8 +129,8 @@ def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
     """Yield the submissions of one argument; `alone` says that it is the only argument.
 
     The folder of a file that is the only argument belongs to the file's author. Several files, and
-    files side by side in a folder, may belong to a whole class. The files in
-    each subfolder belong to one author.
+    files side by side in a folder, may belong to a whole class. All files in a subfolder belong to
+    one author.
     """
     path, name = Path(argument), None
     if not path.exists() and ":" in argument:
