@@ -1,1 +1,1 @@
-"""From a file to a report: reading, isolation, verdicts, points and rendering."""
+"""All steps from a file to a report: reading, isolation, verdicts, points and rendering."""

@@ -1,4 +1,4 @@
-"""Internal errors of headcheck in one line: never a traceback, and never a verdict."""
+"""Report internal errors of headcheck in one line, never as a traceback or a verdict."""
 
 import logging
 import traceback
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 ERROR_KIND = "fault"
-"""the kind of such an error in a record"""
+"""the kind that an internal error has in a record"""
 T = TypeVar("T")
 
 
@@ -33,10 +33,10 @@ def contain(
     *passing: type[Exception],
     report: Callable[[str], None] = log,
 ) -> T:
-    """Return the result; if headcheck itself fails, report that and return `otherwise`.
+    """Return the result of `compute`; if headcheck fails, report that and return `otherwise`.
 
-    This is for steps that a verdict can do without: shortcuts and explanations. Errors of the types
-    in `passing` go through.
+    This is for steps that a verdict does not need: shortcuts and explanations. Errors of the types
+    in `passing` are raised as usual.
     """
     try:
         return compute()

@@ -1,7 +1,8 @@
 """Write files atomically: whole or not at all, with a useful message on failure.
 
 A file is written under a temporary name and renamed once it is complete, so an existing file stays
-until then, and half a report is never read. Imports no other module of headcheck.
+until the new one is complete, and nobody ever reads half a report. Imports no other module of
+headcheck.
 """
 
 import errno
@@ -25,7 +26,7 @@ ADVICE = {
     errno.EEXIST: "a file is where a folder should be; choose another place",
     errno.EISDIR: "a folder is where a file should be; choose another place",
 }
-"""advice on errors of the system, by number"""
+"""advice on errors of the operating system, by error number"""
 PROBE_SIZE = 1 << 16
 """how many bytes must fit into a folder for it to count as writable"""
 
@@ -41,7 +42,7 @@ def make_write_error(target: Path | str, error: OSError) -> WriteError:
 
 
 def describe_os_error(error: OSError) -> str:
-    """Describe an error of the system and its remedy, without its number."""
+    """Describe an error of the operating system and its remedy, without the error number."""
     if error.errno is None or error.strerror is None:
         return str(error)
     if error.errno in NO_SPACE_ERRNOS and error.filename is None:

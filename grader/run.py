@@ -75,11 +75,11 @@ __all__ = [
 
 
 MORE = "--verbose"
-"""the option that shows collapsed parts"""
+"""the option that shows the collapsed parts of a report"""
 
 
 class DeviceUnavailable(Exception):
-    """The device does not exist here; the message says why."""
+    """The device does not exist on this machine; the message says why."""
 
 
 def make_settings(
@@ -96,9 +96,9 @@ def make_settings(
     bindings: Sequence[str] = (),
     all_examples: bool = False,
 ) -> Settings:
-    """Return the settings of a run; the limits override those of an exercise.
+    """Return the settings of a run; the given limits override the limits of an exercise.
 
-    Rounding overrides that of the course file. Raises BadBinding, DeviceUnavailable.
+    `rounding` overrides the rounding of the course file. Raises BadBinding, DeviceUnavailable.
     """
     if not devices.is_known(device):
         raise DeviceUnavailable(f"{device}: not a device; there are {devices.DEVICE_NAMES}")
@@ -121,7 +121,7 @@ def make_settings(
 
 
 def find_exercise(exercise: str | None) -> Exercise | None:
-    """Return the exercise of this slug, or in this folder. Raises TargetNotFound, BadContract."""
+    """Return the exercise with this slug or in this folder. Raises TargetNotFound, BadContract."""
     return None if exercise is None else infer.find_exercise(exercise)
 
 
@@ -133,11 +133,11 @@ def grade_paths(
     ahead: Zygote | None = None,
     shared: bool = False,
 ) -> Report:
-    """Grade everything that the paths stand for, and report on it.
+    """Grade all submissions that the paths stand for, and return a report on them.
 
-    `shared` says that the files may belong to a class rather than to one person. A path that does
-    not exist is reported, and the others are graded. Raises SubmissionNotFound if there are no
-    others, and SandboxError if submissions are neither trusted nor confined.
+    `shared` says that the files may belong to a class of students rather than to one person. A path
+    that does not exist is reported, and the others are graded. Raises SubmissionNotFound if no path
+    leads to a submission, and SandboxError if submissions are neither trusted nor confined.
     """
     missing: list[tuple[str, str]] = []
     found = list(dict.fromkeys(submission.find_submissions(paths, missing, shared=shared)))
@@ -154,8 +154,9 @@ def grade_with_progress(
 ) -> Iterator[GradedSubmission]:
     """Yield every file with its records, and show on standard error how many there are.
 
-    On a terminal that is a bar; a second one shows how far a search is, where files are graded one
-    by one in this process. Elsewhere, as in a log of CI, it is a line for each of several files.
+    On a terminal the progress is a bar. Where files are graded one by one in this process, a second
+    bar shows the progress of a search. Elsewhere, as in a log of CI, one line is printed for each
+    file if there are several.
     """
     with _make_progress() as progress:
         task = progress.add_task("grading", total=len(found))
@@ -174,7 +175,7 @@ def grade_with_progress(
 
 
 def _print_line(what: str, records: Sequence[SubmissionRecord]) -> None:
-    """Print to standard error what became of a file."""
+    """Print the outcome of grading a file to standard error."""
     verdicts = ", ".join(dict.fromkeys(format_status(record.status) for record in records))
     click.echo(sanitise_line(f"{what}: {verdicts}"), err=True)
 
@@ -191,7 +192,7 @@ def watch_file(
 ) -> int:
     """Check a file now and whenever it is saved, until Ctrl-C or a closed output.
 
-    Return the exit code of the last check. The fork server stays between checks. Raises
+    Return the exit code of the last check. The fork server keeps running between checks. Raises
     SubmissionNotFound, SandboxError, and KeyboardInterrupt if nothing was checked.
     """
     if Path(path).is_dir():
@@ -269,7 +270,7 @@ def _make_progress() -> Progress:
 def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
     """Return the report as text, JSON, one HTML page or commands of a GitHub workflow.
 
-    Only text is collapsed, unless `verbose`; a log has room for everything.
+    Only text is collapsed, unless `verbose` is set; a log has room for everything.
     """
     match form:
         case "json":
@@ -317,7 +318,7 @@ def show_grades(report: Report) -> None:
 def write_report(report: Report, out: Path, day: date | None = None) -> Path:
     """Write report.json, index.html and a page for every submission; return the index's path.
 
-    The pages say the day, by default today. Raises WriteError.
+    The pages show `day`, by default today. Raises WriteError.
     """
     occasion = Occasion(day=day or date.today())
     out.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The seed of a run: the number from which its cases derive, and whether it is secret.
 
-The public seed is known, so students could memorise its answers. A graded run draws a secret seed,
-the same for all its submissions.
+The public seed is known, so students could memorise the right outputs for its cases. A graded run
+draws a secret seed, the same for all its submissions.
 """
 
 import secrets
@@ -31,7 +31,7 @@ class Seed:
 
 
 def make_seed(value: int) -> Seed:
-    """Return the seed with a value that the user gave; it may be the public one."""
+    """Return the seed with a value that the user gave; this may be the value of the public seed."""
     return Seed(value, SeedKind.PUBLIC if value == PUBLIC_SEED else SeedKind.GIVEN)
 
 

@@ -3,10 +3,10 @@
 Theory of operation
     The next file that a process opens gets the lowest closed descriptor: a socket to the sandbox
     could become standard output, and printed text would go there. So closed standard streams are
-    opened on the null device before anything else is opened. Output to a reader that has exited
-    (`… | head`) is discarded, and the command ends as usual. If standard output fails for another
-    reason, such as a full disk, that is reported once, on standard error. What standard error does
-    not accept is lost.
+    opened on the null device before anything else is opened. Output to a reader that has exited (`…
+    | head`) is discarded, and the command ends as usual. If standard output fails for another
+    reason, such as a full disk, that is reported once, on standard error. Output that standard
+    error does not accept is lost.
 
 Imports nothing heavy.
 """
@@ -97,7 +97,7 @@ def open_closed_streams() -> None:
 
 
 def _wrap_stream(stream: TextIO | None, fd: int, kind: type[Stream]) -> TextIO:
-    """Wrap a stream in one of this kind; return it unchanged if it has no descriptor of its own."""
+    """Wrap a stream in a stream of this kind; return it unchanged if it has no descriptor."""
     if stream is not None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every character

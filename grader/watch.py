@@ -1,8 +1,8 @@
 """Notice when a file is saved, by polling it.
 
 Polling costs nothing for one file and works on every kind of drive. A file counts as saved once two
-polls in a row find it unchanged, since an editor may still be writing it, may replace it, or may
-remove it for a moment.
+polls in a row find it unchanged, since an editor may still be writing the file, may replace it, or
+may remove it for a moment.
 """
 
 import stat
@@ -15,7 +15,7 @@ FileStamp = tuple[int, int, int]
 
 
 def read_stamp(path: Path) -> FileStamp | None:
-    """Return what changes when a file is saved; None unless it is a regular file."""
+    """Return the data that change when a file is saved; None unless the path is a regular file."""
     try:
         info = path.stat()
     except OSError:

@@ -1,12 +1,14 @@
-"""Make an exercise from a solution: bind it by its behaviour, write its folder, certify it.
+"""Make an exercise from a solution: find out what it computes, write the folder, certify it.
 
 Theory of operation
-    `recognising` finds out what the class computes, and the instructor says what cannot be found
-    out (`decisions`). The class is then judged as its own exercise: a wrong one is refused. What it
-    needs is cut out of its file (`extraction`), and statement and hints are drafted (`drafts`).
+    `recognising` finds out what the class computes, and the instructor decides what cannot be found
+    out (`decisions`). The class is then judged as an answer to its own exercise, and a wrong class
+    is refused. The class and the code that it needs are cut out of its file (`extraction`), and a
+    statement and hints are drafted (`drafts`).
 
-    The answers come from the solution alone. Small changes of it (`exercises.mutants`) are wrong
+    All answers are made from the solution. Small changes of it (`exercises.mutants`) are wrong
     answers, if they change the results; rewrites that keep the results (`rewrites`) are right
-    answers. Their outputs on the cases of the exercise decide which they are (`behaviour`). The
-    properties do not decide it, because they are being certified.
+    answers. Whether an answer is right or wrong is decided by its outputs on the cases of the
+    exercise (`behaviour`). The properties do not decide this, because they are what is being
+    certified.
 """

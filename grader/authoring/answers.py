@@ -14,18 +14,18 @@ from headcheck.grader.authoring.rewrites import generate_rewrites
 from headcheck.grader.authoring.slips import generate_slips
 
 MOST_KEPT = 24
-"""the most wrong answers to keep as files; `audit --mutants` makes the others again"""
+"""at most this many wrong answers are kept as files; `audit --mutants` makes the others again"""
 FEWEST_KEPT = 8
 GOLDEN = (5**0.5 - 1) / 2
-"""the golden ratio, less one: the fractions of its multiples fill the interval from 0 to 1
-evenly"""
+"""the golden ratio minus one: the fractions of its multiples fill the interval from 0 to 1 evenly
+"""
 NEVER_KEPT = (DOES_NOT_END, ENDS_ITS_PROCESS)
 """outcomes of answers that are not kept, because an audit could not judge them"""
 SAME = "its outputs and gradients are those of the solution on every case"
 
 
 def list_variants(exercise: Exercise) -> list[Answer]:
-    """Return rewrites of the solution that should compute the same."""
+    """Return rewrites of the solution that should compute the same results."""
     rewrites = generate_rewrites(exercise.solution, exercise.contract.name)
     return [
         Answer(exercise.slug, AnswerKind.RIGHT, each.name, each.description, each.source)
@@ -34,7 +34,7 @@ def list_variants(exercise: Exercise) -> list[Answer]:
 
 
 def list_changes(exercise: Exercise) -> list[Answer]:
-    """Return small changes of the solution, each different as code: the starter, then mutants."""
+    """Return small changes of the solution, each with its own code: the starter, then mutants."""
     changes = [Mutant("the starter, as it is handed out", render_module(exercise))]
     changes += [*generate_slips(exercise.solution), *generate_mutants(exercise)]
     unique = {change.source: change for change in reversed(changes)}
@@ -45,13 +45,13 @@ def list_changes(exercise: Exercise) -> list[Answer]:
 
 
 def spread(changes: Sequence[Answer]) -> list[Answer]:
-    """Return changes in an order whose every beginning samples them all; the first stays first."""
+    """Reorder changes so that any prefix is an even sample of them; the first stays first."""
     places = sorted(range(1, len(changes)), key=lambda place: place * GOLDEN % 1)
     return [*changes[:1], *(changes[place] for place in places)]
 
 
 def choose_kept(judged: Sequence[Judged]) -> list[Judged]:
-    """Return the changes to keep as wrong answers: one of each mistake, one for each property."""
+    """Return the changes to keep as wrong answers: one per mistake and one per property."""
     caught = [each for each in judged if each.caught_by not in (None, *NEVER_KEPT)]
     kept: dict[str, Judged] = {}
     for each in caught:
@@ -67,14 +67,14 @@ def choose_kept(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def write_right(folder: Path, variants: Iterable[Answer]) -> None:
-    """Write right answers, each with its style in its first line."""
+    """Write right answers to files; the first line of each names its style."""
     (folder / "right").mkdir(parents=True, exist_ok=True)
     for answer in variants:
         (folder / "right" / f"{answer.name}.py").write_text(answer.source, encoding="utf-8")
 
 
 def write_wrong(folder: Path, kept: Iterable[Judged]) -> None:
-    """Write wrong answers, each with its fault in its first line."""
+    """Write wrong answers to files; the first line of each names its fault."""
     (folder / "wrong").mkdir(parents=True, exist_ok=True)
     names: set[str] = set()
     for each in kept:
@@ -95,7 +95,7 @@ def _make_name(judged: Judged, taken: set[str]) -> str:
 
 
 def write_equivalents(folder: Path, exercise: Exercise, judged: Sequence[Judged]) -> list[str]:
-    """Write `equivalents.toml`, unless there are none; return the names of those in it."""
+    """Write `equivalents.toml` if any change is equivalent; return the names of these changes."""
     mutants = {mutant.name for mutant in generate_mutants(exercise)}
     names = [e.answer.name for e in judged if e.is_equivalent and e.answer.name in mutants]
     if names:

@@ -26,9 +26,10 @@ from headcheck.grader.sandbox.grader_side.session import ChildFactory
 from headcheck.properties.cases.case_set import PUBLIC_SEED
 
 Ask = Callable[[Recognised, Sequence[Question]], Mapping[str, bool]]
-"""returns answers to questions, by their names; the others have the suggested answer"""
+"""returns answers by the names of the questions; a question without one gets the suggested answer
+"""
 JUDGING_SECONDS = 180.0
-"""how long changes of the solution are judged; everything else takes at most as long again"""
+"""how long changes of the solution are judged; all other steps together take at most as long"""
 CASES = 12
 """the largest number of cases for one property; a statement may ask for more"""
 
@@ -45,9 +46,10 @@ class Authored:
     judged: tuple[Judged, ...]
     """the changes of the solution"""
     variants: int
-    """how many rewrites of the solution compute the same"""
+    """how many rewrites of the solution compute the same results"""
     audit: Audit
-    """of the right answers; each wrong one was kept because a property catches it"""
+    """the audit of the right answers; wrong answers need none, because each was kept for a property
+    that catches it"""
     left: int = 0
     """how many changes were not judged for lack of time"""
 
@@ -58,17 +60,17 @@ class Authored:
 
     @property
     def missed(self) -> list[Judged]:
-        """The changes that compute something else but break no property."""
+        """The changes that compute different results but break no property."""
         return [each for each in self.judged if each.is_missed]
 
     @property
     def equivalent(self) -> list[Judged]:
-        """The changes that compute the same."""
+        """The changes that compute the same results."""
         return [each for each in self.judged if each.is_equivalent]
 
     @property
     def is_certified(self) -> bool:
-        """Whether wrong answers are caught, and no right one is accused."""
+        """Whether wrong answers are caught, and no right answer is called wrong."""
         return bool(self.caught) and not self.audit.false_alarms
 
 
@@ -82,7 +84,7 @@ def author(
 ) -> Authored:
     """Make an exercise from a solution, in a new folder that is by default named after it.
 
-    Raises CannotAuthor, BadDecision and WrongSolution, and writes nothing then.
+    Raises CannotAuthor, BadDecision or WrongSolution, and in that case writes nothing.
     """
     with recognising.open_session(server, submission, settings) as session:
         recognised = recognising.recognise(session, submission, settings)
@@ -152,8 +154,8 @@ def _write_texts(
 def _write_answers(exercise: Exercise, jobs: int) -> tuple[list[Judged], int, int]:
     """Write the answer bank; return the judged changes and two counts.
 
-    The counts are the right variants, and the changes left out for lack of time. The batch plan is
-    made here once, and the judging processes find it on disk.
+    The counts are the right variants, and the changes left out for lack of time. The plan of the
+    batched cases is made here once, and the judging processes read it from disk.
     """
     get_batch_plan(exercise, exercise.contract.mappings, PUBLIC_SEED, "cpu")
     bank = exercise.folder / "answers"

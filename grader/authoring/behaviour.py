@@ -19,8 +19,9 @@ from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.violation import SubmissionFailed, Violation
 
 RELATIVE = 2.0**-36
-"""The error that outputs in float64 may have, relative to the largest. It is larger than the error
-from another order of operations, and far smaller than that of another computation."""
+"""The largest difference that outputs in float64 may have, relative to the largest value. It is
+larger than the difference that another order of operations causes, and far smaller than the
+difference that another computation causes."""
 CASES = 16
 RATE = 0.5
 
@@ -35,7 +36,7 @@ class Behaviour:
     outcomes: tuple[Outcome, ...]
 
     def equals(self, other: "Behaviour") -> bool:
-        """Whether two implementations compute the same."""
+        """Whether two implementations compute the same results."""
         pairs = zip(self.outcomes, other.outcomes, strict=True)
         return all(_are_close(one, another) for one, another in pairs)
 

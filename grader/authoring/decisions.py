@@ -1,4 +1,4 @@
-"""The decisions of an instructor about an exercise, which behaviour does not show."""
+"""The decisions about an exercise that the solution's behaviour does not show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -54,9 +54,9 @@ def list_questions(contract: Contract) -> list[Question]:
 
 
 def decide(contract: Contract, answers: Mapping[str, bool]) -> Contract:
-    """Return the contract of the exercise, with all that follows from it. Raises BadDecision.
+    """Return the contract with the answers and all their consequences. Raises BadDecision.
 
-    Answers have the names of questions; others are refused.
+    The keys of `answers` must be names of questions; any other key is refused.
     """
     questions = {question.name: question for question in list_questions(contract)}
     for name in answers.keys() - questions.keys():
@@ -87,7 +87,7 @@ EXPLANATIONS = {
 
 
 def settle(contract: Contract) -> Contract:
-    """Return the contract as it would be read from a file."""
+    """Return the contract as if it had been read from a file."""
     arguments = contract.arguments
     if not contract.has(C.DROPOUT):
         arguments = tuple(map(_without_dropout, arguments))

@@ -1,8 +1,8 @@
 """Cut a class and the code it needs out of a file, and mark the students' part.
 
 Students get imports, constants and configs, the signature of every method that is called from
-outside, and the comments above them. They write the bodies of these methods, all other methods, and
-the classes and functions that the class needs.
+outside, and the comments above them. They write the bodies of these methods, all other methods of
+the class, and the classes and functions that the class needs.
 """
 
 import ast
@@ -20,7 +20,7 @@ DATA = ("dataclass", "dataclasses.dataclass", "NamedTuple", "TypedDict", "Simple
 
 
 def extract_solution(source: SubmissionSource, name: str) -> str:
-    """Return the module that a class needs, with the markers of `exercises.starter`."""
+    """Return a module of a class and all code it needs, with the markers of `exercises.starter`."""
     pieces = [
         _mark(_read_text(source, statement), name) for statement in compute_slice(source, name)
     ]
@@ -28,7 +28,7 @@ def extract_solution(source: SubmissionSource, name: str) -> str:
 
 
 def _join(pieces: Sequence[str]) -> str:
-    """Join statements: two blank lines around those with a body, none between the others."""
+    """Join statements: two blank lines around statements with a body, none between the others."""
     text = ""
     for before, after in zip(["", *pieces[:-1]], pieces, strict=True):
         apart = "\n" in before or "\n" in after
@@ -37,7 +37,7 @@ def _join(pieces: Sequence[str]) -> str:
 
 
 def _read_text(source: SubmissionSource, statement: Statement) -> str:
-    """Return the source of a statement, with its decorators and the comments right above."""
+    """Return the source of a statement, with its decorators and the comments directly above it."""
     lines = next(c.text for c in source.cells if c.number == statement.cell).splitlines()
     node = statement.node
     decorators = getattr(node, "decorator_list", [])
@@ -51,7 +51,7 @@ def _read_text(source: SubmissionSource, statement: Statement) -> str:
 
 
 def _mark(text: str, name: str) -> str:
-    """Return a statement with markers around what the student writes."""
+    """Return a statement with markers around the code that the student writes."""
     node = ast.parse(text).body[0]
     if isinstance(node, ast.ClassDef) and node.name == name:
         if any(isinstance(each, FUNCTIONS) and not _stands_apart(each) for each in node.body):
@@ -71,7 +71,7 @@ def _is_data(node: ast.ClassDef) -> bool:
 
 
 def _stands_apart(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether the body of a function begins on a line of its own."""
+    """Whether the body of a function begins on a new line after its header."""
     return node.body[0].lineno > (node.returns or node).lineno and _get_last(node.args) < (
         node.body[0].lineno
     )
@@ -110,7 +110,7 @@ def _find_region(node: ast.stmt) -> Region | None:
 
 
 def _count_given(body: Sequence[ast.stmt]) -> int:
-    """Return how many given statements a body begins with: a docstring, super()."""
+    """Return how many statements at the start of a body are given: a docstring, super()."""
     count = 0
     for node in body:
         text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,7 +1,7 @@
-"""Judge a change of a solution: which property it breaks, and whether it computes the same.
+"""Judge a change of a solution: find the property it breaks, and compare its results.
 
-The code is the instructor's own, as in an audit (`grader.audit.matrix`), and each of its answers
-is judged until the first property breaks.
+The code is the instructor's own, as in an audit (`grader.audit.matrix`). Each answer is judged only
+until it breaks a property.
 """
 
 import functools
@@ -36,7 +36,7 @@ class Judged:
     mistake: str | None = None
     """the name of the mistake, if there is one"""
     same: bool = False
-    """whether the change computes the same as the solution on every case"""
+    """whether the change computes the same results as the solution on every case"""
 
     @property
     def is_equivalent(self) -> bool:
@@ -45,19 +45,19 @@ class Judged:
 
     @property
     def is_missed(self) -> bool:
-        """Whether it computes something else but breaks no property."""
+        """Whether the change computes different results but breaks no property."""
         return not self.same and self.caught_by is None
 
 
 class _Caught(BaseException):
-    """A property is broken, so the rest need not be tried."""
+    """A property is broken, so the other properties need not be tried."""
 
     def __init__(self, prop: Property) -> None:
         self.property = prop
 
 
 def judge(answer: Answer, exercise: Exercise) -> Judged:
-    """Judge one answer in this process; a right one only by its results."""
+    """Judge one answer in this process; a right answer is judged only by its results."""
     try:
         same = _observe(answer, exercise).equals(_observe_solution(exercise))
     except ValueError:
@@ -92,13 +92,13 @@ def _find_broken(answer: Answer, exercise: Exercise, harness: Harness) -> Proper
 
 
 def _is_same_by_other_names(answer: Answer, exercise: Exercise, harness: Harness) -> bool:
-    """Whether it computes the same by the names under which the harness found its weights."""
+    """Whether the results are the same with the weights named as the harness found them."""
     found = replace(exercise, contract=harness.contract)
     return observe(load_namespace(answer), found).equals(_observe_solution(exercise))
 
 
 def _name_mistake(answer: Answer, exercise: Exercise) -> str | None:
-    """Return the name of the mistake that explains an answer, if there is one."""
+    """Return the name of the mistake that explains a wrong answer, if there is one."""
     found = diagnose(Harness(make_subject(load_namespace(answer)), exercise.contract))
     return found[0].mistake.name if len(found) == 1 else None
 

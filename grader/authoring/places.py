@@ -16,7 +16,7 @@ def name_folder(class_name: str) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise CannotAuthor if an exercise cannot be written there."""
+    """Raise CannotAuthor if an exercise cannot be written to the folder."""
     if not SLUG.fullmatch(folder.name):
         allowed = "name it with letters, digits, _ and -"
         raise CannotAuthor(f"{folder}: {folder.name!r} cannot name an exercise; {allowed}")

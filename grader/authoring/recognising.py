@@ -29,7 +29,8 @@ FAILED = {status.value for status in Status if status not in NOT_FAILED}
 WAIVABLE = (PropertyGroup.PRECISION, PropertyGroup.SCALE, PropertyGroup.DEVICE)
 MOST_LISTED = 6
 MAX_ROUNDS = 4
-"""how often a solution is judged: after it breaks a property, it is judged without that property"""
+"""a solution is judged at most this many times: each time it breaks a property that may be waived,
+it is judged again without that property"""
 
 
 class CannotAuthor(Exception):
@@ -37,7 +38,7 @@ class CannotAuthor(Exception):
 
 
 class WrongSolution(Exception):
-    """The solution is wrong; the record says what it breaks."""
+    """The solution is wrong; the record names the property that it breaks."""
 
     def __init__(self, record: SubmissionRecord) -> None:
         super().__init__("the solution is wrong")
@@ -62,7 +63,7 @@ class Recognised:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A right solution, and the properties that are waived because it breaks them."""
+    """A right solution, and the properties that are waived because the solution breaks them."""
 
     exercise: Exercise
     record: SubmissionRecord
@@ -126,7 +127,7 @@ def _list_candidates(session: Session, submission: Submission) -> Sequence[Signa
 
 
 def _choose_whole(found: Sequence[Recognised], session: Session, file: str) -> Recognised:
-    """Return the class that is no part of another. Raises CannotAuthor if there are several."""
+    """Return the class that no other class uses. Raises CannotAuthor if there are several."""
     source = read_source(session.data, session.kind)  # type: ignore[arg-type]
     parts: set[str] = set()
     for each in found:
@@ -149,8 +150,8 @@ def accept(
 ) -> Accepted:
     """Judge a solution by the contract of its own exercise. Raises WrongSolution, CannotAuthor.
 
-    A right solution in an unusual style may break a property about a statement's demands. That
-    property is then waived for students, too.
+    A right solution in an unusual style may break a property about the demands of a statement. That
+    property is then also waived for students.
     """
     _check_all_used(session, submission, contract, settings)
     optional = {p.name for p in families.ALL if _may_be_waived(p)}
@@ -172,7 +173,7 @@ def accept(
 def _check_all_used(
     reading: Session, submission: Submission, contract: Contract, settings: Settings
 ) -> None:
-    """Raise CannotAuthor if it has weights that the equation does not use."""
+    """Raise CannotAuthor if the solution has weights that the equation does not use."""
     case = contract.fit(PROBE)
     session = reading.start_successor(settings.get_limits(None), by_hand=settings.by_hand)
     with contextlib.closing(session):
@@ -194,5 +195,5 @@ def _check_all_used(
 
 
 def _may_be_waived(prop: Property) -> bool:
-    """Whether a property is about the style of a solution: its range of scores, its devices."""
+    """Whether a property is about the solution's style, such as its range of scores or devices."""
     return Capability.STATED in prop.needs and prop.group in WAIVABLE

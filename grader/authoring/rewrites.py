@@ -1,7 +1,7 @@
-"""Rewrite a solution so that it computes the same: right answers in other styles.
+"""Rewrite a solution in other styles that compute the same results: right answers.
 
-Each rewrite transforms the syntax tree and keeps the results, as far as the code shows. Its outputs
-are checked afterwards (`grader.authoring.behaviour`).
+Each rewrite transforms the syntax tree and keeps the results, as far as the code shows. The outputs
+of the rewritten code are checked afterwards (`grader.authoring.behaviour`).
 """
 
 import ast
@@ -23,7 +23,7 @@ class Rewrite:
 
 
 def generate_rewrites(source: str, class_name: str) -> list[Rewrite]:
-    """Return the rewrites that differ from a solution as code, each other style once."""
+    """Return the rewrites whose code differs from the solution's, without duplicates."""
     original = ast.unparse(ast.parse(source))
     seen = {original}
     rewrites = []
@@ -49,7 +49,7 @@ def _rename_locals(tree: ast.Module, class_name: str) -> ast.Module:
 
 
 def _iter_functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    """Yield the functions without inner functions, in which each name means one thing."""
+    """Yield the functions without inner functions; in them each name belongs to one scope."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             inner = (each for each in ast.walk(node) if each is not node)
@@ -167,7 +167,7 @@ def _write_operator(node: ast.expr) -> ast.expr:
 
 
 def _find_softmax(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """Return the scores and the axis of a softmax, if it is written plainly."""
+    """Return the scores and the axis of a softmax, if the call is written in a simple way."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     if node.func.attr != "softmax":
@@ -281,7 +281,7 @@ def _add_hints(tree: ast.Module, class_name: str) -> ast.Module:
 
 
 def _delegate(tree: ast.Module, class_name: str) -> ast.Module:
-    """Move the body of `forward` into a method that it calls."""
+    """Move the body of `forward` into another method, and let `forward` call that method."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == class_name:
             for method in list(node.body):
@@ -351,4 +351,4 @@ STYLES: Mapping[str, tuple[str, Transform]] = {
     "delegated": ("`forward` calls a method that does the work.", _delegate),
     "inherited": ("The class inherits all of its code.", _inherit),
 }
-"""the styles by name, each with a sentence and the transform that makes it"""
+"""the styles by name, each with a sentence that describes it and the transform that produces it"""

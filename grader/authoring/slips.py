@@ -1,6 +1,6 @@
-"""Wrong answers beyond mutants: mistakes of the catalogue, as edits of a solution.
+"""Wrong answers besides mutants: mistakes from the catalogue, made by editing a solution.
 
-Like a mutant, each is the solution with one change, which may or may not change the results.
+Like a mutant, each slip is the solution with one change, which may or may not change the results.
 """
 
 import ast
@@ -11,7 +11,7 @@ from headcheck.exercises.mutants import Mutant
 SOFTMAX = ("softmax", "Softmax", "log_softmax")
 EXCHANGES = ("transpose", "permute", "swapaxes", "movedim")
 FILLS = (0.0, -1.0)
-"""fills that are too large to hide a score"""
+"""fill values that are not negative enough to hide a score"""
 
 
 def generate_slips(source: str) -> list[Mutant]:
@@ -32,7 +32,7 @@ Slip = tuple[str, Callable[[], None]]
 
 
 def _list_results(tree: ast.Module) -> Iterator[Slip]:
-    """Return nothing but zeros, or the input."""
+    """Yield the slips that return only zeros, or the input."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "forward" and len(node.args.args) > 1:
             returns = [n for n in ast.walk(node) if isinstance(n, ast.Return) and n.value]
@@ -50,12 +50,12 @@ def _make_zeros(value: ast.expr | None) -> ast.expr:
 
 
 def _put_first(value: ast.expr | None, first: ast.expr) -> ast.expr:
-    """Return a result with another output; the weights, if any, stay."""
+    """Return a result with another output; the attention weights, if any, are unchanged."""
     return ast.Tuple([first, *value.elts[1:]]) if isinstance(value, ast.Tuple) else first
 
 
 def _list_softmaxes(tree: ast.Module) -> Iterator[Slip]:
-    """Normalise over the queries, or not at all."""
+    """Yield the slips that normalise over the queries, or not at all."""
     for node, called in _iter_calls(tree):
         if called.attr in SOFTMAX:
             yield from _change_softmax(node, called)
@@ -90,7 +90,7 @@ def _change_softmax(node: ast.Call, called: ast.Attribute) -> Iterator[Slip]:
 
 
 def _list_fills(tree: ast.Module) -> Iterator[Slip]:
-    """Hide by a score that is not small enough."""
+    """Yield the slips that hide a key by a score that is not negative enough."""
     for node, called in _iter_calls(tree):
         if called.attr in ("masked_fill", "masked_fill_") and len(node.args) == 2:
             for fill in FILLS:
@@ -98,7 +98,7 @@ def _list_fills(tree: ast.Module) -> Iterator[Slip]:
 
 
 def _list_transposes(tree: ast.Module) -> Iterator[Slip]:
-    """Reshape without exchanging axes first."""
+    """Yield the slips that reshape without exchanging axes first."""
     for node, called in _iter_calls(tree):
         if called.attr in ("reshape", "view", "flatten"):
             inner = _skip_exchange(called.value)

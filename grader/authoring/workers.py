@@ -15,7 +15,7 @@ from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, J
 from headcheck.grader.sandbox.timing import ChildTimer, OutOfPatience, read_process_times
 
 TIME_LIMIT_S = 60.0
-"""how long an answer may compute or sleep; the slowest takes some seconds"""
+"""how many seconds an answer may compute or sleep; the slowest normal answer takes a few seconds"""
 CONTEXT = multiprocessing.get_context("spawn")
 Task = Callable[[Answer, Exercise], Judged]
 
@@ -52,7 +52,7 @@ def judge_all(
     """Judge every answer, in `jobs` child processes, and return the verdicts in order.
 
     An answer that hangs, or ends its process, counts as caught, and a new process judges the
-    others. Answers without a verdict after this many seconds of processor time are left out.
+    others. Answers without a verdict after `seconds` of processor time are left out.
     """
     used_before = 0.0
     waiting = deque(range(len(answers)))
@@ -90,7 +90,7 @@ def _start(exercise: Exercise, task: Task) -> _Worker:
 
 
 def _work(line: Connection, exercise: Exercise, task: Task) -> None:
-    """Judge each answer that comes over the connection, as a child process."""
+    """Judge each answer that arrives over the connection; this runs in a child process."""
     initialise_process()
     line.send(None)
     while True:
@@ -108,7 +108,7 @@ def _send(worker: _Worker, number: int, answers: Sequence[Answer]) -> None:
 
 
 def _receive(worker: _Worker, done: dict[int, Judged]) -> str | None:
-    """Keep the verdict that a worker sends; return the reason if its process has ended."""
+    """Store the verdict that a worker sends; if its process has ended, return the reason."""
     try:
         verdict = worker.line.recv()
     except (EOFError, OSError):

@@ -1,7 +1,7 @@
 """Explain a wrong call in the terms of the definition's author.
 
-Python counts `self` among the arguments, and does not name them. The explanation follows from the
-text alone: the error's own words, and the signature.
+Python's message counts `self` among the arguments and does not name the arguments. The explanation
+is derived only from text: the error message and the signature.
 """
 
 import ast
@@ -13,7 +13,7 @@ from headcheck.grader.reading.slicing import Position
 from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
 
 MAX_NAMED = 6
-"""the most arguments to name"""
+"""an explanation names at most this many arguments"""
 _NO_FORWARD = re.compile(r'Module \[(?P<callee>\w+)\] is missing the required "forward" function')
 _NO_CONSTRUCTOR = re.compile(
     r"(?P<callee>\w+)(?:\.__init__)?\(\) "
@@ -30,16 +30,16 @@ _MISSING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CallProblem:
-    """The fault of a call, and the position of the definition to look at, if there is one."""
+    """What is wrong with a call, and the position of the definition to look at, if there is one."""
 
     message: str
     position: Position | None = None
 
 
 def explain_call_error(kind: str, text: str, symbols: SymbolTable) -> CallProblem | None:
-    """Explain an error with which a call fails; None if it is no such error.
+    """Explain the error with which a call failed; None if the error is not about the call.
 
-    `kind` and `text` are the name of its type and its message.
+    `kind` is the name of the error's type, and `text` is its message.
     """
     if kind == "NotImplementedError" and (match := _NO_FORWARD.match(text)):
         return _explain_absent(symbols, match["callee"], "forward")
@@ -57,7 +57,7 @@ def explain_call_error(kind: str, text: str, symbols: SymbolTable) -> CallProble
 
 
 def _explain_absent(symbols: SymbolTable, name: str, wanted: str) -> CallProblem | None:
-    """Say that a class lacks a method, and which one may have been meant; None if it has it."""
+    """Say that a class lacks a method, and name a likely misspelling; None if it has the method."""
     site = symbols.find_definition(name)
     if site is None or not isinstance(site.node, ast.ClassDef):
         return None
@@ -102,7 +102,7 @@ def _explain_missing(symbols: SymbolTable, callee: str, names: list[str]) -> Cal
 
 
 def _find_function(symbols: SymbolTable, callee: str) -> tuple[DefinitionSite, FunctionNode] | None:
-    """Return the function of the submission that an error calls `f` or `Class.f`."""
+    """Return the submission's function that an error message calls `f` or `Class.f`."""
     owner, _, name = callee.rpartition(".")
     site = symbols.find_definition(owner or name)
     if site is None:

@@ -4,7 +4,8 @@ Everything downstream relies on two invariants:
 
 * Line n of a cell's text is line n of the cell as its author sees it. Magics are replaced
   within their own lines, so tracebacks and warnings point at the right line.
-* A cell that is not Python affects no other cell. It carries its error; the others are read.
+* A cell that is not Python affects no other cell. Its error is stored with it, and the other cells
+  are read.
 
 Notebooks are not validated against their schema: files that students edited, stripped or merged
 still hold their code, and a validator would only reject them.
@@ -42,7 +43,7 @@ NEEDS_IPYTHON = (
     "pip install 'headcheck[student]'."
 )
 READ_BY = f"read by Python {sys.version_info.major}.{sys.version_info.minor}"
-"""said after Python's own message, which may be about the syntax of a newer Python"""
+"""added to Python's own message, because the code may use the syntax of a newer Python"""
 CONFLICT = re.compile(r"(?ms)^<{7}(?: [^\n]*)?$.*^={7}$.*^>{7}(?: [^\n]*)?$")
 """the marks that git leaves in a file that it could not merge"""
 
@@ -131,9 +132,9 @@ def _read_notebook_cells(data: bytes) -> Iterator[SourceCell]:
 
 
 def list_code_cells(data: bytes) -> list[tuple[int, str | None]]:
-    """Return the number and the text of each code cell, None if it is no text.
+    """Return the number and the text of each code cell; the text is None if it is not a string.
 
-    Nothing is parsed but the notebook's JSON. Raises Unreadable.
+    Only the notebook's JSON is parsed, not the code. Raises Unreadable.
     """
     cells = [
         (number, _join_source(cell.get("source", cell.get("input", ""))))
@@ -146,7 +147,7 @@ def list_code_cells(data: bytes) -> list[tuple[int, str | None]]:
 
 
 def list_notebook_cells(data: bytes) -> list[object]:
-    """Return the cells of a notebook as its JSON has them. Raises Unreadable."""
+    """Return the cells of a notebook as they are in its JSON. Raises Unreadable."""
     return _list_cells(_parse_json(data))
 
 

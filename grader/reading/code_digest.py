@@ -8,15 +8,15 @@ from headcheck.grader.reading.cells import SubmissionSource
 
 LAYOUT = {tokenize.NL, tokenize.COMMENT}
 MAX_CHARACTERS = 1 << 20
-"""longer code has no digest, which would take longer than it saves"""
+"""longer code gets no digest, because computing it would take longer than it saves"""
 OPENING, CLOSING = set("([{"), set(")]}")
 
 
 def digest_code(source: SubmissionSource) -> str:
-    """Return a digest of all tokens and their places; "" if a cell is not Python, or it is long.
+    """Return a digest of all tokens and places; "" if a cell is not Python or the code is too long.
 
-    Comments behind and between statements do not count. Those within brackets do: an expression may
-    be quoted in a message.
+    Comments after and between statements do not count. Comments within brackets do, because a
+    message may quote the expression that contains them.
     """
     if sum(len(cell.text) for cell in source.cells) > MAX_CHARACTERS:
         return ""

@@ -1,8 +1,8 @@
 """Find the code patterns that look like steps of attention: a softmax, a fill, a scaling.
 
-A pattern is a kind, the code that matched, and its position. It is no judgement: once a verdict
+A pattern is a kind, the code that matched, and its position. It is not a judgement: once a verdict
 says that the mask is wrong, the patterns tell which lines make masks. Patterns are found in the
-syntax tree, nothing is run, and they are plain data for JSON.
+syntax tree without running anything, and they are plain data for JSON.
 """
 
 import ast
@@ -15,9 +15,9 @@ from headcheck.grader.reading.results import map_lines_to_results
 from headcheck.grader.reading.symbol_table import DefinitionSite, build_symbol_table, list_methods
 
 MAX_PATTERNS = 400
-"""patterns reported at most"""
+"""at most this many patterns are reported"""
 MAX_DETAIL_LENGTH = 80
-"""characters of a pattern's code reported at most"""
+"""at most this many characters of a pattern's code are reported"""
 
 _NAMES_BY_KIND = {
     "abs": "abs",
@@ -58,7 +58,8 @@ _NAMES_BY_KIND = {
     "variance": "std std_mean var var_mean",
 }
 CALL_KINDS = {name: kind for kind, names in _NAMES_BY_KIND.items() for name in names.split()}
-"""kinds by the name that is called; a trailing underscore (in place) is dropped first"""
+"""kinds by the name of the called function; the trailing underscore of in-place functions is
+dropped before the look-up"""
 PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "mm"}
 SETUP_METHODS = {"register_buffer", "register_parameter", "add_module", "eval", "train"}
 MODULE_NAMES = {"torch", "F", "nn", "functional", "math", "np", "numpy", "einops"}
@@ -74,11 +75,12 @@ class CodePattern:
     cell: int | None
     line: int
     result: int | None = None
-    """of several results that the function returns, the only one that the line serves"""
+    """if the function returns several results and the line serves only one: the place of this
+    result"""
 
 
 def find_code_patterns(source: SubmissionSource, name: str) -> tuple[CodePattern, ...]:
-    """Return the patterns in a definition and in all definitions it uses, in source order."""
+    """Return the patterns in a definition and in all definitions that it uses, in source order."""
     sites = build_symbol_table(source).collect_reachable_definitions(name)
     patterns = {pattern for site in sites for pattern in _iter_patterns(site)}
     ordered = sorted(patterns, key=lambda p: (p.cell or 0, p.line, p.kind, p.detail))
@@ -98,7 +100,7 @@ def _iter_patterns(site: DefinitionSite) -> Iterator[CodePattern]:
 
 
 def _classify_node(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of step that a node looks like, each with its detail."""
+    """Yield the kinds of step that a node looks like, each with the detail to report."""
     match node:
         case ast.Call():
             yield from _classify_call(node)

@@ -36,9 +36,10 @@ class Effects:
     grows: set[str] = field(default_factory=set)
     calls: set[str] = field(default_factory=set)
     sets: set[str] = field(default_factory=set)
-    """names that one of its functions declares global and binds when called"""
+    """names that a function in the code declares global and binds when it is called"""
     runs_code: bool = False
-    """whether it calls something or applies a decorator, and so may run functions that it reads"""
+    """whether the code calls something or applies a decorator, and so may run functions that it
+    reads"""
     star: bool = False
     future: int = 0
 
@@ -71,7 +72,7 @@ def iter_scope_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def collect_bound_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that these nodes themselves bind."""
+    """Return the names that these nodes bind, without the nodes inside them."""
     return {name for node in nodes for name in _list_bound_names(node)}
 
 
@@ -174,7 +175,7 @@ class _Visitor(ast.NodeVisitor):
                 self.visit(node)
 
     def _visit_alternatives(self, *paths: Sequence[ast.AST]) -> None:
-        """Visit alternative paths; only names that all of them bind are certainly bound after."""
+        """Visit alternative paths; after them, only names that all paths bind are certain."""
         before, after = self.bound, []
         for path in paths:
             self.bound = set(before)

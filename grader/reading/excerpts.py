@@ -8,11 +8,12 @@ from headcheck.grader.reading.cells import SubmissionSource
 MAX_WHOLE_CELL = 20
 """a cell of at most this many lines is shown whole"""
 CONTEXT_LINES = 8
-"""lines shown before and after a position in a longer cell"""
+"""number of lines shown before and after a position in a longer cell"""
 MAX_LINES = 160
-"""lines shown in total at most"""
+"""at most this many lines are shown in total"""
 MAX_LINE_LENGTH, MAX_MARKED_LENGTH = 240, 2000
-"""the most characters of a line, and of a marked line, since the mistake may be anywhere in it"""
+"""at most this many characters are shown of a line, and of a marked line; the second limit is
+larger because the mistake may be anywhere in a marked line"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class SourceLines:
 def extract_excerpts(
     source: SubmissionSource, positions: Iterable[tuple[int | None, int]]
 ) -> list[SourceLines]:
-    """Return the lines around these positions (a cell, a line of it), in source order."""
+    """Return the lines around these positions (pairs of a cell and a line), in source order."""
     marked: dict[int | None, list[int]] = {}
     for number, line in positions:
         marked.setdefault(number, []).append(line)
@@ -54,7 +55,7 @@ def get_line_limit(*, is_marked: bool) -> int:
 
 
 def _iter_runs(marked: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and last line of each run to show; together they hold every marked line."""
+    """Yield the first and last line of each run to show; the runs contain every marked line."""
     todo = sorted({line for line in marked if 1 <= line <= length})
     if todo and length <= MAX_WHOLE_CELL:
         yield 1, length
@@ -67,5 +68,5 @@ def _iter_runs(marked: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
 
 
 def _truncate_line(line: str, *, is_marked: bool) -> str:
-    """Return the beginning of a line, without lone surrogates, which could not be sent."""
+    """Return the beginning of a line without lone surrogates, which UTF-8 cannot encode."""
     return line[: get_line_limit(is_marked=is_marked)].encode(errors="replace").decode()

@@ -1,8 +1,7 @@
 """Fingerprints of definitions that ignore layout, comments and docstrings.
 
 Two definitions have the same fingerprint if the statements that they need are the same except for
-parts without effect: blank space, comments, docstrings, `...` and `pass`. Imports are left out,
-too.
+parts without effect: blank space, comments, docstrings, `...` and `pass`. Imports are also ignored.
 """
 
 import ast

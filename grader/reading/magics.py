@@ -14,7 +14,7 @@ _BODY_IS_PYTHON = frozenset({"capture", "headcheck", "prun", "time", "timeit"})
 
 # `no-untyped-call` is silenced where IPython's untyped methods are called.
 class _Neutraliser(TransformerManager):
-    """IPython's own transformer of `%magic`, `!command` and `help?`, with harmless results."""
+    """IPython's own transformer of `%magic`, `!command` and `help?`, but with harmless output."""
 
     def do_one_token_transform(self, lines: list[str]) -> tuple[bool, list[str]]:
         changed, after = super().do_one_token_transform(lines)  # type: ignore[no-untyped-call]
@@ -28,7 +28,7 @@ class _Neutraliser(TransformerManager):
 
 
 def neutralise_magics(text: str) -> str:
-    """Return a cell's text without its magics, and every other line where it was.
+    """Return a cell's text without its magics; every other line keeps its line number.
 
     IPython's tokenizer may raise any exception on text that is hardly Python.
     """
@@ -50,7 +50,8 @@ def neutralise_magics(text: str) -> str:
 def _neutralise_line(line: str) -> str:
     """Replace the `get_ipython().…` that IPython put into a line.
 
-    A value becomes None and a statement `pass`; `%time` leaves the statement that it times.
+    A call used as a value becomes None, and a call that is a statement becomes `pass`. Of `%time`,
+    the statement that it times remains.
     """
     before, is_command, call = line.partition("get_ipython().")
     if not is_command:

@@ -1,7 +1,7 @@
 """Find methods that were meant to have another name: `forword`, `__int__`, `_init_`.
 
-Python calls `__init__`, and torch calls `forward`. They do not call a method with nearly that name,
-and all later errors follow from that.
+Python calls `__init__`, and torch calls `forward`. Neither calls a method whose name is slightly
+different, and that causes all later errors.
 """
 
 import difflib
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from headcheck.grader.reading.symbol_table import DefinitionSite, SymbolTable, list_methods
 
 MIN_SIMILARITY = {"__init__": 0.75, "forward": 0.8}
-"""methods that other code calls, each with the similarity at which a name was meant for it"""
+"""methods that other code calls, each with the similarity from which on a name counts as a
+misspelling of the method's name"""
 
 
 @dataclass(frozen=True, slots=True)
 class NearName:
-    """A method whose name is nearly that of one that the class lacks."""
+    """A method whose name is nearly the name of a method that the class lacks."""
 
     wanted: str
     written: str
@@ -25,7 +26,7 @@ class NearName:
 
 
 def find_near_name(symbols: SymbolTable, site: DefinitionSite, wanted: str) -> NearName | None:
-    """Return the method that was meant as `wanted`; None if `wanted` exists, or none is near."""
+    """Return the method meant as `wanted`; None if that exists or no name is similar."""
     if symbols.find_method(site, wanted) is not None:
         return None
     near = [(_compute_similarity(f.name, wanted), f) for f in list_methods(site.node)]
@@ -37,13 +38,13 @@ def find_near_name(symbols: SymbolTable, site: DefinitionSite, wanted: str) -> N
 
 
 def list_near_names(symbols: SymbolTable, site: DefinitionSite) -> Iterator[NearName]:
-    """Yield a near name for each method that other code calls and the class lacks."""
+    """Yield the likely misspelling of each method that other code calls and the class lacks."""
     found = (find_near_name(symbols, site, wanted) for wanted in MIN_SIMILARITY)
     yield from filter(None, found)
 
 
 def _compute_similarity(name: str, wanted: str) -> float:
-    """Return 1 for names that are equal but for case and underscores, less for others."""
+    """Return 1 for names that differ only in case and underscores, and less for other names."""
     if wanted.startswith("_") and not name.startswith("_") and name != "init":
         return 0.0  # `unit` and `edit` are names of their own
     plain, asked = name.strip("_").lower(), wanted.strip("_")

@@ -9,7 +9,7 @@ JSON_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 def find_file_line(data: bytes, cell: int, line: int) -> int | None:
-    """Return the line of the file that holds a line of a cell, all from 1; None if unknown.
+    """Return the file's line that holds a line of a cell, all counted from 1; None if unknown.
 
     A cell's source is a list of strings, usually one for each line, or a single string, which
     takes one line of the file.
@@ -35,7 +35,7 @@ def find_file_line(data: bytes, cell: int, line: int) -> int | None:
 
 
 def _get_member(numbered: dict[str, Any], name: str, strings: Sequence[re.Match[str]]) -> Any:
-    """Return an object's member of this name: the last one where there are several, as in JSON."""
+    """Return an object's member of this name; if there are several, the last one, as in JSON."""
     return [v for k, v in numbered.items() if json.loads(strings[int(k)][0]) == name][-1]
 
 

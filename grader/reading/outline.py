@@ -1,8 +1,8 @@
 """The definitions of a submission, and warnings about its code, from its text alone.
 
 A definition is a name with its signature and position. A warning states a fact about the text that
-is true whatever the code computes. Whether it costs points is decided elsewhere. All of it is plain
-data for JSON.
+is true whatever the code computes. Whether a warning costs points is decided elsewhere. Definitions
+and warnings are plain data for JSON.
 """
 
 import ast
@@ -38,7 +38,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A class or function of the top level, according to its last definition.
+    """A top-level class or function, according to its last definition.
 
     The parameters of a class are those of its constructor, which may be inherited from a class of
     the submission. `parameters` and `forward` are None where the submission defines none.
@@ -55,9 +55,9 @@ class Definition:
     redefined_in: tuple[int | None, ...]
     """the cells of all definitions but the first"""
     alias_of: str | None = None
-    """the definition that it is another name for: `Wanted = Attention`"""
+    """the definition for which this is another name: `Attention` in `Wanted = Attention`"""
     near_names: tuple[NearName, ...] = ()
-    """the methods that were meant to be `__init__` or `forward`"""
+    """the misspelt methods that were meant to be `__init__` or `forward`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def list_definitions(source: SubmissionSource) -> list[Definition]:
 
 
 def find_warnings(source: SubmissionSource, name: str) -> tuple[CodeWarning, ...]:
-    """Return the warnings about a definition and all definitions it uses, in source order.
+    """Return the warnings about a definition and all definitions that it uses, in source order.
 
     Empty if the submission does not define the name.
     """
@@ -116,7 +116,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
 
 
 def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:
-    """Yield the lambdas that have a name, and other names of the submission's definitions."""
+    """Yield lambdas assigned to a name, and further names of the submission's definitions."""
     for name, variable in symbols.assigned.items():
         if name in symbols.definitions:
             continue
@@ -159,7 +159,7 @@ def _read_literal(node: ast.expr | None) -> int | float | bool | str | None:
 
 
 def _is_bound(site: DefinitionSite, function: FunctionNode) -> bool:
-    """Whether it is a method whose first positional parameter is `self`, whatever its name."""
+    """Whether a function is a method that gets its instance as the first positional argument."""
     static = any(
         isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
     )
@@ -189,8 +189,8 @@ def _find_redefinitions(
 ) -> Iterator[CodeWarning]:
     """Yield a warning for each name with several definitions, at the position of the one in force.
 
-    That is the last definition, except for a base, which stays as it was when its class was
-    defined.
+    The definition in force is the last one, except for a base class: a class keeps the base that it
+    had when the class was defined.
     """
     bases = [(base, site) for site in used for base in symbols.iter_bases(site)]
     for site in used:
@@ -269,7 +269,7 @@ def _find_unused_arguments(site: DefinitionSite, function: FunctionNode) -> Iter
 
 
 def _is_stub(function: FunctionNode) -> bool:
-    """Whether it has no body yet: only docstrings, `pass`, `...` or a `raise`."""
+    """Whether a function has no real body yet: only docstrings, `pass`, `...` or a `raise`."""
     return all(
         isinstance(statement, (ast.Pass, ast.Raise))
         or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
@@ -293,7 +293,7 @@ def _find_unregistered(
 
 
 def _find_prints(symbols: SymbolTable, used: list[DefinitionSite]) -> Iterator[CodeWarning]:
-    """Yield warnings about `print` where it runs with every call: in `forward` and its callees."""
+    """Yield warnings about each `print` that runs in every call: in `forward` and its callees."""
     # Calls begin in the definition itself and in the modules it builds. Its bases and other
     # functions count only if they are called.
     bases = {base.node for site in used for base in symbols.iter_bases(site)}
@@ -325,7 +325,7 @@ def _iter_callees(
 ) -> Iterator[tuple[DefinitionSite, tuple[DefinitionSite, FunctionNode]]]:
     """Yield the methods of `self` and `super()` and the functions that a function mentions.
 
-    Each comes after the class whose instances call it.
+    Each is the second item of a pair, after the class whose instances call it.
     """
     positional = [*function.args.posonlyargs, *function.args.args]
     self_name = positional[0].arg if _is_bound(site, function) else None

@@ -1,8 +1,8 @@
 """Infer from a module's constructor which of its attributes hold plain (unregistered) tensors.
 
 The factories of torch (`torch.randn(…)`) make tensors, and so do arithmetic, indexing, torch's
-functions and tensor methods when applied to one. Locals are followed in source order; calls of
-anything else (`nn.Parameter(…)`, a helper) are not.
+functions and tensor methods when applied to one. Local variables are followed in source order. The
+results of other calls (`nn.Parameter(…)`, a helper) do not count as plain tensors.
 """
 
 import ast

@@ -1,8 +1,8 @@
 """Tell which lines of a function serve only one of several results that it returns.
 
-From `return a, b` the names are followed backwards through the statements of the body. A compound
-statement counts as a whole, and no assignment ends the search: a line may be said to serve more
-results than it does, and never fewer.
+The names in `return a, b` are followed backwards through the statements of the body. A compound
+statement counts as a whole, and no assignment ends the search. So the analysis may claim that a
+line serves more results than it does, but never fewer.
 """
 
 import ast
@@ -10,7 +10,7 @@ from collections import Counter
 
 
 def map_lines_to_results(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[int, int]:
-    """Return the place of the one result that each line serves; other lines are left out."""
+    """Return the place of the result for each line that serves only one; leave out other lines."""
     *before, last = function.body
     if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Tuple)):
         return {}

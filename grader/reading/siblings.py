@@ -1,15 +1,15 @@
 """Gather the files beside a submission that it imports, without parsing or running any.
 
-A file may say `from utils import mask`, `from .attention import Head` or `from
-pkg.sub import y`. The files of these names are looked up as Python does: relative to the importing
-file, or from the folders around the submission, its own first. Nothing outside of its author's
-folder is looked at, and no link is followed.
+A file may say `from utils import mask`, `from .attention import Head` or `from pkg.sub import y`.
+The files of these names are looked up as Python does it: relative to the importing file, or in the
+folders around the submission, beginning with the submission's own folder. Nothing outside the
+folder of the submission's author is looked at, and no link is followed.
 
-A pattern finds the imported names in the bytes, since strangers' files are parsed only in the
-child. The pattern also finds names in comments and strings. That errs on the side of too much: a
-superfluous file is sent and not used.
+A regular expression finds the imported names in the bytes, since untrusted files are parsed only in
+the child process. It also finds names in comments and strings. This is harmless: a superfluous file
+is sent and not used.
 
-Everything here depends on the files alone, so that the same files always give the same siblings.
+Everything here depends only on the files, so that the same files always give the same siblings.
 """
 
 import functools
@@ -35,13 +35,13 @@ from headcheck.grader.reading.submission import (
 )
 
 MAX_FILES = 64
-"""the most files beside a submission that are taken along"""
+"""at most this many files beside a submission are gathered"""
 MAX_DEPTH = 8
-"""the deepest folder from which files are taken"""
+"""files are taken from at most this many levels of folders"""
 MAX_RIVALS, MAX_RIVAL_SIZE = 1000, 20 << 20
-"""the most files beside a sibling that are examined, and the largest size of each"""
+"""at most this many files beside a sibling are examined, each of at most this many bytes"""
 MAX_IMPORTS = 2000
-"""the most different imports of one submission that are followed"""
+"""at most this many different imports of one submission are followed"""
 _GAP = rb"[ \t]{1,20}"
 # In a notebook a line may begin after the two characters `\n`.
 _NAMES = rb"(\([\w\s,*\\\"]{0,400}|[\w, \t]{0,400})"
@@ -60,11 +60,11 @@ Place = tuple[str, ...]
 def gather_siblings(
     submission: Submission, data: bytes, limit: int, entries: Set[str] = frozenset()
 ) -> Siblings:
-    """Return the files that a submission of these bytes imports; together at most `limit` bytes.
+    """Return the files that a submission with these bytes imports, at most `limit` bytes in total.
 
-    `entries` are the names that exercises ask for. In a folder that a class may share, a file is
-    not taken if it defines one of them and another file beside it does, too: it may be somebody
-    else's answer.
+    `entries` are the names of the definitions that exercises ask for. In a folder that a class of
+    students may share, a file is not taken if both it and another file beside it define one of
+    these names: the file may be somebody else's answer.
     """
     if submission.siblings is not None:
         return submission.siblings
@@ -105,8 +105,8 @@ def _list_tree(files: FilesByPath, path: Path) -> tuple["_Tree | None", Place]:
 def _find_top(folder: Path, owned: Path) -> tuple[Path, Place]:
     """Return the outermost folder in which names are looked up, and the path from there.
 
-    That is the author's; the one around it if it is a package itself. A folder whose name no import
-    can have is not left.
+    This is the author's folder, or the folder around it if the author's folder is itself a package.
+    The search does not go above a folder whose name cannot occur in an import.
     """
     names: list[str] = []
     while len(names) < MAX_DEPTH and is_module_name(folder.name):
@@ -119,7 +119,7 @@ def _find_top(folder: Path, owned: Path) -> tuple[Path, Place]:
 
 
 def is_module_name(name: str) -> bool:
-    """Return whether a module may have this name; of letters, those of ASCII only."""
+    """Return whether a module may have this name; only ASCII letters are allowed."""
     return _WORD.fullmatch(name.encode(errors="replace")) is not None
 
 
@@ -127,7 +127,7 @@ class _Tree(Protocol):
     """The files of an author."""
 
     def is_folder(self, place: Place) -> bool:
-        """Return whether all of these are folders of the author's, and none is a link."""
+        """Return whether all of these names are folders of the author, and none is a link."""
 
     def find_file(self, place: Place) -> Path | None:
         """Return the file at this place in a folder of the author's; it may be a link."""
@@ -135,13 +135,13 @@ class _Tree(Protocol):
 
 @dataclass(frozen=True)
 class _DiskTree:
-    """Those in a folder."""
+    """The author's files in a folder on disk."""
 
     top: Path
     folders: Place
     """the path to the submission"""
     is_open: bool
-    """whether all of the outermost folder is the author's; otherwise `folders` of it are"""
+    """whether the whole outermost folder is the author's; otherwise only `folders` in it are"""
 
     def is_folder(self, place: Place) -> bool:
         if not place:
@@ -159,7 +159,7 @@ class _DiskTree:
 
 @dataclass(frozen=True)
 class _ListedTree:
-    """Those that were unpacked, or lie under other names."""
+    """The author's files if they were unpacked, or are stored under other names."""
 
     files: FilesByPath
 
@@ -186,8 +186,8 @@ class _Gathering:
     left: int
     """how many more bytes may be taken"""
     entries: Set[str]
-    """names that make a file a rival: two files beside each other may not both define one of
-    them"""
+    """two files in the same folder that define one of these names are rivals, and neither is taken
+    """
     taken: dict[Place, bytes] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
 
@@ -207,7 +207,7 @@ class _Gathering:
                     todo.extend(self._take_module((*base, *names)))
 
     def _find_base(self, inside: Place, level: int, names: Place) -> Place | None:
-        """Return the folder from which an import is looked up; None if it leads nowhere."""
+        """Return the folder from which an import is looked up; None if there is no such folder."""
         if level:
             return inside[: len(inside) - level + 1] if level <= len(inside) + 1 else None
         if names[0] in sys.stdlib_module_names:
@@ -221,7 +221,7 @@ class _Gathering:
         return self.tree.is_folder(place) or (inside and self.tree.find_file(module) is not None)
 
     def _take_module(self, place: Place) -> Iterator[tuple[Place, bytes]]:
-        """Take a module, and the packages that it is in; yield where each lies, and its bytes."""
+        """Take a module and the packages that contain it; yield the folder and bytes of each."""
         for length in range(1, len(place) + 1):
             if self.tree.is_folder(place[:length]):
                 yield from self._take_file((*place[:length], "__init__.py"))
@@ -255,7 +255,7 @@ class _Gathering:
 
 
 def _find_rival(file: Path, entries: Set[str]) -> str | None:
-    """Return a file beside this one that defines one of the same names, if any."""
+    """Return the name of a file beside this one that defines one of the same `entries`, if any."""
     defined = _list_defined(file) & entries if entries else None
     if not defined:
         return None
@@ -276,7 +276,7 @@ def _list_defined(file: Path) -> frozenset[str]:
 
 
 def _iter_imports(data: bytes) -> Iterator[tuple[int, Place]]:
-    """Yield how many dots an import begins with, and the names after them."""
+    """Yield for each import the number of its leading dots, and the names after them."""
     for match in _IMPORTS.finditer(data):
         dots, module, names, modules = match.groups()
         if modules is not None:
@@ -289,6 +289,6 @@ def _iter_imports(data: bytes) -> Iterator[tuple[int, Place]]:
 
 
 def _split(dotted: bytes) -> Place:
-    """Return the names of `a.b.c as d` before the `as`; none if these are no names."""
+    """Return the names before `as` in `a.b.c as d`; an empty tuple if they are invalid."""
     names = dotted.strip().partition(b" ")[0].decode().split(".")
     return tuple(names) if len(names) <= MAX_DEPTH and all(map(is_module_name, names)) else ()

@@ -5,25 +5,25 @@ Theory
 A submission is a sequence of top-level statements; a notebook's cells are concatenated in
 source order. The effects of each statement follow from its syntax:
 
-eager    names it reads while it runs: bases, decorators, defaults, annotations, class bodies
-lazy     names that a function in it reads when it is called later
-kills    names it certainly binds, whatever they meant before
-changes  names whose objects it changes in place: `cfg["n"] = 3`, `Attention.forward = f`,
+eager names it reads while it runs: bases, decorators, defaults, annotations, class bodies lazy
+names that a function in it reads when it is called later kills names it certainly binds, so that
+their earlier meaning no longer matters changes names whose objects it changes in place: `cfg["n"] =
+3`, `Attention.forward = f`,
          `setattr(Attention, …)`, `import a.b`, a statement that grows a list, set or dict
          (`sizes.append(3)`)
 binds    all of these, names it may bind (one branch of an `if`), and names that a function
          it calls declares `global`
 
 What `name` means at a given moment is decided by the statements before it (its reaching
-definitions): walking backwards, all that bind it, up to and including the first that kills. So an
-eager read looks backwards from its own statement (`class B(A)` between two definitions of A has
-the first as its base), and a lazy read looks backwards from the end, where the grader process
-calls, and from every statement that could have called the function before. An object that was
-read can be changed in place later on (`Base.forward = f` below `class B(Base)`), under its name,
-until the name is bound anew.
+definitions): walking backwards, all statements that bind it, up to and including the first that
+kills it. So an eager read looks backwards from its own statement (`class B(A)` between two
+definitions of A has the first as its base), and a lazy read looks backwards from the end, where the
+grader process calls, and from every statement that could have called the function before. An object
+that was read can be changed in place later on (`Base.forward = f` below `class B(Base)`), under its
+name, until the name is bound anew.
 
-The slice is the smallest set that binds the wanted name at the end and is closed under these
-reads. It errs on the side of too much: a superfluous statement costs time, a missing one fails a
+The slice is the smallest set that binds the wanted name at the end and is closed under these reads.
+In doubt a statement is included: a superfluous statement costs time, but a missing one fails a
 correct submission. A statement is taken whole or not at all.
 
 Left out: calls, prints, plots and training loops that bind nothing needed, and the body of
@@ -59,7 +59,8 @@ _FILENAME = re.compile(r"<cell (\d{1,9})>|<submission>")
 def compute_slice(source: SubmissionSource, name: str) -> tuple["Statement", ...]:
     """Return the statements, in source order, that define `name` as it is at the end.
 
-    Empty if no statement binds the name and there is no star import it could come from.
+    The list is empty if no statement binds the name and there is no star import from which the name
+    could come.
     """
     program = read_program(source)
     end = len(program.statements)
@@ -103,7 +104,7 @@ def parse_position(filename: str | None, line: int | None) -> Position | None:
 
 
 def compute_union_slice(source: SubmissionSource, names: list[str]) -> list["Statement"]:
-    """Return the statements that several definitions need, each once, in source order."""
+    """Return the statements that these definitions need, each only once, in source order."""
     found = {step.index: step for name in names for step in compute_slice(source, name)}
     return [found[index] for index in sorted(found)]
 
@@ -115,7 +116,8 @@ def locate_error(
     """Return the position of the innermost frame in the submission; None if there is none.
 
     `locate_line` maps file names and lines to positions, by default for the file names of compiled
-    statements. A syntax error from compiling one has no frame there, but carries its position.
+    statements. A syntax error from compiling a statement has no frame in the submission, but stores
+    its position.
     """
     if isinstance(problem, SyntaxError) and (
         position := locate_line(problem.filename, problem.lineno)
@@ -162,7 +164,7 @@ class Program:
     statements: tuple[Statement, ...]
     binders: dict[str, list[int]]
     time_dependent: frozenset[int]
-    """the statements whose dependencies may differ from one moment to another"""
+    """the indices of the statements whose dependencies may differ from one moment to another"""
 
     def find_reaching_definitions(self, name: str, before: int) -> Iterator[Statement]:
         """Yield the statements that decide what a name means just before statement `before`."""
@@ -173,7 +175,7 @@ class Program:
                 return
 
     def _resolve_name(self, name: str, at: int, until: int) -> Iterator[Statement]:
-        """Yield the reaching definitions at one moment, and later changes of the object."""
+        """Yield a name's reaching definitions at one moment, and later changes of its object."""
         yield from self.find_reaching_definitions(name, at)
         binders = self.binders.get(name, [])
         for index in binders[bisect_left(binders, at) : bisect_left(binders, until)]:
@@ -186,8 +188,8 @@ class Program:
     def find_dependencies(self, user: Statement, moment: int) -> Iterator[tuple[Statement, int]]:
         """Yield the statements that `user` needs if the names it binds are used at `moment`.
 
-        Each comes with the moments at which it is used itself: the parts of a value are used
-        when the value is.
+        Each comes with a moment at which it is used itself: the parts of a value are used when
+        the value is used.
         """
         effects, here = user.effects, user.index
         # A bare definition runs no function; other statements may, by operators and attributes.
@@ -223,7 +225,7 @@ def read_program(source: SubmissionSource) -> Program:
 def _find_time_dependent(
     statements: list[Statement], binders: dict[str, list[int]]
 ) -> frozenset[int]:
-    """Find the statements that lazily read a name bound twice, or read what such a one binds."""
+    """Find the statements that lazily read a name bound twice, or a name bound by such a reader."""
     names: set[str] = set()
     found: set[int] = set()
     before = -1
@@ -252,7 +254,7 @@ def _iter_top_level(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _resolve_cross_statement_effects(statements: list[Statement]) -> None:
-    """Add the effects that involve two statements: one that defines, one that acts."""
+    """Add the effects that involve two statements: one defines an object, the other acts on it."""
     imported = {name for statement in statements for name in statement.effects.imports}
     writers = _collect_global_writes(statements)
     for statement in statements:
@@ -265,7 +267,7 @@ def _resolve_cross_statement_effects(statements: list[Statement]) -> None:
 
 
 def _collect_global_writes(statements: list[Statement]) -> dict[str, set[str]]:
-    """Return the global names that each function sets when called, itself or through another."""
+    """Return the global names that each function sets when called, directly or through another."""
     functions = [s.effects for s in statements if isinstance(s.node, _FUNCTIONS)]
     writers: dict[str, set[str]] = {name: set() for f in functions for name in f.kills}
     settled = False

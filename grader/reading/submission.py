@@ -1,7 +1,7 @@
 """Find submissions from paths on the command line, and read their bytes.
 
-Opening is careful: a submission may be a link, a pipe or a device, and none of these is followed
-or waited for.
+Opening is careful: a submission may be a link, a pipe or a device, and the reader neither follows a
+link nor waits for a pipe or a device.
 """
 
 import os
@@ -18,8 +18,8 @@ KIND_BY_SUFFIX = {".ipynb": "ipynb", ".py": "py"}
 OTHER_SUFFIXES = frozenset((
     ".txt", ".pdf", ".doc", ".docx", ".odt", ".rtf", ".html", ".htm", ".rar", ".7z", ".tar", ".gz",
 ))  # fmt: skip
-"""the suffixes of files that students hand in by mistake; others, such as data, are nobody's
-work"""
+"""the suffixes of files that students hand in by mistake; files with other suffixes, such as data,
+do not count as anybody's work"""
 NOBODYS_FILES = frozenset(("requirements.txt", "constraints.txt", "readme.txt", "license.txt"))
 SKIPPED_FOLDERS = frozenset((
     "__pycache__", ".ipynb_checkpoints", ".git", ".venv", "venv", "site-packages", "node_modules",
@@ -37,7 +37,7 @@ class UnreadableSubmission(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sibling:
-    """A file beside a submission: the names of the folders that lead to it, and its own."""
+    """A file beside a submission: the names of the folders that lead to it, and its own name."""
 
     path: tuple[str, ...]
     data: bytes
@@ -48,22 +48,23 @@ class Siblings:
     """The files that a submission imports."""
 
     main: tuple[str, ...] = ()
-    """the place of the submission itself: the names of its folders, and its own as a module"""
+    """the place of the submission itself: the names of its folders, and its own module name"""
     files: tuple[Sibling, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     """files that were left out, and why"""
     searched: bool = False
-    """whether files beside the submission are its author's, and were looked for"""
+    """whether the files beside the submission belong to its author, and were searched for imports
+    """
 
     @property
     def size(self) -> int:
-        """Return the bytes of all files."""
+        """Return the total size of all files in bytes."""
         return sum(len(file.data) for file in self.files)
 
 
 NO_SIBLINGS = Siblings()
 FilesByPath = Mapping[tuple[str, ...], Path]
-"""the paths of files, by the names of folders and file that their author used"""
+"""the path of each file, by the names that its author gave to its folders and to itself"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,17 @@ class Submission:
     display_path: str
     name: str | None = None
     submitted_by: str | None = None
-    """who submitted it, where that is known from elsewhere than the file name"""
+    """who submitted the file, if anything but the file name tells it"""
     folder: Path | None = field(default=None, compare=False)
-    """the folder whose files all belong to the same author, and may be imported"""
+    """the folder whose files all belong to the submission's author, and may be imported"""
     shared: bool = field(default=False, compare=False)
-    """whether that folder may still belong to a class: a file there that answers the same exercise
-    is not imported"""
+    """whether that folder may nevertheless be shared by a class of students; a file in it that
+    answers the same exercise is then not imported"""
     beside: FilesByPath | None = field(default=None, compare=False)
-    """the author's files by the paths that they had there, itself included, instead of a folder"""
+    """used instead of `folder`: the author's files, this one included, by the paths that the author
+    gave them"""
     siblings: Siblings | None = field(default=None, compare=False)
-    """the files that it imports from beside it, if these were gathered already"""
+    """the files beside the submission that it imports, if they have already been gathered"""
 
     @property
     def student(self) -> str:
@@ -92,7 +94,7 @@ class Submission:
 
     @property
     def kind(self) -> str:
-        """`ipynb` or `py`; `none` if it is neither, and cannot be read."""
+        """`ipynb` or `py`; `none` if the file is neither and so cannot be read."""
         return KIND_BY_SUFFIX.get(self.path.suffix.lower(), "none")
 
 
@@ -104,10 +106,10 @@ def find_submissions(
 ) -> list[Submission]:
     """Return the submissions that paths stand for: files, folders of files, and FILE:NAME.
 
-    They are one person's own work, or may be `shared` by a class, whatever their folders.
-    Raises SubmissionNotFound for a path that does not exist, is of another kind, or holds no
-    submission. With `missing`, such paths are listed there with their problem, and it raises only
-    if nothing is found at all.
+    With `shared`, the folders may be shared by a class of students; without it, the submissions
+    are one person's own work. Raises SubmissionNotFound for a path that does not exist, is of
+    another kind, or holds no submission. With `missing`, such paths are listed there with their
+    problem, and it raises only if nothing is found at all.
     """
     found: list[Submission] = []
     for argument in arguments:
@@ -124,10 +126,11 @@ def find_submissions(
 
 
 def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
-    """Yield the submissions of one argument; a file that is named alone has its folder for itself.
+    """Yield the submissions of one argument; `alone` says that it is the only argument.
 
-    Several files, and files side by side in a folder, may belong to a whole class. Files in a
-    folder below that belong to one author.
+    The folder of a file that is the only argument belongs to the file's author. Several files, and
+    files side by side in a folder, may belong to a whole class. All files in a subfolder belong to
+    one author.
     """
     path, name = Path(argument), None
     if not path.exists() and ":" in argument:
@@ -151,7 +154,7 @@ def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
 
 
 def _walk_folder(folder: Path, owned: Path | None = None) -> Iterator[Submission]:
-    """Yield the submissions in a folder; `owned` is the one around it that is one author's.
+    """Yield the submissions in a folder; `owned` is the folder around it that one author owns.
 
     Files of other kinds are included only if an author handed in nothing else.
     """
@@ -167,12 +170,12 @@ def _walk_folder(folder: Path, owned: Path | None = None) -> Iterator[Submission
 
 
 def is_of_other_kind(name: str) -> bool:
-    """Return whether a file of this name may have been handed in, but can be no submission."""
+    """Return whether a file of this name may have been handed in but cannot be a submission."""
     return Path(name).suffix.lower() in OTHER_SUFFIXES and name.lower() not in NOBODYS_FILES
 
 
 def explain_other_kind(name: str) -> str:
-    """Say why a file of this name is not judged, and what to hand in."""
+    """Say why a file of this name is not judged, and what to hand in instead."""
     stem, suffix = Path(name).stem, Path(name).suffix
     if Path(stem).suffix.lower() in KIND_BY_SUFFIX:
         return f"ends in {suffix}: hand it in under the name {stem}"
@@ -180,9 +183,9 @@ def explain_other_kind(name: str) -> str:
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether a file or folder of this name is never anybody's work.
+    """Return whether a file or folder of this name is never a student's work.
 
-    Tools make such folders, and macOS writes `._attention.py` beside `attention.py`.
+    Tools create such folders, and macOS writes `._attention.py` beside `attention.py`.
     """
     return name in SKIPPED_FOLDERS or name.startswith("._")
 
@@ -198,7 +201,7 @@ def find_import_folder(path: Path) -> Path:
 
 
 def is_regular_file(path: Path) -> bool:
-    """Return whether there is a file, and it is no link."""
+    """Return whether the path is a regular file and not a link."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):  # nothing there, or no name that the system can have
@@ -206,7 +209,7 @@ def is_regular_file(path: Path) -> bool:
 
 
 def escape_path(path: Path) -> str:
-    """Return a path as text that can be written anywhere: bytes that are no UTF-8 are escaped."""
+    """Return a path as text that can be written anywhere: bytes that are not UTF-8 are escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -43,11 +43,11 @@ class Variable:
     line: int
     value: ast.expr | None
     is_alias: bool
-    """whether the value is a lambda, a type, or another name for something imported or defined"""
+    """whether the value is a lambda, a type, or an imported or defined object under another name"""
 
     @property
     def is_literal(self) -> bool:
-        """Whether the value is a number, a string, or a collection of such."""
+        """Whether the value is a number, a string, or a collection of numbers and strings."""
         try:
             return self.value is not None and ast.literal_eval(self.value) is not ...
         except (ValueError, TypeError):
@@ -93,12 +93,12 @@ class SymbolTable:
         return is_known or isinstance(value, ast.Lambda) or _makes_type(value)
 
     def find_variable(self, name: str) -> Variable | None:
-        """Return the variable of that name, which is no definition, import or alias."""
+        """Return the variable of that name; None if it is a definition, an import or an alias."""
         last = self.assigned.get(name)
         return None if last is None or last.is_alias or name in self._defined_since else last
 
     def is_constant(self, name: str) -> bool:
-        """Whether the name is in capitals and bound once, to a literal."""
+        """Whether the name is in capitals and bound only once, to a literal."""
         once = len(self.program.binders.get(name, ())) == 1
         return once and name.isupper() and self.assigned[name].is_literal
 
@@ -109,7 +109,7 @@ class SymbolTable:
     def find_method(
         self, site: DefinitionSite, name: str
     ) -> tuple[DefinitionSite, FunctionNode] | None:
-        """Return the method that instances of a class have, after the class that defines it."""
+        """Return the class that defines a method for the instances of a class, and the method."""
         own = [method for method in list_methods(site.node) if method.name == name]
         if own:
             return site, own[-1]

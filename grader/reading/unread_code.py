@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headcheck.grader.reading.cells import list_notebook_cells
 
 MAX_FOUND = 8
-"""the most cells to name"""
+"""at most this many cells are named"""
 TOLD = {"raw": "is a raw cell", "markdown": "is a text cell"}
 _DEFINED = re.compile(r"^(?:class|def)[ \t]+([A-Za-z_]\w{0,99})", re.MULTILINE)
 _WRITTEN = re.compile(r"\s*%%(?:writefile|file)\b")

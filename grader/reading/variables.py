@@ -1,7 +1,8 @@
 """The variables of a notebook or module that its definitions read, from its text alone.
 
-A class that was written for a notebook often takes its sizes from there: `n_embd`, `block_size`.
-They can be set before it is built (`grader/sandbox/worker/loading.py`); this module lists them.
+A class that was written in a notebook often takes its sizes from the notebook's variables:
+`n_embd`, `block_size`. This module lists these variables. They can be set before the class is built
+(`grader/sandbox/worker/loading.py`).
 """
 
 import ast
@@ -12,22 +13,22 @@ from headcheck.grader.reading.effects import Effects
 from headcheck.grader.reading.symbol_table import SymbolTable
 
 MAX_VARIABLES = 200
-"""the most variables to describe; the others are left out"""
+"""at most this many variables are described; the others are left out"""
 MAX_NUMBER = 1 << 53
-"""larger numbers are no sizes, and JSON does not carry them"""
+"""larger numbers are not sizes, and JSON does not store them exactly"""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalVariable:
-    """A variable of the top level, according to its last assignment."""
+    """A top-level variable, according to its last assignment."""
 
     name: str
     value: int | float | bool | None
-    """None if it is no plain number: it may be computed from others"""
+    """None if the value is not a plain number; it may be computed from other variables"""
     cell: int | None
     line: int
     read_by: tuple[str, ...]
-    """the definitions that need it: they read it, or something that is computed from it"""
+    """the definitions that need the variable: they read it, or a value that is computed from it"""
 
 
 def list_variables(symbols: SymbolTable) -> list[GlobalVariable]:
@@ -84,7 +85,7 @@ def _collect_users(name: str, readers: dict[str, set[str]]) -> set[str]:
 
 
 def _find_number(symbols: SymbolTable, name: str) -> int | float | bool | None:
-    """Return the number that a variable is last set to; None if it is none, or computed."""
+    """Return the number last assigned to a variable; None if the value is not a plain number."""
     last = symbols.program.statements[symbols.program.binders[name][-1]].node
     if isinstance(last, ast.AnnAssign):
         return _read_number(last.value)
