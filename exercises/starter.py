@@ -6,7 +6,8 @@
     # %%                                a code cell of the notebook begins
     # %% [markdown]                     a Markdown cell begins, written as comments
 
-Students get everything outside of the solution. The two starters differ only in their form.
+Students get everything outside of the solution. The starter as a module and the
+starter as a notebook differ only in their form.
 """
 
 import ast

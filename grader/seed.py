@@ -31,7 +31,7 @@ class Seed:
 
 
 def make_seed(value: int) -> Seed:
-    """Return the seed with a value that the user gave; this may be the value of the public seed."""
+    """Return a seed with the value that the user gave, which may be that of the public seed."""
     return Seed(value, SeedKind.PUBLIC if value == PUBLIC_SEED else SeedKind.GIVEN)
 
 

@@ -6,7 +6,7 @@ Theory of operation
     fork, so that memory must not hold the environment, the arguments (`--seed`) or the files of a
     command.
 
-    So a command that needs a zygote starts over. It keeps its arguments and its environment in a
+    So a command that needs a zygote replaces its own process. It keeps its arguments and its environment in a
     file in memory, and replaces itself by this program, in an environment that contains nothing
     from the caller's. The program imports torch and forks the zygote, which closes that file
     unread. Only then does the program read the file and continue as the given command. It is the

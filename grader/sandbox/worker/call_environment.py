@@ -40,7 +40,7 @@ def seed(value: int | None) -> None:
 
 
 def advance(seeded: int | None) -> None:
-    """Unless seeded, draw random numbers, so that a reset to the earlier state is noticed."""
+    """Draw random numbers before a call without a seed, so that resetting the generator shows."""
     if seeded is None:
         torch.rand(1)
         random.random()

@@ -198,7 +198,7 @@ class CallHooks:
 
 
 def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
-    """Return tokens of shape (batch, tokens, width) or (tokens, width) with these axes."""
+    """Reorder the axes of tokens, (batch, tokens, width) or (tokens, width), as `axes` says."""
     match axes:
         case "tokens batch width":
             return tokens.transpose(0, 1)
