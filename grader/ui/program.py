@@ -6,9 +6,9 @@ Theory of operation
     fork, so that memory must not hold the environment, the arguments (`--seed`) or the files of a
     command.
 
-    So a command that needs a zygote replaces its own process. It keeps its arguments and its environment in a
-    file in memory, and replaces itself by this program, in an environment that contains nothing
-    from the caller's. The program imports torch and forks the zygote, which closes that file
+    So a command that needs a zygote keeps its arguments and its environment in a file in memory,
+    and replaces its process by this program, in an environment that contains nothing from the
+    caller's. The program imports torch and forks the zygote, which closes that file
     unread. Only then does the program read the file and continue as the given command. It is the
     same process all along, so the command keeps its process number, its terminal, its signals and
     its exit code.
