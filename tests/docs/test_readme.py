@@ -151,20 +151,6 @@ def test_a_checkout_is_verified_without_what_its_own_tests_need(folder: Path) ->
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_class_is_graded_by_a_plain_installation(folder: Path) -> None:
-    """Nothing of the extras is needed where no notebook has magics."""
-    missing = ("IPython", "nbformat", "einops", "xdist", "sqlalchemy")
-    lines = "".join(f"sys.modules[{name!r}] = None\n" for name in missing)
-    (folder / "plain.py").write_text(f"import sys\n{lines}from headcheck.__main__ import main\n")
-    environment = {**os.environ, "PYTHONPATH": ROOMS}
-    command = [sys.executable, "plain.py", "grade", "examples/class", "--out", "report"]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1, done.stderr
-    assert "9/9 " in done.stderr and (folder / "report" / "index.html").exists()
-
-
 def test_the_contract_of_the_readme_is_kept_by_such_a_class(folder: Path) -> None:
     contract = next(block for block in blocks(README, "toml") if "n_kv_heads" in block)
     (folder / "attention.contract.toml").write_text(contract)
