@@ -1,0 +1,1 @@
+"""What an installation without any extra does: `tox run -e plain`."""
