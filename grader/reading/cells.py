@@ -38,10 +38,6 @@ class Unreadable(Exception):
     """The submission holds no code that can be read; the message says why and what to do."""
 
 
-NEEDS_IPYTHON = (
-    "A cell holds notebook commands (% or !). To read these, install IPython: "
-    "pip install 'headcheck[student]'."
-)
 READ_BY = f"read by Python {sys.version_info.major}.{sys.version_info.minor}"
 """added to Python's own message, because the code may use the syntax of a newer Python"""
 CONFLICT = re.compile(r"(?ms)^<{7}(?: [^\n]*)?$.*^={7}$.*^>{7}(?: [^\n]*)?$")
@@ -217,10 +213,7 @@ def _read_cell(number: int, text: str | None) -> SourceCell:
     problem = _find_problem(text)
     if problem is not None:  # magics are never valid Python, so only such a cell can have any
         # Imported late: IPython is slow to import, and most cells do without it.
-        try:
-            from headcheck.grader.reading import magics
-        except ModuleNotFoundError:
-            raise Unreadable(NEEDS_IPYTHON) from None
+        from headcheck.grader.reading import magics
 
         conflict = problem if CONFLICT.search(text) else None  # IPython changes such lines, too
         try:

@@ -7,7 +7,6 @@ submission. Children can read the server's memory, so the sample must reveal not
 common operations that compute nothing in particular.
 """
 
-import importlib.util
 import json
 import socket
 import sys
@@ -107,8 +106,7 @@ def iter_sample_requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tens
 
 
 def make_notebook() -> str:
-    """Return the sample as a notebook, with a magic if what reads magics is installed."""
-    magic = "" if importlib.util.find_spec("IPython") is None else "%time 1\n"
+    """Return the sample as a notebook."""
     cell: dict[str, Any] = {"cell_type": "code", "execution_count": None, "id": "a"}
-    cells = [{**cell, "metadata": {}, "outputs": [], "source": magic + SAMPLE}]
+    cells = [{**cell, "metadata": {}, "outputs": [], "source": f"%time 1\n{SAMPLE}"}]
     return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
