@@ -30,4 +30,4 @@ def test_a_class_is_graded(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr  # some of them are wrong
     assert "9/9 " in done.stderr and (tmp_path / "report" / "index.html").exists()
     ungraded = done.stdout.partition("Not graded:")[2]
-    assert re.findall(r"examples/class/(\w+)", ungraded) == ["donald_knuth"]  # it lacks a file
+    assert re.findall(r"examples/class/(\w+)", ungraded) == ["donald_knuth", "niklaus_wirth"]
