@@ -1,1 +1,0 @@
-"""What an installation without any extra does: `tox run -e plain`."""
