@@ -5,6 +5,7 @@ Torch is imported only inside functions, because pytest always loads this module
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -124,6 +125,20 @@ def _make_cuda_deterministic() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    _start_thread_of_gradients()
+
+
+def _start_thread_of_gradients() -> None:
+    """Let torch give its one warning about that thread here, and not in a submission's backward.
+
+    A backward pass runs in a thread of its own, which has no CUDA context before its first product.
+    Under `filterwarnings = error` the warning would count as a submission's crash.
+    """
+    import torch
+
+    with warnings.catch_warnings(action="ignore"):
+        one = torch.ones(1, 1, device="cuda", requires_grad=True)
+        (one @ one).sum().backward()  # type: ignore[no-untyped-call]
 
 
 def _explain_missing_mps() -> str | None:

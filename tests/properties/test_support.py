@@ -55,6 +55,8 @@ def test_a_kernel_that_torch_does_not_have_is_not_supported_anywhere(message: st
         "NotImplementedError: Could not run 'aten::x' with arguments from the 'CUDA' backend.",
         "RuntimeError: FlashAttention only support fp16 and bf16 data type",
         "ValueError: float64 is not supported on this device",
+        "RuntimeError: attn_bias: wrong shape (batch dimension)",
+        "RuntimeError: attn_bias is not correctly aligned (strideB). attn_bias.stride( 0) = 9",
     ],
 )
 def test_a_device_may_not_support_something_but_the_cpu_does_in_the_usual_dtypes(
