@@ -138,7 +138,7 @@ def _start_thread_of_gradients() -> None:
 
     with warnings.catch_warnings(action="ignore"):
         one = torch.ones(1, 1, device="cuda", requires_grad=True)
-        (one @ one).sum().backward()  # type: ignore[no-untyped-call]
+        (one @ one).sum().backward()
 
 
 def _explain_missing_mps() -> str | None:
