@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from headcheck.exercises.variant_checks import Problem as Problem
-from headcheck.exercises.variant_checks import check_variant
 from headcheck.properties.call_form import USUAL, CacheConvention, Polarity
 from headcheck.properties.contract import (
     CONSTANT,
@@ -26,32 +24,22 @@ from headcheck.properties.implied_capabilities import (
     takes,
     takes_roles,
 )
-from headcheck.properties.parameter_mapping import (
-    AROUND,
-    FEED_FORWARD,
-    LATENTS,
-    NORMS_OF_TOKENS,
-    PER_HEAD,
-    VECTORS,
-    Packing,
-    ParameterMapping,
-)
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.parts import PARTS, WEIGHTS
+from headcheck.properties.parts import QUANTITIES as OF_PARTS
+from headcheck.properties.parts import find_problems as find_problems_of_parts
+from headcheck.properties.parts.part import Problem as Problem
 from headcheck.properties.summary import select_summaries
 
 C = Capability
 
 QUANTITIES = (
-    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
-    "kv_heads", "window", "softcap", "block", "causal", "d_latent", "rope_dim", CONSTANT,
+    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config", "causal",
+    *(each.taken for each in OF_PARTS.values()), CONSTANT,
 )  # fmt: skip
 """the quantities that an argument of a constructor may have"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """the sizes that a contract may fix; d_out is heads times head_dim"""
-PARAMETERS = (
-    "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "sinks", "W_gate", "b_gate", "lambdas",
-    *sorted(VECTORS), *LATENTS, *AROUND,
-)  # fmt: skip
-"""the fields of `reference.Parameters`, which imports torch"""
 PASSED = frozenset({"block", "causal", CONSTANT})
 """further quantities that a function of query, key and value may take in a call"""
 INPUTS: Mapping[Entry, tuple[str, ...]] = {
@@ -65,20 +53,6 @@ parameters
 PREREQUISITES = ("it_attends", "it_equals_the_equation")
 """properties that must hold for any points; an exercise uses the first of these that it has"""
 MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
-TOGETHER = (
-    ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
-    ({"b_q", "b_k"}, ("b_q", "b_k", "b_v")),
-    ({"b_o"}, ("W_o",)),
-    ({"b_gate"}, ("W_gate",)),
-    ({*LATENTS}, LATENTS),
-    ({*FEED_FORWARD}, ("W_1", "W_2")),
-    ({*NORMS_OF_TOKENS}, ("W_1", "W_2")),
-    ({"shift_in"}, ("gain_in",)),
-    ({"shift_ff"}, ("gain_ff",)),
-)
-"""parameters that are stored together: a module that has one of the first group has all of the
-second"""
-SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
 
 
@@ -86,26 +60,16 @@ NEEDED: Mapping[Capability, str] = {
     C.MASK: 'write call = ["x", "mask"]',
     C.DROPOUT: "an argument must take dropout",
     C.CONFIG: "an argument must take config",
-    C.GROUPED: "an argument must take kv_heads",
-    C.WINDOW: "an argument must take window",
-    C.SOFTCAP: "an argument must take softcap",
-    C.BLOCKED: "an argument must take block",
     C.CAUSAL_OPTION: "an argument must take causal",
     C.LOGSUMEXP: 'write returns = "output_and_logsumexp"',
-    C.FEATURES: 'write feature_map = "elu"',
-    C.POSITIONS: 'write positions = "rotary" or "alibi"',
     C.EMPTY_ROWS: 'write empty_row = "finite" or "zeros" in [call_form.mask]',
     C.WEIGHTS_OPTION: "write [call_form.without_weights]",
     C.WEIGHTS: 'write returns = "output_and_weights"',
     C.OUTPUT_PROJECTION: "a parameter must hold W_o",
     C.OUTPUT_BIAS: "a parameter must hold b_o",
-    C.SINKS: "a parameter must hold sinks",
-    C.GATED: "a parameter must hold W_gate",
-    C.DIFFERENTIAL: "a parameter must hold lambdas",
-    C.LATENT: "parameters must hold W_down, W_qr and W_kr",
-    C.BLOCK: "a parameter must hold W_1",
     C.CENTRED_NORMS: 'write token_norm = "layer"',
     C.TRANSFER: 'write entry = "transfer"',
+    **{capability: text for part in PARTS for capability, text in part.needed.items()},
 }
 """What to write in a contract that lists a capability without the key on which it depends."""
 
@@ -117,7 +81,7 @@ def find_problems(contract: Contract) -> Iterator[Problem]:
     for check in (_check_capabilities, _check_arguments, _check_parameters, _check_holders):
         yield from check(contract)
     yield from _check_sizes(contract)
-    yield from check_variant(contract)
+    yield from find_problems_of_parts(contract)
     yield from _check_call(contract)
 
 
@@ -255,16 +219,18 @@ def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
         )
         yield keys, None, f"{mapping.path!r} {text}"
     for name in mapping.holds:
-        if name not in PARAMETERS:
-            yield keys, name, f"there is no parameter {name!r}; {suggest(name, PARAMETERS)}"
-    for name in PER_HEAD:
-        packings = SINK_PACKINGS if name == "sinks" else (Packing.ROWS,)
-        own = ParameterMapping(mapping.path, (name,))
-        kept = [replace(own, packing=packing) for packing in packings]
-        if name in mapping.holds and mapping not in kept:
+        if name not in WEIGHTS:
+            yield keys, name, f"there is no parameter {name!r}; {suggest(name, WEIGHTS)}"
+        elif WEIGHTS[name].is_per_head and not _is_stored_alone(mapping, name):
             yield keys, None, f"{name} are one number for each head: write the name alone"
     if len({name[0] for name in mapping.holds}) != 1:
         yield keys, None, "a parameter holds weights, or biases: at least one, and never both"
+
+
+def _is_stored_alone(mapping: ParameterMapping, name: str) -> bool:
+    """Return whether a tensor holds nothing else, in a packing that makes sense for it."""
+    own = ParameterMapping(mapping.path, (name,))
+    return any(mapping == replace(own, packing=each) for each in WEIGHTS[name].packings)
 
 
 def _check_holders(contract: Contract) -> Iterator[Problem]:
@@ -282,9 +248,9 @@ def _check_holders(contract: Contract) -> Iterator[Problem]:
             None,
             "there is no [parameters]: say where W_q, W_k and W_v are stored",
         )
-    for some, needed in TOGETHER:
-        missing = [name for name in needed if name not in places]
-        if missing and places.keys() & some:
+    for name, weight in WEIGHTS.items():
+        missing = [each for each in weight.needs if each not in places]
+        if missing and name in places:
             yield ("parameters",), None, f"no parameter holds {', '.join(missing)}: say where it is"
 
 

@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING
 from headcheck.properties.call_form import USUAL, CallForm
 from headcheck.properties.capability import Capability as Capability
 from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from headcheck.properties.open_sizes import choose_open_sizes
 from headcheck.properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from headcheck.properties.parts import PARTS
+from headcheck.properties.parts.block import Activation as Activation
+from headcheck.properties.parts.features import FeatureMap as FeatureMap
+from headcheck.properties.parts.norms import Norm as Norm
+from headcheck.properties.parts.positions import ROTARY as ROTARY
+from headcheck.properties.parts.positions import Positions as Positions
 from headcheck.properties.size_rules import BadSizes, SizeRules
 from headcheck.properties.violation import Violation, ViolationKind
 
@@ -46,55 +51,20 @@ class Returns(StrEnum):
     WEIGHTS_TWICE = "the attention weights, computed in two ways"
 
 
-class Positions(StrEnum):
-    """How the answer depends on the positions of tokens, apart from the mask."""
-
-    NONE = "not at all"
-    ROTARY = "queries and keys are rotated, in halves"
-    ROTARY_NEIGHBOURS = "queries and keys are rotated, in pairs of neighbours"
-    ALIBI = "scores fall with the distance"
-
-
-class FeatureMap(StrEnum):
-    """The features by which queries and keys are compared."""
-
-    NONE = "queries and keys themselves, and a softmax"
-    ELU = "elu(x) + 1 of each number, without a softmax"
-
-
-class Norm(StrEnum):
-    """The norm of the queries and keys of each head."""
-
-    NONE = ""
-    RMS = "rms"
-    LAYER = "layer"
-
-
-class Activation(StrEnum):
-    """The activation between the two layers of a feed-forward."""
-
-    NONE = ""
-    GELU = "gelu"
-    GELU_TANH = "gelu_tanh"
-
-
-ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
-
-
 FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.BATCH, "batch", 1),
     (Capability.HEADS, "heads", 1),
     (Capability.BIAS_OPTION, "bias", False),
     (Capability.DROPOUT, "dropout", 0.0),
     (Capability.MASK, "mask_form", MaskForm.NONE),
-    (Capability.GROUPED, "group", 0),
-    (Capability.WINDOW, "window", 0),
-    (Capability.SOFTCAP, "softcap", 0.0),
-    (Capability.LATENT, "d_latent", 0),
-    (Capability.LATENT, "rope_dim", 0),
-    (Capability.BLOCKED, "block", 0),
     (Capability.CAUSAL_OPTION, "causal", False),
     (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
+    *(
+        (capability, quantity.name, quantity.absent)
+        for part in PARTS
+        for capability in part.brings
+        for quantity in part.quantities
+    ),
 )
 """The value of a case's field if the contract lacks a capability."""
 
@@ -282,11 +252,16 @@ class Contract:
             case = self.size_rules.fit(case)
         if self.square:
             case = _replace_changed(case, {"d_in": case.d_out})
-        changes = choose_open_sizes(self.capabilities, self.size_rules, case)
-        case = _replace_changed(case, changes)
+        case = _replace_changed(case, self._choose_quantities(case))
         if not self.has(Capability.CONTEXT):
             return _replace_changed(case, {"context_length": case.tokens})
         return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
+
+    def _choose_quantities(self, case: Case) -> dict[str, object]:
+        """Return the sizes and limits of the contract's parts, which a case may leave open."""
+        rules = self.size_rules or SizeRules()
+        own = (part for part in PARTS if part.quantities and part.brings <= self.capabilities)
+        return {each.name: each.choose(rules, case) for part in own for each in part.quantities}
 
     def with_sizes(self, rules: SizeRules) -> Contract:
         """Return the contract of an implementation that supports only these sizes.

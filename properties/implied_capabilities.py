@@ -2,19 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from headcheck.properties.call_form import USUAL, EmptyRow
-from headcheck.properties.contract import (
-    ROTARY,
-    Argument,
-    Capability,
-    Contract,
-    Entry,
-    FeatureMap,
-    Norm,
-    Positions,
-    Returns,
-)
+from headcheck.properties.contract import Capability, Contract, Entry, Norm, Returns
+from headcheck.properties.parts import BROKEN, BROUGHT, brings, keeps
+from headcheck.properties.parts.part import holds as holds
+from headcheck.properties.parts.part import takes as takes
 
 C = Capability
 
@@ -24,31 +18,8 @@ ROLES = ("query", "key", "value")
 """inputs of a function that takes queries, keys and values directly"""
 
 
-def takes(*quantities: str) -> Callable[[Contract], bool]:
-    """Return a test for whether a contract's arguments take one of these quantities."""
-    return lambda contract: any(a.quantity in quantities for a in _list_taken(contract))
-
-
-def _list_taken(contract: Contract) -> list[Argument]:
-    """Return the arguments, including the fields of a config."""
-    return [each for argument in contract.arguments for each in (argument, *argument.fields)]
-
-
-def holds(name: str) -> Callable[[Contract], bool]:
-    """Return a test for whether a contract stores the parameter of this name."""
-    return lambda contract: any(name in mapping.holds for mapping in contract.mappings)
-
-
 def _fixes(contract: Contract, size: str) -> bool:
     return size in (contract.sizes or {})
-
-
-def _shares_keys(contract: Contract) -> bool:
-    return takes("kv_heads")(contract) or _fixes(contract, "group")
-
-
-def _is_normed(contract: Contract) -> bool:
-    return contract.norm is not Norm.NONE or holds("gain_q")(contract)
 
 
 def attends(contract: Contract) -> bool:
@@ -105,78 +76,32 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.WEIGHTS: lambda c: c.returns in (Returns.OUTPUT_AND_WEIGHTS, Returns.WEIGHTS_TWICE),
     C.WEIGHTS_OPTION: lambda c: bool(c.call_form.without_weights),
     C.LOGSUMEXP: lambda c: c.returns is Returns.OUTPUT_AND_LOGSUMEXP,
-    C.BLOCKED: takes("block"),
     C.CAUSAL_OPTION: takes("causal"),
-    C.GROUPED: _shares_keys,
-    C.WINDOW: takes("window"),
-    C.SOFTCAP: takes("softcap"),
-    C.POSITIONS: lambda c: c.positions is not Positions.NONE,
     C.CACHE: lambda c: c.call_form.cache is not None,
     C.HANDED_CACHE: lambda c: (k := c.call_form.cache) is not None and k.reset is None,
-    C.SINKS: holds("sinks"),
-    C.SOFTMAX: lambda c: c.feature_map is FeatureMap.NONE,
-    C.FEATURES: lambda c: c.feature_map is not FeatureMap.NONE,
-    C.DIFFERENTIAL: holds("lambdas"),
-    C.ONE_MAP: lambda c: not holds("lambdas")(c),
-    C.CONSTANT_SUM: lambda c: not holds("sinks")(c),
-    C.NORMALISED: lambda c: not holds("sinks")(c) and not holds("lambdas")(c),
-    C.LATENT: holds("W_down"),
-    C.UNCOMPRESSED: lambda c: not holds("W_down")(c),
-    C.GATED: holds("W_gate"),
-    C.UNGATED: lambda c: not holds("W_gate")(c),
-    C.BLOCK: holds("W_1"),
     C.CENTRED_NORMS: lambda c: c.token_norm is Norm.LAYER,
-    C.BARE: lambda c: not holds("W_1")(c),
-    C.OWN_KEYS: lambda c: not _shares_keys(c),
-    C.ANY_DISTANCE: lambda c: not takes("window")(c),
-    C.PLACELESS: lambda c: c.positions is Positions.NONE,
-    C.UNBIASED: lambda c: c.positions is not Positions.ALIBI,
-    C.UNNORMED: lambda c: not _is_normed(c),
-    C.DOT_PRODUCT: lambda c: (
-        c.positions not in ROTARY
-        and not takes("softcap")(c)
-        and c.feature_map is FeatureMap.NONE
-        and not _is_normed(c)
-    ),
     C.CONFIG: takes("config"),
+    **{each: partial(brings, capability=each) for each in Capability if each in BROUGHT},
+    **{each: partial(keeps, law=each) for each in Capability if each in BROKEN},
 }
 """Capabilities that follow from the rest of a contract, each with the condition."""
 
 
-STEPS = frozenset(
-    {
-        C.MODULE,
-        C.ATTENTION,
-        C.TOKENS,
-        C.PROJECTED,
-        C.INITIALISED,
-        C.OUTPUT_PROJECTION,
-        C.OUTPUT_BIAS,
-        C.GROUPED,
-        C.OWN_KEYS,
-        C.WINDOW,
-        C.ANY_DISTANCE,
-        C.SOFTCAP,
-        C.POSITIONS,
-        C.PLACELESS,
-        C.UNBIASED,
-        C.UNNORMED,
-        C.DOT_PRODUCT,
-        C.SOFTMAX,
-        C.FEATURES,
-        C.SINKS,
-        C.DIFFERENTIAL,
-        C.ONE_MAP,
-        C.CONSTANT_SUM,
-        C.NORMALISED,
-        C.LATENT,
-        C.UNCOMPRESSED,
-        C.GATED,
-        C.UNGATED,
-        C.BLOCK,
-        C.CENTRED_NORMS,
-        C.BARE,
-    }
+STEPS = (
+    frozenset(
+        {
+            C.MODULE,
+            C.ATTENTION,
+            C.TOKENS,
+            C.PROJECTED,
+            C.INITIALISED,
+            C.OUTPUT_PROJECTION,
+            C.OUTPUT_BIAS,
+            C.CENTRED_NORMS,
+        }
+    )
+    | BROUGHT - {C.BLOCKED}
+    | BROKEN
 )
 """The implied capabilities that say which steps the equation has. The other capabilities say what
 else may be required of a module, which an exercise decides, or how calls of a class behave."""

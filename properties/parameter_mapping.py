@@ -10,86 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from headcheck.properties.parts import WEIGHTS
+from headcheck.properties.parts.weight import BY_HEAD as BY_HEAD
+from headcheck.properties.parts.weight import HeadSizes as HeadSizes
+from headcheck.properties.parts.weight import Packing as Packing
 
 if TYPE_CHECKING:  # so that listing exercises does not import torch
     from torch import Tensor
-
-
-VECTORS = frozenset({"gain_q", "gain_k", "shift_q", "shift_k"})
-"""canonical parameters that all heads share: a number for each coordinate of a head"""
-
-
-class Packing(StrEnum):
-    """The order of projections, and of their heads, in a tensor."""
-
-    ROWS = "each projection whole, one after the other"
-    HEADS = "for each head its part of every projection; for heads that share, of all of them"
-    INTERLEAVED = "each projection with its heads interleaved"
-    STACKED = "one matrix for each head"
-    CONVOLUTION = "as rows, with a kernel axis of length 1"
-    IMAGE_CONVOLUTION = "as rows, with two kernel axes of length 1"
-    BETWEEN = "the heads between the width of tokens and that of a head"
-    BROADCAST = "one number for each head, with axes of length 1 for batch, queries and keys"
-    HEADWISE = "one row for each head, as of a gate that opens for a whole head"
-
-    @property
-    def kernel_axes(self) -> int:
-        """How many additional axes of length 1 a matrix has."""
-        return {Packing.CONVOLUTION: 1, Packing.IMAGE_CONVOLUTION: 2}.get(self, 0)
-
-
-PER_HEAD = ("sinks", "lambdas")
-"""canonical parameters with one number for each head"""
-LATENTS = ("W_down", "W_qr", "W_kr")
-"""canonical parameters of latent attention: a contract has all of them or none"""
-BESIDE_HEADS = ("W_down", "W_kr")
-"""canonical parameters that all heads share"""
-NORMS_OF_TOKENS = ("gain_in", "shift_in", "gain_ff", "shift_ff")
-"""canonical parameters of a block's norms: a number for each coordinate of a token"""
-FEED_FORWARD = ("W_1", "b_1", "W_2", "b_2")
-"""canonical parameters of a block's feed-forward"""
-AROUND = (*NORMS_OF_TOKENS, *FEED_FORWARD)
-"""canonical parameters of a block around attention; these are not split among heads"""
-BY_HEAD = (Packing.STACKED, Packing.BETWEEN)
-"""packings whose tensors have an axis for heads"""
-
-
-@dataclass(frozen=True, slots=True)
-class HeadSizes:
-    """The sizes that determine the shape of a tensor."""
-
-    d_in: int
-    heads: int
-    head_dim: int
-    kv_heads: int
-    d_latent: int = 0
-    """the width of the latent of keys and values, if there is one"""
-    rope_dim: int = 0
-    d_hidden: int = 0
-    """the width of a feed-forward between its layers"""
-
-    @property
-    def d_out(self) -> int:
-        return self.heads * self.head_dim
-
-    def count_heads(self, name: str) -> int:
-        """Return how many heads a canonical parameter has; heads may share keys and values."""
-        if name in BESIDE_HEADS or name in AROUND:
-            return 1
-        return self.kv_heads if name[-1] in "kv" else self.heads
-
-    def get_rows(self, name: str) -> int:
-        """Return how many rows of a canonical parameter belong to a head; a sink has one."""
-        own = {"W_down": self.d_latent, "W_qr": self.rope_dim, "W_kr": self.rope_dim}
-        own |= {**dict.fromkeys(AROUND, self.d_in), "W_1": self.d_hidden, "b_1": self.d_hidden}
-        return 1 if name in PER_HEAD else own.get(name, self.head_dim)
-
-    def get_columns(self, name: str) -> int:
-        """Return the width of a projection's input: a token, or a latent."""
-        own = {"W_k": self.d_latent, "W_v": self.d_latent, "W_2": self.d_hidden}
-        return own.get(name) or self.d_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +54,18 @@ class ParameterMapping:
 
     def compute_shape(self, sizes: HeadSizes, head: int | None) -> tuple[int, ...]:
         """Return the shape of the tensor; if a head is given, the shape of this head's tensor."""
-        whole = head is None or self.is_output
-        counts = [sizes.count_heads(name) for name in self.holds]
+        whole, first = head is None or self.is_output, WEIGHTS[self.holds[0]]
+        counts = [WEIGHTS[name].heads(sizes) for name in self.holds]
         parts = zip(self.holds, counts if whole else [1] * len(counts), strict=True)
-        rows = sum(sizes.get_rows(name) * count for name, count in parts)
-        if self.holds[0] in VECTORS:
-            return (sizes.head_dim,)
+        rows = sum(WEIGHTS[name].rows(sizes) * count for name, count in parts)
         if self.packing is Packing.HEADWISE:
             rows = sizes.heads
-        if self.holds[0] in PER_HEAD:
+        if first.is_per_head:
             return self._shape_of_sinks(rows)
-        if self.holds[0].startswith("b_") or self.holds[0] in NORMS_OF_TOKENS:
+        if first.columns is None:
             stacked = self.packing in BY_HEAD and not self.is_output
             return (counts[0], sizes.head_dim) if stacked else (rows,)
-        columns = sizes.get_columns(self.holds[0])
+        columns = first.columns(sizes)
         if self.is_output:
             columns = sizes.d_out if head is None else sizes.head_dim
         if self.packing is Packing.STACKED:
@@ -162,7 +89,7 @@ class ParameterMapping:
         import torch
 
         if head is not None and self.holds != ("b_o",):
-            rows = sizes.get_rows(self.holds[0])
+            rows = WEIGHTS[self.holds[0]].rows(sizes)
             own = slice(head * rows, (head + 1) * rows)
             tensors = [t[:, own] if self.is_output else t[own] for t in tensors]
         match self.packing:
@@ -171,12 +98,12 @@ class ParameterMapping:
                 packed = torch.cat(split, dim=1).flatten(0, 1)
             case Packing.INTERLEAVED:
                 named = zip(self.holds, tensors, strict=True)
-                parts = [self._interleave(t, sizes.count_heads(name)) for name, t in named]
+                parts = [self._interleave(t, WEIGHTS[name].heads(sizes)) for name, t in named]
                 packed = torch.cat(parts)
             case Packing.STACKED:
-                packed = self._stack(tensors[0], sizes.count_heads(self.holds[0]))
+                packed = self._stack(tensors[0], WEIGHTS[self.holds[0]].heads(sizes))
             case Packing.BETWEEN:
-                return self._put_between(tensors[0], sizes.count_heads(self.holds[0]))
+                return self._put_between(tensors[0], WEIGHTS[self.holds[0]].heads(sizes))
             case Packing.BROADCAST:
                 return tensors[0].view(1, -1, 1, 1)
             case _:
@@ -203,7 +130,7 @@ class ParameterMapping:
                 return [part.flatten(0, 1) for part in parts]
             case Packing.INTERLEAVED:
                 named = zip(self.holds, self._split(stored, sizes), strict=True)
-                return [self._deinterleave(t, sizes.count_heads(name)) for name, t in named]
+                return [self._deinterleave(t, WEIGHTS[name].heads(sizes)) for name, t in named]
             case Packing.STACKED:
                 return [self._unstack(stored)]
             case _:
@@ -211,11 +138,11 @@ class ParameterMapping:
 
     def _count_groups(self, sizes: HeadSizes) -> int:
         """Return how many parts a tensor of all heads has; heads that share form one part."""
-        return min(sizes.count_heads(name) for name in self.holds)
+        return min(WEIGHTS[name].heads(sizes) for name in self.holds)
 
     @staticmethod
     def _count_rows(name: str, sizes: HeadSizes) -> int:
-        return sizes.get_rows(name) * sizes.count_heads(name)
+        return WEIGHTS[name].rows(sizes) * WEIGHTS[name].heads(sizes)
 
     def _split(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
         """Cut a tensor into the parameters it holds; a single head's tensor has equal parts."""

@@ -14,7 +14,8 @@ from headcheck.properties.contract import (
     Norm,
     Positions,
 )
-from headcheck.properties.parameter_mapping import BY_HEAD, VECTORS, Packing, ParameterMapping
+from headcheck.properties.parameter_mapping import BY_HEAD, Packing, ParameterMapping
+from headcheck.properties.parts import WEIGHTS
 
 C = Capability
 MASKS = {
@@ -221,7 +222,7 @@ def _write_shape(mapping: ParameterMapping, contract: Contract) -> str:
         broad = mapping.packing is Packing.BROADCAST
         ones = ", 1" * (2 if broad else mapping.packing.kernel_axes)
         return f"`({'1, ' * broad}heads{ones or ','})`"
-    if mapping.holds[0] in VECTORS:
+    if WEIGHTS[mapping.holds[0]].is_of_head:
         return "`(head_dim,)`"
     own = "head_dim" if per_head else d_out
     rows = _count_rows(mapping, contract, own)

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contract import Contract
+from headcheck.properties.parts import PARTS, QUANTITIES
 
 LEVELS: dict[str, tuple[Any, ...]] = {
     "batch": (1, 3, 8, 4, 5),
@@ -44,15 +45,6 @@ LEVELS: dict[str, tuple[Any, ...]] = {
     "dropout": (0.0, 0.5, 0.1),
 }
 """values of fields, written out so that a new member of an enumeration changes no case set"""
-OWN_LEVELS: tuple[tuple[Capability, str, tuple[Any, ...]], ...] = (
-    (Capability.GROUPED, "group", (2, 1, 3, 99)),  # capped at the heads, which then share all
-    (Capability.WINDOW, "window", (2, 3, 1, 5, 99)),
-    (Capability.SOFTCAP, "softcap", (2.0, 5.0, 30.0, 0.5)),
-    (Capability.BLOCKED, "block", (2, 3, 1, 5, 99)),
-    (Capability.LATENT, "d_latent", (3, 1, 4, 2, 8)),
-    (Capability.LATENT, "rope_dim", (2, 4, 6)),
-)
-"""levels of fields that few contracts have; other contracts draw no random numbers for them"""
 RELATIONS = (
     ("d_in", "d_out"),
     ("d_in", "head_dim"),
@@ -127,8 +119,8 @@ def _draw_case(contract: Contract, chooser: random.Random) -> Case:
 
 def draw_own_levels(contract: Contract, chooser: random.Random) -> dict[str, Any]:
     """Draw values of the fields that this contract has and most contracts lack."""
-    own = (each for each in OWN_LEVELS if contract.has(each[0]))
-    return {name: chooser.choice(levels) for _, name, levels in own}
+    own = (part for part in PARTS if part.brings <= contract.capabilities)
+    return {each.name: chooser.choice(each.levels) for part in own for each in part.quantities}
 
 
 def _count_gain(case: Case, covered: set[tuple[object, ...]]) -> int:
@@ -141,7 +133,7 @@ def _find_ties(case: Case) -> set[tuple[object, ...]]:
 
 
 def _collect_pairs(case: Case) -> set[tuple[object, ...]]:
-    own = (name for _, name, _ in OWN_LEVELS if getattr(case, name))
+    own = (name for name in QUANTITIES if getattr(case, name))
     values = {name: getattr(case, name) for name in (*LEVELS, *own)}
     values["tokens"] = (case.tokens == 1, case.tokens == case.context_length)
     return set(itertools.combinations(values.items(), 2))

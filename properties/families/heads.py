@@ -18,7 +18,8 @@ from headcheck.properties.families.parameter_transforms import (
     zero_parameters,
 )
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.parameter_mapping import BESIDE_HEADS, VECTORS
+from headcheck.properties.parts import WEIGHTS
+from headcheck.properties.parts.weight import one
 from headcheck.properties.peculiarity import SINGLE_HEAD, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.tolerance import Tolerance
@@ -67,7 +68,7 @@ def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
     moved = {
         name: permute_heads(tensor, groups)
         for name, tensor in context.parameters.items()
-        if name not in ("W_o", "b_o", *VECTORS, *BESIDE_HEADS)
+        if name not in ("W_o", "b_o") and WEIGHTS[name].heads is not one
     }
     before, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
     if context.parameters.W_o is not None:

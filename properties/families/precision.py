@@ -33,7 +33,7 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.oracle import Expected, get_scale
-from headcheck.properties.parameter_mapping import PER_HEAD
+from headcheck.properties.parts import WEIGHTS
 from headcheck.properties.peculiarity import DOUBLE_PRECISION, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
@@ -236,7 +236,8 @@ def assert_exact_gradients(context: CaseContext) -> None:
         limit = exact.compute_tolerance(name)
         context.assert_close(got.double(), exact.values[name], limit, where)
         # Sinks are a number for each head: of so few it is chance which are more exact.
-        if name not in PER_HEAD and has_compared_sizes(context.contract, context.case):
+        few = name in WEIGHTS and WEIGHTS[name].is_per_head
+        if not few and has_compared_sizes(context.contract, context.case):
             largest = compute_largest_ratio(context.expected)
             _assert_comparable(got.double(), other, exact.values[name], where, largest)
 

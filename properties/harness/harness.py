@@ -22,7 +22,8 @@ from headcheck.properties.harness.case_context import (
     Query,
 )
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
-from headcheck.properties.parameter_mapping import AROUND, LATENTS
+from headcheck.properties.parts import PARTS
+from headcheck.properties.parts.plain import BIASES
 from headcheck.properties.peculiarity import Peculiarity
 from headcheck.properties.subject import CallOptions, CallResult, Subject
 from headcheck.properties.violation import Note, Reason, SubmissionFailed, Violation, ViolationKind
@@ -39,15 +40,10 @@ OTHER_FORMS = ("one", "a tuple", "a list", "a dict")
 NOTHING_HINT = "what a function computes is lost unless it is returned"
 RETURNED_HINT = "compare what is returned, and in which order, with the statement"
 ADDITIONAL_PARAMETERS = {
-    **dict.fromkeys(("b_q", "b_k", "b_v"), Capability.BIAS),
+    **dict.fromkeys(BIASES, Capability.BIAS),
     "W_o": Capability.OUTPUT_PROJECTION,
     "b_o": Capability.OUTPUT_BIAS,
-    "sinks": Capability.SINKS,
-    "W_gate": Capability.GATED,
-    "lambdas": Capability.DIFFERENTIAL,
-    "b_gate": Capability.GATED,
-    **dict.fromkeys(LATENTS, Capability.LATENT),
-    **dict.fromkeys(AROUND, Capability.BLOCK),
+    **{weight.name: each for part in PARTS for each in part.brings for weight in part.weights},
 }
 """the capabilities that require these parameters"""
 MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})

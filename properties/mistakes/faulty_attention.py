@@ -35,7 +35,8 @@ from headcheck.properties.mistakes.pipeline_inputs import (
 )
 from headcheck.properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from headcheck.properties.mistakes.steps.dropout import on_weights
-from headcheck.properties.parameter_mapping import AROUND, LATENTS, VECTORS, ParameterMapping
+from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.parts import iter_weights
 from headcheck.properties.variant import find_visible
 from headcheck.reference import Parameters
 
@@ -146,11 +147,7 @@ def _list_parameters(contract: Contract) -> list[str]:
     names += [b for b in ("b_q", "b_k", "b_v") if contract.stores(b) or not contract.mappings]
     names += ["W_o"] * contract.has(Capability.OUTPUT_PROJECTION)
     names += ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
-    names += ["sinks"] * contract.has(Capability.SINKS)
-    names += ["W_gate"] * contract.has(Capability.GATED)
-    names += ["lambdas"] * contract.has(Capability.DIFFERENTIAL)
-    others = ("b_gate", *sorted(VECTORS), *LATENTS, *AROUND)
-    return names + [name for name in others if contract.stores(name)]
+    return names + [weight.name for weight in iter_weights(contract)]
 
 
 def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:

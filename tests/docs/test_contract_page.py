@@ -3,11 +3,12 @@
 import re
 from pathlib import Path
 
-from headcheck.exercises.contract_checks import PARAMETERS, QUANTITIES, SIZES
+from headcheck.exercises.contract_checks import QUANTITIES, SIZES
 from headcheck.exercises.contract_file import list_fields, read_exercise
 from headcheck.exercises.exercise import Exercise
 from headcheck.properties.contract import Capability, Contract, Entry, Returns
 from headcheck.properties.implied_capabilities import IMPLIED
+from headcheck.properties.parts import WEIGHTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract-files.md").read_text(encoding="utf-8")
 
@@ -35,7 +36,7 @@ def test_every_key_is_explained() -> None:
     assert first_cells(section) == {*list_fields(Exercise), *list_fields(Contract)}
     values = [*(each.name.lower() for each in (*Entry, *Returns))]
     assert [each for each in values if f'`"{each}"`' not in section] == []
-    assert [each for each in (*QUANTITIES, *SIZES, *PARAMETERS) if f"`{each}`" not in section] == []
+    assert [each for each in (*QUANTITIES, *SIZES, *WEIGHTS) if f"`{each}`" not in section] == []
 
 
 def test_every_capability_is_listed_or_follows() -> None:

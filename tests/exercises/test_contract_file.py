@@ -20,6 +20,7 @@ from headcheck.properties.contract import Argument, Capability, Contract, Entry,
 from headcheck.properties.families.linear import it_never_holds_a_matrix_of_tokens
 from headcheck.properties.group import PropertyGroup
 from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.parts import WEIGHTS
 from headcheck.reference import Parameters
 
 CONTRACT = """\
@@ -208,7 +209,7 @@ def test_a_transfer_has_the_contracts_of_both_modules() -> None:
 
 
 def test_names_are_those_of_the_records_they_stand_for() -> None:
-    assert set(contract_checks.PARAMETERS) == {each.name for each in fields(Parameters)}
+    assert set(WEIGHTS) == {each.name for each in fields(Parameters)}
     types = get_type_hints(Limits) | {"memory": int}  # no limit is none to write
     assert types == LIMITS
     assert set(contract_checks.SIZES) <= {each.name for each in fields(Case)}
@@ -335,8 +336,36 @@ def test_a_folder_is_told_from_a_slug(
             "line 4: rotations need pairs: let `size_rules` make head_dim a multiple of 8",
         ),
         ('entry = "class"', 'positions = "rotray"', "line 4: `positions` knows no 'rotray'; did"),
-        ('entry = "class"', "rotary_share = 0.0", "line 4: must be from 0 to 1, not 0"),
-        ('entry = "class"', "rotary_base = 1.0", "line 4: must be more than 1, not 1"),
+        (
+            'entry = "class"',
+            'positions = "rotary"\nrotary_share = 0.0',
+            "line 5: must be from 0 to 1, not 0",
+        ),
+        (
+            'entry = "class"',
+            'positions = "rotary"\nrotary_base = 1.0',
+            "line 5: must be more than 1, not 1",
+        ),
+        (
+            'entry = "class"',
+            "rotary_base = 500000.0",
+            'line 4: belongs to rotary positions: write positions = "rotary" or',
+        ),
+        (
+            'entry = "class"',
+            "norm_epsilon = 1e-5",
+            'line 4: belongs to norms of queries and keys: write norm = "rms" or "layer", or leave',
+        ),
+        (
+            'entry = "class"',
+            "lambda_init = 0.5",
+            "line 4: belongs to differential attention: say where lambdas are stored, or leave it",
+        ),
+        (
+            'entry = "class"',
+            'size_rules = "window<=4"',
+            "line 4: no argument takes window, so a rule for it has no effect: leave it out",
+        ),
         (
             "[points]",
             '[call_form.cache]\nargument = "a cache"\n[points]',

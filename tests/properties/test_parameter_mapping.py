@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headcheck.properties.parameter_mapping import BY_HEAD, HeadSizes, Packing, ParameterMapping
+from headcheck.properties.parts import WEIGHTS
 
 
 @st.composite
@@ -55,7 +56,7 @@ def draw_canonical(mapping: ParameterMapping, sizes: HeadSizes, seed: int) -> li
     generator = torch.Generator().manual_seed(seed)
     width = sizes.d_out if mapping.is_output else sizes.d_in
     matrix = mapping.holds[0].startswith("W_")
-    rows = [sizes.count_heads(name) * sizes.head_dim for name in mapping.holds]
+    rows = [WEIGHTS[name].heads(sizes) * sizes.head_dim for name in mapping.holds]
     shapes = [(each, width) if matrix else (each,) for each in rows]
     return [torch.randn(shape, generator=generator) for shape in shapes]
 
@@ -261,7 +262,8 @@ def test_layers_of_latents_are_packed_as_code_has_them(
     sizes = HeadSizes(d_in=5, heads=3, head_dim=3, kv_heads=3, d_latent=6, rope_dim=4)
     mapping = ParameterMapping("layer.weight", holds, packing=packing)
     rows = {"W_q": 9, "W_qr": 12, "W_down": 6, "W_kr": 4, "W_k": 9, "W_v": 9}
-    drawn = [torch.randn(rows[name], sizes.get_columns(name)) for name in holds]
+    columns = {name: each.columns(sizes) for name, each in WEIGHTS.items() if each.columns}
+    drawn = [torch.randn(rows[name], columns[name]) for name in holds]
     stored = mapping.pack(drawn, sizes, None)
     assert tuple(stored.shape) == mapping.compute_shape(sizes, None) == shape
     assert all(map(torch.equal, mapping.unpack(stored, sizes), drawn))

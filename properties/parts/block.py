@@ -1,0 +1,158 @@
+"""A block: norms of tokens, residuals and a feed-forward around attention.
+
+Source: Radford et al. 2019, section 2.3 ("Language models are unsupervised multitask learners").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from headcheck.properties.capability import Capability
+from headcheck.properties.parts.features import FeatureMap
+from headcheck.properties.parts.norms import Norm
+from headcheck.properties.parts.part import Part, Problem, holds, list_taken
+from headcheck.properties.parts.positions import Positions
+from headcheck.properties.parts.weight import Draws, HeadSizes, Weight, d_in, one
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headcheck.properties.contract import Contract
+
+LAYERS = ("W_1", "W_2")
+HIDDEN_SPREAD = 2.0
+"""the factor of a feed-forward's second layer, because the activation halves the spread of its
+input
+"""
+OF_OTHERS = ("sinks", "lambdas", "W_gate", "W_down")
+"""parameters of parts that are not supported for attention in a block"""
+
+
+class Activation(StrEnum):
+    """The activation between the two layers of a feed-forward."""
+
+    NONE = ""
+    GELU = "gelu"
+    GELU_TANH = "gelu_tanh"
+
+
+def _d_hidden(sizes: HeadSizes) -> int:
+    return sizes.d_hidden
+
+
+def _count_hidden(draws: Draws) -> int:
+    return draws.contract.hidden_factor * draws.case.d_in
+
+
+def _draw_vector(name: str, start: int) -> Callable[[Draws], Tensor]:
+    return lambda draws: start + draws.vector(name, draws.case.d_in) / 4
+
+
+def _find_problems(contract: Contract) -> Iterator[Problem]:
+    """Check that a block has all its parameters, and that attention is as wide as tokens."""
+    if not contract.token_norm:
+        yield ("token_norm",), None, 'a block norms its tokens: write token_norm = "layer" or "rms"'
+    if not contract.activation:
+        text = 'a feed-forward has an activation: write activation = "gelu" or "gelu_tanh"'
+        yield ("activation",), None, text
+    for key in ("hidden_factor", "token_norm_epsilon"):
+        if getattr(contract, key) <= 0:
+            yield (key,), None, f"must be more than 0, not {getattr(contract, key):g}"
+    if not contract.square or not contract.stores("W_o"):
+        text = "attention is added to its tokens: write square = true, and say where W_o is"
+        yield ("square",), None, text
+    centred = contract.token_norm == Norm.LAYER
+    needed = ("gain_in", "shift_in", "gain_ff", "shift_ff") if centred else ("gain_in", "gain_ff")
+    if missing := [name for name in needed if not contract.stores(name)]:
+        yield ("parameters",), None, f"no parameter holds {', '.join(missing)}: say where it is"
+    if _may_be_narrow(contract):
+        text = "a norm of fewer than three numbers leaves only signs: write d_out>=3"
+        yield ("size_rules",), None, text
+    yield from _check_alone(contract)
+
+
+def _may_be_narrow(contract: Contract) -> bool:
+    """Return whether the contract allows tokens of only one or two numbers."""
+    rules = contract.size_rules
+    if contract.sizes and {"heads", "head_dim"} <= contract.sizes.keys():
+        return contract.sizes["heads"] * contract.sizes["head_dim"] < 3
+    if rules is None:
+        return True
+    tests = {name: rules.get_test(name) for name in ("d_in", "d_out", "heads", "head_dim")}
+    return any(
+        tests["heads"](heads)
+        and tests["head_dim"](width)
+        and tests["d_in"](heads * width)
+        and tests["d_out"](heads * width)
+        for heads, width in ((1, 1), (1, 2), (2, 1))
+    )
+
+
+def _check_alone(contract: Contract) -> Iterator[Problem]:
+    """Check that a block has plain attention, the only kind supported so far."""
+    others = [name for name in OF_OTHERS if contract.stores(name)]
+    others += sorted(list_taken(contract) & {"dropout", "window", "softcap", "kv_heads"})
+    others += [c.name.lower() for c in (Capability.CROSS,) if c in contract.capabilities]
+    others += ["positions"] * (contract.positions is not Positions.NONE)
+    others += ["norm"] * (contract.norm is not Norm.NONE)
+    others += ["feature_map"] * (contract.feature_map is not FeatureMap.NONE)
+    others += ["cache"] * (contract.call_form.cache is not None)
+    others += ["mask"] * ("mask" in contract.call)
+    others += ["returns"] * (contract.returns.name != "OUTPUT")
+    if others:
+        text = f"a block supports only plain attention so far: leave out {', '.join(others)}"
+        yield ("parameters",), None, text
+
+
+BLOCK = Part(
+    name="block",
+    is_in=holds("W_1"),
+    brings=frozenset({Capability.BLOCK}),
+    breaks=frozenset({Capability.BARE}),
+    weights=(
+        Weight("gain_in", 23, _draw_vector("gain_in", 1), one, d_in, needs=LAYERS),
+        Weight("shift_in", 24, _draw_vector("shift_in", 0), one, d_in, needs=("gain_in",)),
+        Weight("gain_ff", 25, _draw_vector("gain_ff", 1), one, d_in, needs=LAYERS),
+        Weight("shift_ff", 26, _draw_vector("shift_ff", 0), one, d_in, needs=("gain_ff",)),
+        Weight(
+            "W_1",
+            27,
+            lambda draws: draws.matrix("W_1", _count_hidden(draws), draws.case.d_in),
+            one,
+            _d_hidden,
+            d_in,
+            LAYERS,
+        ),
+        Weight(
+            "b_1",
+            28,
+            lambda draws: draws.vector("b_1", _count_hidden(draws)) / 2,
+            one,
+            _d_hidden,
+            needs=LAYERS,
+        ),
+        Weight(
+            "W_2",
+            29,
+            lambda draws: draws.matrix("W_2", draws.case.d_in, _count_hidden(draws), HIDDEN_SPREAD),
+            one,
+            d_in,
+            _d_hidden,
+            LAYERS,
+        ),
+        Weight(
+            "b_2",
+            30,
+            lambda draws: draws.vector("b_2", draws.case.d_in) / 2,
+            one,
+            d_in,
+            needs=LAYERS,
+        ),
+    ),
+    keys=("token_norm", "token_norm_epsilon", "activation", "hidden_factor"),
+    missing="a block: say where W_1 and W_2 are stored",
+    needed={Capability.BLOCK: "a parameter must hold W_1"},
+    find_problems=_find_problems,
+)

@@ -1,0 +1,50 @@
+"""Two maps for each head, whose difference the weights are.
+
+Source: Ye et al. 2024, "Differential Transformer", eq. 1 (arXiv:2410.05258).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headcheck.properties.capability import Capability
+from headcheck.properties.parts.norms import Norm
+from headcheck.properties.parts.part import Part, Problem, holds, may_be_odd
+from headcheck.properties.parts.positions import Positions
+from headcheck.properties.parts.weight import Packing, Weight, one
+
+if TYPE_CHECKING:
+    from headcheck.properties.contract import Contract
+
+
+def _find_problems(contract: Contract) -> Iterator[Problem]:
+    """Check that queries and keys can be halved."""
+    if may_be_odd(contract):
+        yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
+    placed = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
+    if placed or contract.stores("sinks"):
+        text = "lambdas do not work with positions, norms or sinks: leave one out"
+        yield ("parameters",), None, text
+
+
+DIFFERENTIAL = Part(
+    name="differential",
+    is_in=holds("lambdas"),
+    brings=frozenset({Capability.DIFFERENTIAL}),
+    breaks=frozenset({Capability.ONE_MAP, Capability.NORMALISED}),
+    weights=(
+        Weight(
+            "lambdas",
+            14,
+            lambda draws: 0.5 + draws.vector("lambdas", draws.case.heads) / 2,
+            rows=one,
+            packings=(Packing.ROWS,),
+            is_optional=False,
+        ),
+    ),
+    keys=("lambda_init",),
+    missing="differential attention: say where lambdas are stored",
+    needed={Capability.DIFFERENTIAL: "a parameter must hold lambdas"},
+    find_problems=_find_problems,
+)

@@ -1,0 +1,50 @@
+"""Features: weights that are products of positive features over their sum, without a softmax.
+
+Source: Katharopoulos et al. 2020, "Transformers are RNNs", eq. 5 (arXiv:2006.16236).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from headcheck.properties.capability import Capability
+from headcheck.properties.parts.part import Part, Problem
+from headcheck.properties.parts.positions import Positions
+
+if TYPE_CHECKING:
+    from headcheck.properties.contract import Contract
+
+
+class FeatureMap(StrEnum):
+    """The features by which queries and keys are compared."""
+
+    NONE = "queries and keys themselves, and a softmax"
+    ELU = "elu(x) + 1 of each number, without a softmax"
+
+
+def _find_problems(contract: Contract) -> Iterator[Problem]:
+    """Check that linear attention has no part that needs a softmax."""
+    held = [name for name in ("sinks", "lambdas") if contract.stores(name)]
+    taken = {argument.quantity for argument in contract.arguments} & {"softcap", "dropout"}
+    turned = contract.positions is not Positions.NONE or bool(contract.norm)
+    turned = turned or contract.scale is not None
+    if held or taken or turned or Capability.STABLE in contract.capabilities:
+        text = (
+            "`features` cannot be combined with scale, positions, norm, sinks, lambdas, softcap or "
+            "dropout"
+        )
+        yield ("feature_map",), None, text
+    if Capability.CAUSAL not in contract.capabilities:
+        yield ("feature_map",), None, "features are those of causal attention: list `causal`"
+
+
+FEATURES = Part(
+    name="features",
+    is_in=lambda contract: contract.feature_map is not FeatureMap.NONE,
+    brings=frozenset({Capability.FEATURES}),
+    breaks=frozenset({Capability.SOFTMAX, Capability.DOT_PRODUCT}),
+    needed={Capability.FEATURES: 'write feature_map = "elu"'},
+    find_problems=_find_problems,
+)

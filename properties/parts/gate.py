@@ -1,0 +1,42 @@
+"""A gate: a sigmoid of each token that multiplies what the heads give for this token.
+
+Source: Qiu et al. 2025, "Gated attention for large language models", section 3 (arXiv:2505.06708).
+"""
+
+from __future__ import annotations
+
+from headcheck.properties.capability import Capability
+from headcheck.properties.parts.part import Part, holds
+from headcheck.properties.parts.weight import Draws, Weight, d_in
+
+SPREAD = 2.0
+"""the standard deviation of a gate before its sigmoid: most gates are neither closed nor open"""
+
+
+def _count_numbers(draws: Draws) -> int:
+    """Return how many numbers a token's gate has: one for each head, or for each coordinate."""
+    return draws.case.heads if draws.contract.gates_heads else draws.case.d_out
+
+
+GATE = Part(
+    name="gate",
+    is_in=holds("W_gate"),
+    brings=frozenset({Capability.GATED}),
+    breaks=frozenset({Capability.UNGATED}),
+    weights=(
+        Weight(
+            "W_gate",
+            13,
+            lambda draws: draws.matrix("W_gate", _count_numbers(draws), draws.case.d_in, SPREAD),
+            columns=d_in,
+            is_optional=False,
+        ),
+        Weight(
+            "b_gate",
+            15,
+            lambda draws: draws.vector("b_gate", _count_numbers(draws)) / 2,
+            needs=("W_gate",),
+        ),
+    ),
+    needed={Capability.GATED: "a parameter must hold W_gate"},
+)

@@ -1,0 +1,95 @@
+"""A part: one addition to plain attention, and all that follows from it for a contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from headcheck.properties.capability import Capability
+from headcheck.properties.case import Case
+from headcheck.properties.parts.weight import Weight
+from headcheck.properties.size_rules import SizeRules
+
+if TYPE_CHECKING:
+    from headcheck.properties.contract import Contract
+
+Problem = tuple[tuple[str, ...], object, str]
+"""the keys that lead to the fault, the wrong value if the keys lead to several, and advice"""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A size or a limit that only cases of this part have."""
+
+    name: str
+    """the field of the case"""
+    choose: Callable[[SizeRules, Case], int | float]
+    """returns the value for a case, which may leave it open"""
+    levels: tuple[int | float, ...]
+    """the values that a case set covers"""
+    argument: str = ""
+    """the quantity that an argument takes, if that is another one"""
+    absent: int | float = 0
+    """the value in a case of other attention"""
+
+    @property
+    def taken(self) -> str:
+        """The quantity that an argument of a constructor takes."""
+        return self.argument or self.name
+
+
+def _find_no_problem(contract: Contract) -> Iterator[Problem]:
+    yield from ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One addition to plain attention."""
+
+    name: str
+    is_in: Callable[[Contract], bool]
+    """whether a contract has this part"""
+    brings: frozenset[Capability] = frozenset()
+    """the capabilities that properties of this part need"""
+    breaks: frozenset[Capability] = frozenset()
+    """the laws of plain attention that no longer hold"""
+    weights: tuple[Weight, ...] = ()
+    quantities: tuple[Quantity, ...] = ()
+    keys: tuple[str, ...] = ()
+    """the fields of a contract that mean nothing without the part"""
+    missing: str = ""
+    """what else a contract with one of these fields needs"""
+    needed: Mapping[Capability, str] = field(default_factory=lambda: MappingProxyType({}))
+    """what to write in a contract that lists a capability without having the part"""
+    find_problems: Callable[[Contract], Iterator[Problem]] = _find_no_problem
+    """yields what contradicts the part in a contract that has it"""
+
+
+def holds(name: str) -> Callable[[Contract], bool]:
+    """Return a test for whether a contract stores the parameter of this name."""
+    return lambda contract: any(name in mapping.holds for mapping in contract.mappings)
+
+
+def takes(*quantities: str) -> Callable[[Contract], bool]:
+    """Return a test for whether a contract's arguments take one of these quantities."""
+    return lambda contract: bool(list_taken(contract) & {*quantities})
+
+
+def list_taken(contract: Contract) -> set[str]:
+    """Return the quantities that arguments take, including the fields of a config."""
+    taken = (each for argument in contract.arguments for each in (argument, *argument.fields))
+    return {argument.quantity for argument in taken}
+
+
+HEAD_DIMS = range(1, 65)
+"""the widths of a head to try"""
+
+
+def may_be_odd(contract: Contract, share: float = 1.0) -> bool:
+    """Return whether the contract allows a head of which this share is not an even number."""
+    fixed, rules = (contract.sizes or {}).get("head_dim"), contract.size_rules
+    allows = (lambda _: True) if rules is None else rules.get_test("head_dim")
+    widths = (width for width in HEAD_DIMS if allows(width) and fixed in (None, width))
+    return any(width * share % 2 != 0 for width in widths)
