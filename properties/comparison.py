@@ -9,8 +9,8 @@ import math
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.counting import count_share
-from headcheck.properties.tolerance import Tolerance
 from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 

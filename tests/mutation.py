@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MODULES = (
-    "properties/tolerance.py",
+    "properties/bounds/attention.py",
     "properties/comparison.py",
     "properties/property.py",
     "grader/batch/plan.py",

@@ -35,10 +35,10 @@ from headcheck.grader.sandbox.operations import (
     NamedTensors,
 )
 from headcheck.grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
+from headcheck.properties.bounds.oracle import hash_tensors
 from headcheck.properties.case import Case
 from headcheck.properties.contract import Capability, Contract
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
-from headcheck.properties.oracle import hash_tensors
 from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.property import Property
 

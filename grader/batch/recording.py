@@ -37,6 +37,8 @@ from typing import Self, TypeVar
 from torch import Tensor
 
 from headcheck.grader import fault
+from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.oracle import Expected, hash_tensors
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contract import Capability, Contract, Entry
@@ -47,9 +49,7 @@ from headcheck.properties.harness.case_context import (
     Outputs,
     Query,
 )
-from headcheck.properties.oracle import Expected, hash_tensors
 from headcheck.properties.property import Property, PropertyGroup
-from headcheck.properties.tolerance import Tolerance
 from headcheck.properties.violation import Note
 from headcheck.reference import Parameters
 

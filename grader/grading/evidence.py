@@ -26,6 +26,7 @@ from headcheck.grader.report.records import (
 )
 from headcheck.grader.report.records import WeightsEvidence as Weights
 from headcheck.properties import comparison
+from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.contract import Capability, Contract, Entry
@@ -41,7 +42,6 @@ from headcheck.properties.mistakes.pipeline import (
 )
 from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.property import PropertyGroup, Verdict
-from headcheck.properties.tolerance import PRECISIONS
 from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
 
 MAX_TOKENS = 6

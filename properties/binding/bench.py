@@ -116,7 +116,7 @@ def is_close(got: Sequence[Tensor], wanted: Tensor, place: int = 0) -> bool:
 
 
 def is_right_at(subject: Subject, contract: Contract, case: Case) -> bool:
-    """Whether the class is exact on a case, within the bound of `properties.tolerance`."""
+    """Whether the class is exact on a case, within the bound of `properties.bounds.attention`."""
     harness = Harness(subject, contract)
     harness.contract = contract
     context = harness.get_context(case)

@@ -32,7 +32,7 @@ from headcheck.reference import Parameters, causal_mask, multi_head_attention
 RELATIVE = 2.0**-17
 """The error that an output may have, relative to its largest number. It is larger than the error of
 a scale rounded to float32, and far smaller than the difference of two hypotheses on random numbers.
-A match is then confirmed within the bound of `properties.tolerance`."""
+A match is then confirmed within the bound of `properties.bounds.attention`."""
 
 
 TURNED_WRONGLY = frozenset(

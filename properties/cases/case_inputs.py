@@ -6,6 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import Expected, compute_expected
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.cases.case_text import format_case
@@ -13,7 +14,6 @@ from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.cases.memory_layouts import apply_memory_layout
 from headcheck.properties.contract import Capability, Contract
 from headcheck.properties.counting import count
-from headcheck.properties.oracle import Expected, compute_expected
 from headcheck.properties.variant import find_visible
 from headcheck.reference import Parameters
 

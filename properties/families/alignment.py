@@ -7,6 +7,7 @@ with torch's `is_causal`, as with a mask made for a square, it has the position 
 
 import functools
 
+from headcheck.properties.bounds.gradients import ROLES, compute_role_gradients
 from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
@@ -20,7 +21,6 @@ from headcheck.properties.families.gradients import (
     assert_close_to_exact,
     the_gradient_of_the_input_is_right,
 )
-from headcheck.properties.gradient_oracle import ROLES, compute_role_gradients
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 

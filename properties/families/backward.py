@@ -17,6 +17,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.gradients import ROLES, compute_role_gradients
 from headcheck.properties.case import InputContent
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
@@ -27,7 +28,6 @@ from headcheck.properties.families.cross import keys_and_values_come_from_their_
 from headcheck.properties.families.gradients import assert_close_to_exact
 from headcheck.properties.families.online import place_far_apart
 from headcheck.properties.families.values import it_equals_the_equation
-from headcheck.properties.gradient_oracle import ROLES, compute_role_gradients
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup

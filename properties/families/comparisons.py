@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import Expected
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.oracle import Expected
 from headcheck.reference import Parameters
 
 

@@ -2,13 +2,13 @@
 
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.harness import LiveContext
-from headcheck.properties.oracle import compute_expected
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.variant import hides_later_tokens
 from headcheck.properties.violation import Violation, ViolationKind

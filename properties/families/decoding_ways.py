@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.oracle import get_scale
 from headcheck.properties.variant import get_variant
 from headcheck.reference import (
     Parameters,

@@ -10,6 +10,7 @@ Source: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258).
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, with_values
@@ -26,7 +27,6 @@ from headcheck.properties.harness import tomography
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.tolerance import Tolerance
 from headcheck.properties.violation import Violation, ViolationKind
 from headcheck.reference import merge_heads
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_transforms import with_values
 from headcheck.properties.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.precision import bfloat16_is_as_exact_as_plain_torch
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.oracle import get_scale
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.variant import get_variant
 from headcheck.properties.violation import Violation, ViolationKind

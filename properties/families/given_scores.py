@@ -7,6 +7,7 @@ a bias in training (pytorch/pytorch#107084, #118628).
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
@@ -14,7 +15,6 @@ from headcheck.properties.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import LiveContext
-from headcheck.properties.oracle import compute_expected
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
 

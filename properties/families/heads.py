@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contract import Capability
@@ -22,7 +23,6 @@ from headcheck.properties.parts import WEIGHTS
 from headcheck.properties.parts.weight import one
 from headcheck.properties.peculiarity import SINGLE_HEAD, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.tolerance import Tolerance
 
 family_property = PropertyFamily(PropertyGroup.HEADS, FORM)
 C = Capability

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from headcheck.properties.bounds.oracle import Expected
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contract import Capability
@@ -17,7 +18,6 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.harness.steps import build_fresh_module
-from headcheck.properties.oracle import Expected
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallResult
 

@@ -10,6 +10,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.oracle import Expected, compute_expected
 from headcheck.properties.case import InputContent
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
@@ -23,10 +25,8 @@ from headcheck.properties.families.gradients import (
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
-from headcheck.properties.oracle import Expected, compute_expected
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.tolerance import Tolerance
 from headcheck.properties.violation import Reason, Violation, ViolationKind
 
 value_property = PropertyFamily(PropertyGroup.VALUES, FORM)

@@ -1,15 +1,15 @@
 """Other dtypes: float32 is as exact as possible, and 16 bits are as exact as in plain torch.
 
-In 16 bits the bound of `properties/tolerance.py` also holds, but it is wide: it would accept errors
-of several percent. So the error is also compared with the error of plain torch, which computes the
-equation in the same dtype. Both errors are root mean squares of differences from float64. Over the
-right answers of the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients,
-on sequences of some tokens, but 6 for log-sum-exp of scores that are not scaled; a ratio above
-`LARGEST_RATIO`, or above a proportionally larger limit if scores are large, is a violation.
-(FlashAttention's tests allow 2 and 3.) Errors are compared only at the sizes of `HALF_SIZES`. On
-longer sequences, sums that a loop accumulates in 16 bits become less exact, and gradients of 300
-tokens by two loops had a ratio of 5.4. With two tokens the mean covers few roundings, and plain
-torch may have no rounding error at all.
+In 16 bits the bound of `properties/bounds/attention.py` also holds, but it is wide: it would accept
+errors of several percent. So the error is also compared with the error of plain torch, which
+computes the equation in the same dtype. Both errors are root mean squares of differences from
+float64. Over the right answers of the banks the largest ratio was 1.7 for values (log-sum-exp) and
+1.3 for gradients, on sequences of some tokens, but 6 for log-sum-exp of scores that are not scaled;
+a ratio above `LARGEST_RATIO`, or above a proportionally larger limit if scores are large, is a
+violation. (FlashAttention's tests allow 2 and 3.) Errors are compared only at the sizes of
+`HALF_SIZES`. On longer sequences, sums that a loop accumulates in 16 bits become less exact, and
+gradients of 300 tokens by two loops had a ratio of 5.4. With two tokens the mean covers few
+roundings, and plain torch may have no rounding error at all.
 """
 
 import math
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties import comparison
+from headcheck.properties.bounds.oracle import Expected, get_scale
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
@@ -32,7 +33,6 @@ from headcheck.properties.families.values import (
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
-from headcheck.properties.oracle import Expected, get_scale
 from headcheck.properties.parts import WEIGHTS
 from headcheck.properties.peculiarity import DOUBLE_PRECISION, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup

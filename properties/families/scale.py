@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import get_scale, get_width
 from headcheck.properties.case import InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import compose, with_values
 from headcheck.properties.contract import Capability
@@ -21,7 +22,6 @@ from headcheck.properties.families.parameter_transforms import (
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.oracle import get_scale, get_width
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.violation import Violation, ViolationKind
 

@@ -9,6 +9,7 @@ gradients.
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.case import InputContent, MaskForm
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
@@ -27,7 +28,6 @@ from headcheck.properties.families.parameter_transforms import (
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.oracle import get_scale
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.reference import Parameters, merge_heads
 

@@ -12,6 +12,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
+from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, narrow_mask
 from headcheck.properties.cases.case_transforms import compose, with_values
@@ -28,7 +32,6 @@ from headcheck.properties.families.history import (
     training_drops_again_after_an_evaluation,
 )
 from headcheck.properties.families.values import it_equals_the_equation
-from headcheck.properties.gradient_oracle import ExactGradients, Loss, compute_gradients
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module, fit_for_histories
 from headcheck.properties.harness.training_run import (
@@ -43,7 +46,6 @@ from headcheck.properties.harness.training_run import (
 )
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Pass
-from headcheck.properties.tolerance import PRECISIONS, Tolerance
 from headcheck.properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from headcheck.properties import comparison
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.case import InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contract import EXTRA_CONFIG, Capability
@@ -18,7 +19,6 @@ from headcheck.properties.families.purity import evaluation_is_repeatable
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, build_module
-from headcheck.properties.oracle import get_scale
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Value
 from headcheck.properties.violation import Reason, Violation, ViolationKind

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties import comparison
+from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.case import Case, InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contract import Capability
@@ -31,7 +32,6 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.tolerance import Tolerance
 from headcheck.properties.violation import Violation, ViolationKind
 from headcheck.reference import merge_heads
 

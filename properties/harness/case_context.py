@@ -18,13 +18,15 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headcheck.properties import comparison
+from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
+from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.oracle import Expected, compute_expected
+from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.case import Case
 from headcheck.properties.cases import case_tensors
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.contract import Capability, Contract, Returns
-from headcheck.properties.gradient_oracle import ExactGradients, Loss, compute_gradients
-from headcheck.properties.oracle import Expected, compute_expected
-from headcheck.properties.tolerance import PRECISIONS, Tolerance
 from headcheck.properties.variant import find_visible
 from headcheck.properties.violation import Note
 from headcheck.reference import Parameters

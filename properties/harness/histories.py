@@ -25,7 +25,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headcheck.properties.gradient_oracle import ExactGradients
+from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.gradients import ExactGradients
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.harness.steps import (
@@ -36,7 +37,6 @@ from headcheck.properties.harness.steps import (
     build_fresh_module,
 )
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.tolerance import Tolerance
 from headcheck.properties.violation import Status, SubmissionFailed, Violation
 
 MAX_SHORTER_HISTORIES = 60

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contract import Capability, Contract, Entry
 from headcheck.properties.harness.call_sizes import add_call_sizes
-from headcheck.properties.oracle import get_scale
 from headcheck.properties.subject import (
     CallOptions,
     CallResult,

@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.tolerance import Tolerance
 from headcheck.reference import Parameters
 
 

@@ -15,26 +15,23 @@ import torch
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.absolute_block import make_absolute_block
-from headcheck.properties.absolute_roles import bound_roles
+from headcheck.properties.bounds.absolute_attention import compute_absolute_gradients
+from headcheck.properties.bounds.absolute_block import make_absolute_block
+from headcheck.properties.bounds.absolute_roles import bound_roles
+from headcheck.properties.bounds.attention import K, Tolerance
+from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
+from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
+from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.maps import sum_maps
+from headcheck.properties.bounds.oracle import get_precisions, get_scale
+from headcheck.properties.bounds.sinks import seat_sinks
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import draw_normal, make_tokens
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
-from headcheck.properties.gradient_oracle import (
-    ExactGradients,
-    Loss,
-    compute_absolute_gradients,
-    compute_block_growth,
-    compute_gradients,
-    compute_growth,
-    sum_maps,
-)
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, NamedPassResult
 from headcheck.properties.harness.steps import build_fresh_module
-from headcheck.properties.oracle import get_precisions, get_scale
 from headcheck.properties.subject import Pass
-from headcheck.properties.tolerance import K, Tolerance, seat_sinks
 from headcheck.properties.variant import get_variant
 from headcheck.reference import (
     MultiHeadResult,

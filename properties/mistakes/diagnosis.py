@@ -7,8 +7,8 @@ case shows the attention weights themselves (`properties.harness.tomography`). E
 explains every answer up to rounding. Most are refuted by the first case.
 
 A mistake explains an answer if no element differs by more than 2⁸ u (1 + max |q kᵀ|) times the
-largest element, with u the unit roundoff of float64: the bound of `properties.tolerance` for the
-scores that a wrong scale may give, as one number. No two mistakes of the catalogue have answers
+largest element, with u the unit roundoff of float64: the bound of `properties.bounds.attention` for
+the scores that a wrong scale may give, as one number. No two mistakes of the catalogue have answers
 that are so close.
 """
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.case import Case
 from headcheck.properties.contract import Capability, Contract
 from headcheck.properties.mistakes.pipeline import AttentionInputs
 from headcheck.properties.mistakes.pipeline_inputs import get_wanted
-from headcheck.properties.oracle import get_scale
 from headcheck.properties.variant import get_variant
 from headcheck.reference import Parameters, Variant, sliding_window_mask
 

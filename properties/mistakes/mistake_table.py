@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import hash_tensors
 from headcheck.properties.mistakes.catalogue import Mistake
 from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
 from headcheck.properties.mistakes.pipeline import AttentionInputs, Pipeline, StepOverrides
@@ -25,7 +26,6 @@ from headcheck.properties.mistakes.steps.scores import (
     nan_replaced,
     raised_by,
 )
-from headcheck.properties.oracle import hash_tensors
 
 MAX_VARIANTS_PER_MISTAKE = 4
 """how many variants of a mistake are combined with other mistakes"""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.case import Case
 from headcheck.properties.contract import Capability, Contract, Returns
 from headcheck.properties.mistakes.pipeline import (
@@ -12,7 +13,6 @@ from headcheck.properties.mistakes.pipeline import (
     AttentionInputs,
     Pipeline,
 )
-from headcheck.properties.oracle import get_scale
 from headcheck.properties.variant import get_variant, hides_later_tokens
 from headcheck.reference import Parameters
 

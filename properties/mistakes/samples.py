@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.case import Case, InputContent, MaskForm, MaskType
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.contract import Capability
@@ -26,7 +27,6 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     make_attention_inputs,
 )
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.tolerance import PRECISIONS
 from headcheck.properties.violation import Status, SubmissionFailed
 from headcheck.reference import Parameters
 

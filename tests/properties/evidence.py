@@ -7,12 +7,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import K
+from headcheck.properties.bounds.gradients import compute_gradients
+from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.oracle import compute_expected
+from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES, draw_normal
 from headcheck.properties.contract import Contract
-from headcheck.properties.gradient_oracle import Loss, compute_gradients
-from headcheck.properties.oracle import compute_expected
-from headcheck.properties.tolerance import PRECISIONS, K
 from headcheck.reference import Parameters, causal_mask
 
 Algorithm = TypeVar("Algorithm")

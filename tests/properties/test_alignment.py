@@ -6,6 +6,8 @@ from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.bounds.gradients import compute_gradients, compute_role_gradients
+from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contract import Capability
@@ -18,7 +20,6 @@ from headcheck.properties.families.alignment import (
     the_last_query_stands_at_the_last_key,
 )
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
-from headcheck.properties.gradient_oracle import Loss, compute_gradients, compute_role_gradients
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
 from headcheck.properties.mistakes.diagnosis import diagnose

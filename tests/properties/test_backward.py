@@ -10,6 +10,7 @@ from torch import Tensor
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer, list_answers
 from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.bounds.gradients import ROLES, compute_role_gradients
 from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import draw_normal
@@ -26,7 +27,6 @@ from headcheck.properties.families.backward import (
     the_graph_may_be_gone_through_again,
 )
 from headcheck.properties.families.online import it_never_holds_all_scores
-from headcheck.properties.gradient_oracle import ROLES, compute_role_gradients
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.catalogue import BACKWARD, Mistake
 from headcheck.properties.mistakes.catalogue.alignment import OPTION

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.comparison import (
     assert_differs,
     assert_finite,
@@ -16,7 +17,6 @@ from headcheck.properties.comparison import (
     format_distinct,
 )
 from headcheck.properties.counting import count_share
-from headcheck.properties.tolerance import Tolerance
 from headcheck.properties.violation import Violation, ViolationKind
 
 EXPECTED = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)

@@ -16,6 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import K
+from headcheck.properties.bounds.gradients import compute_gradients
+from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.oracle import compute_expected
+from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import (
     DTYPES,
@@ -25,9 +30,6 @@ from headcheck.properties.cases.case_tensors import (
     round_to_dtype,
 )
 from headcheck.properties.contract import Capability
-from headcheck.properties.gradient_oracle import Loss, compute_gradients
-from headcheck.properties.oracle import compute_expected
-from headcheck.properties.tolerance import PRECISIONS, K
 from headcheck.reference import Parameters, merge_heads, sliding_window_mask, split_heads
 from tests.properties.test_tolerance import (
     CONTRACT,

@@ -18,6 +18,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headcheck.properties.bounds.attention import (
+    K,
+    bound_context_error,
+    bound_score_error,
+    bound_softmax_error,
+    compute_bounds,
+)
+from headcheck.properties.bounds.gradients import compute_gradients
+from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import (
     DTYPES,
@@ -27,15 +37,6 @@ from headcheck.properties.cases.case_tensors import (
     round_to_dtype,
 )
 from headcheck.properties.contract import Capability, Contract
-from headcheck.properties.gradient_oracle import Loss, compute_gradients
-from headcheck.properties.tolerance import (
-    PRECISIONS,
-    K,
-    bound_context_error,
-    bound_score_error,
-    bound_softmax_error,
-    compute_bounds,
-)
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
+from headcheck.properties.bounds.attention import K
 from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
-from headcheck.properties.tolerance import K
 from headcheck.reference import (
     Parameters,
     causal_mask,

@@ -15,6 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
+from headcheck.properties.bounds.attention import K
+from headcheck.properties.bounds.gradients import compute_gradients
+from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.oracle import compute_expected
+from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import (
     DTYPES,
@@ -23,9 +28,6 @@ from headcheck.properties.cases.case_tensors import (
     make_tokens,
 )
 from headcheck.properties.contract import Contract
-from headcheck.properties.gradient_oracle import Loss, compute_gradients
-from headcheck.properties.oracle import compute_expected
-from headcheck.properties.tolerance import PRECISIONS, K
 from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
 
 Scores = Callable[[Tensor, Tensor, float], Tensor]

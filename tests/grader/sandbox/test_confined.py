@@ -104,7 +104,7 @@ def test_unused_modules_can_be_imported(confined_sandbox: "SandboxDriver", modul
     "module",
     [
         "headcheck.reference.attention",
-        "headcheck.properties.oracle",
+        "headcheck.properties.bounds.oracle",
         "headcheck.exercises.causal_attention.solution",
         "tests.conftest",
     ],

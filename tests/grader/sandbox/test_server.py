@@ -70,7 +70,7 @@ def test_solutions_are_neither_loaded_nor_importable(sandbox: "SandboxDriver") -
     loaded = f"[n for n, m in sys.modules.items() if m and n.startswith({rooms})]"
     assert sandbox.evaluate(loaded) == "[]"
     # The folder itself is an empty one, which Python takes for a package.
-    for module in ("reference.attention", "properties.oracle", "exercises.catalogue"):
+    for module in ("reference.attention", "properties.bounds.oracle", "exercises.catalogue"):
         failure = sandbox.get_failure(f"import headcheck.{module}")
         assert failure.message.startswith("ModuleNotFoundError")
 

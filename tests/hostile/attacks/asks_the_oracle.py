@@ -18,7 +18,7 @@ def attack():
     won = []
     for name in (
         "headcheck.reference",
-        "headcheck.properties.oracle",
+        "headcheck.properties.bounds.oracle",
         "headcheck.properties.cases.strategies",
         "headcheck.exercises",
         "headcheck.grader.grading.grade",

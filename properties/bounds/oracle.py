@@ -7,12 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from headcheck.properties.block_tolerance import bound_block
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract, Returns
-from headcheck.properties.role_tolerance import bound_linear_error
-from headcheck.properties.sized_cache import SizedCache
-from headcheck.properties.tolerance import (
+from headcheck.properties.bounds.attention import (
     PRECISIONS,
     K,
     Precision,
@@ -20,6 +15,11 @@ from headcheck.properties.tolerance import (
     bound_logsumexp,
     compute_bounds,
 )
+from headcheck.properties.bounds.block import bound_block
+from headcheck.properties.bounds.layers import bound_linear_error
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.sized_cache import SizedCache
 from headcheck.properties.variant import get_variant
 from headcheck.reference import (
     MultiHeadResult,

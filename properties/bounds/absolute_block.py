@@ -1,22 +1,18 @@
 """Error bounds of a block, and of its gradients, from absolute values.
 
-As in `properties.absolute_roles`, the rounding errors of a correct implementation are proportional
-to sums of absolute values. The input of each step is bounded by the bounds of the steps before it,
-even if numbers cancel in these steps.
+As in `properties.bounds.absolute_roles`, the rounding errors of a correct implementation are
+proportional to sums of absolute values. The input of each step is bounded by the bounds of the
+steps before it, even if numbers cancel in these steps.
 """
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from headcheck.properties.absolute_roles import (
-    AbsoluteNorm,
-    Scales,
-    bound_layer,
-    bound_roles,
-    make_absolute_norm,
-)
-from headcheck.properties.block_tolerance import BEND, STEEPEST
+from headcheck.properties.bounds.absolute_roles import bound_roles
+from headcheck.properties.bounds.block import BEND, STEEPEST
+from headcheck.properties.bounds.layers import Scales, bound_layer
+from headcheck.properties.bounds.norms import AbsoluteNorm, make_absolute_norm
 from headcheck.reference import BlockResult, Parameters, Variant, linear, merge_heads
 
 

@@ -26,24 +26,22 @@ part of that experiment.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcheck.properties.feature_tolerance import bound_shares
-from headcheck.properties.precision import PRECISIONS as PRECISIONS
-from headcheck.properties.precision import Precision as Precision
-from headcheck.properties.role_tolerance import bound_linear_error, bound_role_errors
-from headcheck.reference import (
-    PLAIN,
-    MultiHeadResult,
-    Parameters,
-    Variant,
-    alibi_bias,
-    merge_heads,
-)
+from headcheck.properties.bounds.features import bound_shares
+from headcheck.properties.bounds.gate import bound_gated_error
+from headcheck.properties.bounds.layers import bound_linear_error
+from headcheck.properties.bounds.maps import bound_difference
+from headcheck.properties.bounds.precision import PRECISIONS as PRECISIONS
+from headcheck.properties.bounds.precision import Precision as Precision
+from headcheck.properties.bounds.roles import bound_role_errors
+from headcheck.properties.bounds.scores import bound_adjustments
+from headcheck.properties.bounds.sinks import seat_one_more, seat_sinks, seat_visible
+from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant, merge_heads
 
 K = 4.0
 LONG_SEQUENCE = 128
@@ -67,52 +65,6 @@ class Tolerance:
         return Tolerance(self.exact[index], self.float32[index])  # type: ignore[index]
 
 
-def bound_adjustment(
-    exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
-) -> Tensor | float:
-    """Bound the rounding error of adding distances to scores, and of limiting them.
-
-    An implementation may add the key's position instead of minus the distance. A softmax gives the
-    same weights then, but this bias is as large for near keys as for far keys, so in 16 bits it
-    needs wider numbers.
-    """
-    error: Tensor | float = 0.0
-    if variant.alibi:
-        bias = alibi_bias(exact.scores).abs()
-        farthest = bias.amax((-2, -1), keepdim=True)
-        error = error + precision.u * (4 * bias + absolute) + 4 * precision.ua * farthest
-    if variant.softcap:
-        error = error + precision.u * (3 * absolute + 3 * exact.scores.abs())
-    return error
-
-
-def seat_sinks(exact: MultiHeadResult, sinks: Tensor | None) -> MultiHeadResult:
-    """Return the result of attention with the sinks, if there are any, as one more key and value.
-
-    The score of this key is not a product, and its value is zero, so the theory above still holds.
-    """
-    if sinks is None or exact.lost is None:
-        return exact
-    column = sinks[:, None, None].expand_as(exact.lost)
-    return replace(
-        exact,
-        key=seat_one_more(exact.key),
-        value=seat_one_more(exact.value),
-        scores=torch.cat([exact.scores, column], dim=-1),
-        weights=torch.cat([exact.weights, exact.lost], dim=-1),
-    )
-
-
-def seat_one_more(t: Float[Tensor, "*batch k d"]) -> Float[Tensor, "*batch k+1 d"]:
-    """Append a key or a value of zero; appended to errors, this is an error of zero."""
-    return torch.nn.functional.pad(t, (0, 0, 0, 1))
-
-
-def seat_visible(may_attend: Tensor) -> Tensor:
-    """Let all queries see one more key."""
-    return torch.nn.functional.pad(may_attend, (0, 1), value=True)
-
-
 def bound_score_error(
     exact: MultiHeadResult,
     query_error: Tensor,
@@ -132,7 +84,7 @@ def bound_score_error(
     inherited = scale * (query_error @ key.abs().mT + query.abs() @ key_error.mT)
     error = u * (2 * scores.abs() + from_top) + 2 * u * quadratic + inherited
     error = error + 2 * math.sqrt(query.shape[-1]) * precision.ua * absolute
-    error = error + bound_adjustment(exact, absolute, variant, precision)
+    error = error + bound_adjustments(exact, absolute, variant, precision)
     # A row that may attend to nothing has no largest score.
     return torch.where(exact.softmaxes > 0, error, 0.0)
 
@@ -239,20 +191,6 @@ def bound_attention(
     return output, weights if p.sinks is None else weights[..., :-1]
 
 
-def bound_difference(
-    error: Tensor, size: Tensor, lambdas: Tensor | None, precision: Precision
-) -> Tensor:
-    """Propagate the errors of two softmaxes, or of their averages, through their difference.
-
-    Both terms, and the product with lambda, may be rounded relative to their size before they
-    cancel.
-    """
-    if lambdas is None:
-        return error
-    error, factor = error + 2 * precision.u * size, lambdas.abs()[:, None, None]
-    return error[0] + factor * error[1]
-
-
 def bound_logsumexp(
     exact: MultiHeadResult, scale: float, precision: Precision
 ) -> Float[Tensor, "*batch heads q"]:
@@ -268,26 +206,6 @@ def bound_logsumexp(
     summed = 3 * precision.u + 2 * math.sqrt(exact.key.shape[-2]) * precision.ua
     rounded = precision.u * (3 * lse.abs() + 2 * largest.abs() + 2 * (lse - largest))
     return K * (moved + summed + rounded)
-
-
-def bound_gated_error(
-    x: Tensor, context: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
-) -> Tensor:
-    """Propagate the error of the merged heads through the gate, if there is one.
-
-    An error e of its argument moves a sigmoid by at most its slope times expm1(e). Its own rounding
-    error is that of a number near 1, because it may be computed as (1 + tanh)/2.
-    """
-    if exact.gate is None:
-        return context
-    gate = exact.gate.sigmoid()
-    assert parameters.W_gate is not None, "what it asks is there"
-    rows = exact.gate.shape[-1] // len(parameters.W_gate)
-    weight = parameters.W_gate.repeat_interleave(rows, dim=0)
-    asked = bound_linear_error(x, weight, exact.gate, precision)
-    off = gate * (1 - gate) * torch.expm1(asked.clamp(max=50.0)) + 3 * precision.u
-    ungated = merge_heads(exact.weights @ exact.value).abs()
-    return context * (gate + off) + ungated * off + precision.u * exact.context.abs()
 
 
 def propagate_through_output(

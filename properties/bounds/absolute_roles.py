@@ -6,13 +6,14 @@ layers.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.layers import Scales, bound_layer
+from headcheck.properties.bounds.norms import AbsoluteNorm, make_absolute_norm
+from headcheck.properties.bounds.positions import bound_turning
 from headcheck.properties.case import Case
-from headcheck.properties.role_tolerance import bound_turning
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,
@@ -25,54 +26,6 @@ from headcheck.reference import (
     split_maps,
     split_shared_heads,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class AbsoluteNorm:
-    """The norm of queries or keys, applied to absolute values of numbers and of gradients.
-
-    With r one over the root of the mean square and y = t r, the gradient of t is r (g - y mean(y
-    g)), where g is the gradient of y, and y is then multiplied by the gain.
-    """
-
-    unit: Tensor
-    """the normed tensor, before the gain"""
-    size: Tensor
-    """r"""
-    factor: Tensor
-    shift: Tensor
-    centred: bool
-
-    def apply(self) -> Tensor:
-        return self.unit * self.factor + self.shift
-
-    def bound_own(self, name: str, grad: Tensor) -> dict[str, Tensor]:
-        """Return the gradients of the gain and the shift, given the gradient of the result."""
-        gain = (grad * self.unit).flatten(0, -2).sum(0)
-        return {f"gain_{name}": gain, f"shift_{name}": grad.flatten(0, -2).sum(0)}
-
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """Return the gradient of the norm's input, given the gradient of its result."""
-        inner = grad * self.factor
-        pulled = self.size * (inner + self.unit * (self.unit * inner).mean(-1, keepdim=True))
-        return pulled + pulled.mean(-1, keepdim=True) if self.centred else pulled
-
-
-def make_absolute_norm(
-    bound: Tensor, exact: Tensor, gain: Tensor | None, shift: Tensor | None, variant: Variant
-) -> AbsoluteNorm | None:
-    """Return the absolute norm for a bound and the exact values; None if there is no norm."""
-    if not variant.norm:
-        return None
-    centred = variant.norm == "layer"
-    if centred:
-        exact = exact - exact.mean(-1, keepdim=True)
-        bound = bound + bound.mean(-1, keepdim=True)
-    size = variant.measure(exact)
-    factor = torch.ones(()) if gain is None else (variant.gain_from + gain).abs()
-    return AbsoluteNorm(
-        bound * size, size, factor, torch.zeros(()) if shift is None else shift.abs(), centred
-    )
 
 
 def bound_roles(
@@ -98,10 +51,6 @@ def bound_roles(
     if raw.lambdas is not None:
         query, key = split_maps(query), split_maps(key)
     return query, key, value, norms
-
-
-Scales = dict[str, Tensor]
-"""scales of the gradients of x and of parameters"""
 
 
 def enter_layers(x: Tensor, p: Parameters, parts: Mapping[str, Tensor], case: Case) -> Scales:
@@ -137,9 +86,3 @@ def count_heads(name: str, case: Case) -> int:
     if name == "kr":
         return 1
     return case.kv_heads if name in "kv" else case.heads
-
-
-def bound_layer(name: str, grad: Tensor, x: Tensor) -> Scales:
-    """Return a layer's gradients of weight and bias, given its input and its output's gradient."""
-    rows = grad.flatten(0, -2)
-    return {f"W_{name}": rows.mT @ x.flatten(0, -2), f"b_{name}": rows.sum(0)}

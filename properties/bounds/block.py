@@ -16,9 +16,10 @@ import math
 import torch
 from torch import Tensor
 
-from headcheck.properties.precision import Precision
-from headcheck.properties.role_tolerance import bound_linear_error, bound_normed_error
-from headcheck.properties.tolerance import K, bound_attention
+from headcheck.properties.bounds.attention import K, bound_attention
+from headcheck.properties.bounds.layers import bound_linear_error
+from headcheck.properties.bounds.norms import bound_normed_error
+from headcheck.properties.bounds.precision import Precision
 from headcheck.reference import BlockResult, BlockSteps, Parameters, Variant
 from headcheck.reference.block import CUBE
 

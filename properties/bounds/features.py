@@ -17,7 +17,7 @@ import math
 import torch
 from torch import Tensor
 
-from headcheck.properties.precision import Precision
+from headcheck.properties.bounds.precision import Precision
 from headcheck.reference import MultiHeadResult, split_heads
 
 LARGEST_LOSS = 0.9
@@ -52,3 +52,13 @@ def _bound_features(raw: Tensor, error: Tensor, features: Tensor, precision: Pre
 def find_slopes(features: Tensor) -> Tensor:
     """Return the slopes of elu(x) + 1, which are the features themselves below one."""
     return features.clamp(max=1)
+
+
+def count_feature_roundings(exact: MultiHeadResult, length: int) -> float:
+    """Return the relative error of features, in roundings.
+
+    However small features are, they are rounded like numbers near 1; the rounding errors of their
+    layer grow with their size.
+    """
+    features = torch.cat([exact.query.detach().flatten(), exact.key.detach().flatten()])
+    return 4 / float(features.min()) + 2 * math.sqrt(length) * float(features.max())

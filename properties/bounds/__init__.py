@@ -1,0 +1,1 @@
+"""Error bounds: what a correct implementation may differ by, derived and never fitted."""

@@ -1,0 +1,120 @@
+"""The chain rule of attention, applied to the absolute values of all numbers.
+
+The rounding errors of a correct implementation are proportional to sums of absolute values, however
+much the terms cancel.
+"""
+
+import torch
+from torch import Tensor
+
+from headcheck.properties.bounds.absolute_roles import bound_roles, enter_layers
+from headcheck.properties.bounds.features import find_slopes
+from headcheck.properties.bounds.layers import bound_layer
+from headcheck.properties.bounds.loss import Loss
+from headcheck.properties.bounds.maps import sum_maps, weigh_maps
+from headcheck.properties.bounds.oracle import get_scale
+from headcheck.properties.bounds.positions import bound_turning
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.variant import get_variant
+from headcheck.reference import (
+    MultiHeadResult,
+    Parameters,
+    Variant,
+    join_maps,
+    merge_heads,
+    split_heads,
+)
+
+
+def compute_absolute_gradients(
+    contract: Contract,
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    exact: MultiHeadResult,
+    loss: Loss,
+) -> dict[str, Tensor]:
+    """Apply the chain rule of attention to the absolute values of all numbers."""
+    p = parameters.map(lambda t: t.detach().abs())
+    x, grad = x.abs(), loss.cotangent.abs()
+    if not contract.has(Capability.ATTENTION):
+        return {"x": grad @ p.W_v, **bound_layer("v", grad, x)}
+    variant = get_variant(contract, case)
+    query, key, value, norms = bound_roles(x, parameters, exact, variant)
+    if variant.features:
+        query, key = exact.query.detach(), exact.key.detach()
+    softmaxes = exact.softmaxes.detach()
+    weights = sum_maps(softmaxes, p.lambdas)
+    kept = torch.ones_like(weights) if loss.kept is None else loss.kept.abs()
+    merged = merge_heads(weights * kept @ value)
+    grad, gated, into_weights = _enter_heads(contract, p, loss, value, kept)
+    context = split_heads(gated, case.heads)
+    scale = get_scale(contract, case)
+    into_query, into_key, scales = _enter_scores(
+        p, exact, into_weights, scale, (query, key), variant
+    )
+    parts = {
+        "q": bound_turning(into_query, variant),
+        "k": bound_turning(into_key, variant),
+        "v": (weights * kept).mT @ context,
+    }
+    if p.W_o is not None:
+        scales |= bound_layer("o", grad, merged)
+    scales["x"] = torch.zeros_like(x)
+    if p.W_gate is not None:
+        into_gate = (merged * gated).unflatten(-1, (len(p.W_gate), -1)).sum(-1)
+        scales |= bound_layer("gate", into_gate, x)
+        scales["x"] = into_gate @ p.W_gate
+    for name, norm in zip("qk", norms, strict=True):
+        if norm is not None:
+            scales |= norm.bound_own(name, parts[name])
+            parts[name] = norm.pull_back(parts[name])
+    into_x = scales["x"]
+    scales |= enter_layers(x, p, parts, case)
+    scales["x"] = scales["x"] + into_x
+    return scales
+
+
+def _enter_heads(
+    contract: Contract, p: Parameters, loss: Loss, value: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Propagate gradients from the loss to the output, the merged heads, and the weights."""
+    grad = loss.cotangent.abs()
+    if loss.output:  # the weights themselves, before the values, or the log of their divisor
+        nothing = torch.zeros_like(merge_heads(value[..., :1, :].expand(*kept.shape[:-1], -1)))
+        summed = contract.returns is Returns.OUTPUT_AND_LOGSUMEXP
+        return nothing, nothing, grad.unsqueeze(-1) if summed else grad
+    # A gate is one at most, and is rounded like one, as its slope is.
+    gated = grad if p.W_o is None else grad @ p.W_o
+    return grad, gated, split_heads(gated, kept.shape[-3]) @ value.mT * kept
+
+
+def _enter_scores(
+    p: Parameters,
+    exact: MultiHeadResult,
+    into_weights: Tensor,
+    scale: float,
+    compared: tuple[Tensor, Tensor],
+    variant: Variant,
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Propagate gradients from the weights to queries, keys, and per-head parameters between."""
+    (query, key), softmaxes = compared, exact.softmaxes.detach()
+    into_softmaxes = into_weights * weigh_maps(softmaxes, p.lambdas)
+    mean = (softmaxes * into_softmaxes).sum(-1, keepdim=True)
+    into_scores = scale * softmaxes * (into_softmaxes + mean)
+    scales: dict[str, Tensor] = {}
+    if p.lambdas is not None:
+        scales["lambdas"] = (softmaxes[1] * into_weights).transpose(0, 1).flatten(1).sum(1)
+    if p.sinks is not None:
+        # A sink has no value, so its gradient is its weight times the mean. That weight may be
+        # computed as what the others lack to one: then it is rounded like one, however small.
+        scales["sinks"] = mean.transpose(0, 1).flatten(1).sum(1)
+    if variant.features:  # a share is a product over the sum of all
+        into_scores = into_scores / exact.scores.detach()
+    into_query, into_key = into_scores @ key, into_scores.mT @ query
+    if variant.features:
+        into_query, into_key = into_query * find_slopes(query), into_key * find_slopes(key)
+    if p.lambdas is not None:
+        into_query, into_key = join_maps(into_query), join_maps(into_key)
+    return into_query, into_key, scales

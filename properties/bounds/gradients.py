@@ -1,0 +1,188 @@
+"""The exact gradients of a case, and their tolerances.
+
+Every gradient is a sum of terms. The rounding errors of a correct implementation are proportional
+to the sums of their absolute values, however much the terms cancel: `compute_absolute_gradients`
+computes these sums by applying the chain rule of attention to the absolute values of all numbers.
+Over nine correct algorithms in float32 the largest error was 0.15 of the tolerance, in bfloat16
+0.10.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from headcheck.properties.bounds.absolute_attention import compute_absolute_gradients
+from headcheck.properties.bounds.absolute_block import (
+    leave_feed_forward,
+    leave_norm_of_tokens,
+    make_absolute_block,
+)
+from headcheck.properties.bounds.attention import K, Tolerance
+from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
+from headcheck.properties.bounds.loss import Loss as Loss
+from headcheck.properties.bounds.oracle import get_precisions, get_scale, hash_tensors
+from headcheck.properties.bounds.sinks import seat_sinks
+from headcheck.properties.case import Case
+from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.sized_cache import SizedCache
+from headcheck.properties.variant import get_variant
+from headcheck.reference import (
+    MultiHeadResult,
+    Parameters,
+    linear,
+    merge_heads,
+    multi_head_attention,
+    split_heads,
+    transformer_block,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactGradients:
+    """The oracle's gradients of a loss, and the sums of the absolute values of their terms."""
+
+    values: dict[str, Tensor]
+    scales: dict[str, Tensor]
+    growth: float
+    dtype: str
+    uncertain: Mapping[str, Tensor] = field(default_factory=dict)
+    """the extra tolerance of each gradient if it is not known which weights dropout kept"""
+
+    def compute_tolerance(self, name: str) -> Tolerance:
+        """Return the tolerance of the gradient with this name."""
+        scale = self.scales[name] + 1e-30
+        limits = [K * p.u * self.growth * scale for p in get_precisions(self.dtype)]
+        lost = self.uncertain.get(name)
+        return Tolerance(*(limits if lost is None else [limit + lost for limit in limits]))
+
+
+ROLES = ("query", "key", "value")
+"""the inputs of a function that takes queries, keys and values directly"""
+MAX_CACHED_NUMEL = 1 << 21
+"""the most numbers on which the losses of all cached results may depend"""
+_CACHE = SizedCache[ExactGradients](MAX_CACHED_NUMEL)
+
+
+def compute_gradients(
+    contract: Contract,
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    loss: Loss,
+) -> ExactGradients:
+    """Return the oracle's gradients in float64. Cached: all submissions get the same queries.
+
+    Dropout also often keeps the same weights, because all submissions draw from the same seed.
+    """
+    names, tensors = zip(*parameters.items(), strict=True)
+    content = hash_tensors(x, may_attend, loss.cotangent, loss.kept, *tensors)
+    asked = contract.returns, contract.has(Capability.ATTENTION)
+    family = *asked, get_scale(contract, case), get_variant(contract, case)
+    key = (*family, names, case.heads, case.dtype, case.tokens, loss.output, content)
+    return _CACHE.get_or_make(
+        key,
+        lambda: _compute_gradients(contract, case, x, parameters, may_attend, loss),
+        lambda _: sum(tensor.numel() for tensor in (x, *tensors)),
+    )
+
+
+def _compute_gradients(
+    contract: Contract,
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    loss: Loss,
+) -> ExactGradients:
+    leaves = {"x": x, **dict(parameters.items())}
+    leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in leaves.items()}
+    moved = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
+    scale, variant = get_scale(contract, case), get_variant(contract, case)
+    if variant.block is not None:
+        return _compute_gradients_of_block(contract, case, leaves, moved, may_attend, loss)
+    with torch.enable_grad():
+        exact = multi_head_attention(
+            leaves["x"], moved, case.heads, may_attend, scale, loss.kept, variant=variant
+        )
+        total = (_select_output(contract, exact, leaves["x"], moved, loss) * loss.cotangent).sum()
+        values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+    scales = compute_absolute_gradients(contract, case, x, parameters, exact, loss)
+    growth = compute_growth(case, seat_sinks(exact, parameters.sinks), variant)
+    return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
+
+
+def _compute_gradients_of_block(
+    contract: Contract,
+    case: Case,
+    leaves: Mapping[str, Tensor],
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    loss: Loss,
+) -> ExactGradients:
+    """Return the gradients of a block, through its feed-forward, attention and norm of tokens."""
+    x, variant = leaves["x"], get_variant(contract, case)
+    given = case.heads, may_attend, get_scale(contract, case), variant
+    with torch.enable_grad():
+        exact = transformer_block(x, parameters, *given)
+        total = (exact.output * loss.cotangent).sum()
+        values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+    x, parameters = x.detach(), parameters.map(Tensor.detach)
+    block = make_absolute_block(x, parameters, exact, variant)
+    into_added, scales = leave_feed_forward(block, parameters, loss.cotangent.abs())
+    own = block.entered, parameters, exact.attention, Loss(into_added)
+    scales |= compute_absolute_gradients(contract, case, *own)
+    scales["x"], norm = leave_norm_of_tokens(block, scales["x"], into_added)
+    growth = compute_block_growth(case, exact.attention, variant, parameters)
+    named = dict(zip(leaves, values, strict=True))
+    return ExactGradients(named, scales | norm, growth, case.dtype)
+
+
+def compute_role_gradients(
+    contract: Contract,
+    case: Case,
+    roles: tuple[Tensor, Tensor, Tensor],
+    may_attend: Tensor | None,
+    cotangent: Tensor,
+) -> ExactGradients:
+    """Return the oracle's gradients of queries, keys and values that are inputs themselves.
+
+    Each has shape (batch, tokens, width) with its own number of tokens. There are no layers.
+    """
+    query, key, value = leaves = [t.detach().clone().requires_grad_() for t in roles]
+    eye = torch.eye(query.shape[-1], dtype=query.dtype)
+    scale, plain = get_scale(contract, case), Parameters(W_q=eye, W_k=eye, W_v=eye)
+    with torch.enable_grad():
+        exact = multi_head_attention(
+            query, plain, case.heads, may_attend, scale, keys_from=key, values_from=value
+        )
+        total = (exact.output * cotangent).sum()
+        values = torch.autograd.grad(total, leaves, materialize_grads=True)
+    q, k, v, context = (split_heads(t.detach().abs(), case.heads) for t in (*roles, cotangent))
+    weights = exact.weights.detach()
+    into_weights = context @ v.mT
+    mean = (weights * into_weights).sum(-1, keepdim=True)
+    into_scores = scale * weights * (into_weights + mean)
+    scales = map(merge_heads, (into_scores @ k, into_scores.mT @ q, weights.mT @ context))
+    growth = compute_growth(replace(case, tokens=key.shape[-2]), exact)
+    found = (dict(zip(ROLES, each, strict=True)) for each in (values, scales))
+    return ExactGradients(next(found), next(found), growth, case.dtype)
+
+
+def _select_output(
+    contract: Contract, exact: MultiHeadResult, x: Tensor, parameters: Parameters, loss: Loss
+) -> Tensor:
+    """Return the output over which the loss is a sum."""
+    if not contract.has(Capability.ATTENTION):
+        return linear(x, parameters.W_v, parameters.b_v)
+    match contract.returns:
+        case Returns.WEIGHTS_TWICE:
+            return exact.weights[:, 0]
+        case Returns.OUTPUT_AND_WEIGHTS if loss.output:
+            return exact.weights
+        case Returns.OUTPUT_AND_LOGSUMEXP if loss.output:
+            return exact.logsumexp
+        case _:
+            return exact.output
