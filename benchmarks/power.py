@@ -29,7 +29,7 @@ from headcheck.grader.batch.message import BatchRequest
 from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, make_subject
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 
 RIGHT = (AnswerKind.SOLUTION, AnswerKind.RIGHT)
 DTYPES = ("float64", "float32")

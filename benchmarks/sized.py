@@ -17,10 +17,10 @@ from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.grader import run
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.sandbox.grader_side.launch import start_zygote
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.property import Property
+from headcheck.properties.terms.case import Case
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 

@@ -24,8 +24,8 @@ from headcheck.properties.bounds.attention import K, compute_bounds
 from headcheck.properties.bounds.gradients import compute_gradients
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import DTYPES, draw_normal, round_to_dtype
+from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import MultiHeadResult, Parameters, causal_mask, multi_head_attention
 from tests.properties.conftest import RIGHT
 from tests.properties.test_tolerance import (

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from headcheck.properties.call_form import USUAL, CacheConvention, Polarity
-from headcheck.properties.contract import (
+from headcheck.properties.contracts.contract import (
     CONSTANT,
     Argument,
     Capability,
@@ -15,7 +14,7 @@ from headcheck.properties.contract import (
     Entry,
     Returns,
 )
-from headcheck.properties.implied_capabilities import (
+from headcheck.properties.contracts.implied_capabilities import (
     IMPLIED,
     ROLES,
     TOKENS,
@@ -24,12 +23,13 @@ from headcheck.properties.implied_capabilities import (
     takes,
     takes_roles,
 )
-from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.listing.summary import select_summaries
 from headcheck.properties.parts import PARTS, WEIGHTS
 from headcheck.properties.parts import QUANTITIES as OF_PARTS
 from headcheck.properties.parts import find_problems as find_problems_of_parts
 from headcheck.properties.parts.part import Problem as Problem
-from headcheck.properties.summary import select_summaries
+from headcheck.properties.terms.call_form import USUAL, CacheConvention, Polarity
 
 C = Capability
 

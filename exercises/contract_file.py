@@ -14,7 +14,7 @@
 The keys are the fields of `Exercise` and `Contract`, and the type of a field says what may be
 written: a field that is added there is a key here. `parameters` are the contract's mappings.
 Members of an enumeration are written in lower case. Capabilities that follow from the rest of the
-contract need not be listed: see `properties.implied_capabilities`.
+contract need not be listed: see `properties.contracts.implied_capabilities`.
 """
 
 import functools
@@ -37,12 +37,12 @@ from headcheck.exercises.contract_checks import (
 )
 from headcheck.exercises.exercise import BadContract, Exercise
 from headcheck.exercises.toml_lines import Place, Table, parse, read_text
-from headcheck.properties.call_form import USUAL, CallForm
-from headcheck.properties.contract import Argument, Capability, Contract, Entry
-from headcheck.properties.group import PropertyGroup
-from headcheck.properties.implied_capabilities import ROLES, complete_capabilities
-from headcheck.properties.parameter_mapping import ParameterMapping
-from headcheck.properties.size_rules import BadSizes, SizeRules, parse_sizes
+from headcheck.properties.contracts.contract import Argument, Capability, Contract, Entry
+from headcheck.properties.contracts.implied_capabilities import ROLES, complete_capabilities
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.terms.call_form import USUAL, CallForm
+from headcheck.properties.terms.group import PropertyGroup
+from headcheck.properties.terms.size_rules import BadSizes, SizeRules, parse_sizes
 
 CONTRACT_FILE = "contract.toml"
 TEXT_FILES: Mapping[str, str] = {
@@ -73,7 +73,7 @@ WRITTEN: Mapping[object, str] = {
 USUAL_CALLS = (("x",), ("x", "mask"))
 """the inputs of calls in the usual form"""
 OTHER_NAMES = {"Value": int | float | bool | str}
-"""names that `properties.contract` imports only for the type checker, with types that TOML has"""
+"""names that a contract's module imports only for the type checker, with types that TOML has"""
 
 
 def refuse(problems: Iterable[Problem], place: Place) -> None:

@@ -1,8 +1,8 @@
 """Write a contract as the text of a `contract.toml`, the inverse of `exercises.contract_file`.
 
 Only values that differ from the defaults are written, so a file is as short as one written by hand.
-Implied capabilities (`properties.implied_capabilities`) are not written either. So loading the file
-returns an equal contract only if the contract has all of them.
+Implied capabilities (`properties.contracts.implied_capabilities`) are not written either. So
+loading the file returns an equal contract only if the contract has all of them.
 """
 
 import json
@@ -15,10 +15,10 @@ from typing import Any
 
 from headcheck.exercises.contract_file import expect_call_form, list_fields
 from headcheck.exercises.exercise import Exercise
-from headcheck.properties.contract import Argument, Contract
-from headcheck.properties.implied_capabilities import IMPLIED
-from headcheck.properties.parameter_mapping import ParameterMapping
-from headcheck.properties.size_rules import SizeRules
+from headcheck.properties.contracts.contract import Argument, Contract
+from headcheck.properties.contracts.implied_capabilities import IMPLIED
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.terms.size_rules import SizeRules
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 NAMED: Mapping[type, tuple[str, str]] = {

@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Contract
-from headcheck.properties.group import PropertyGroup
-from headcheck.properties.summary import PropertySummary, select_summaries
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.listing.summary import PropertySummary, select_summaries
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.group import PropertyGroup
 
 if TYPE_CHECKING:  # imported where needed, so that listing exercises does not import torch
     from headcheck.properties.property import Property

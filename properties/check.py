@@ -5,16 +5,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from headcheck.properties import support
-from headcheck.properties.case import Case
-from headcheck.properties.case_description import describe_case
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.cases.small_cases import enumerate_smaller, list_starting_cases
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.case_description import describe_case
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.peculiarity import Peculiarity
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.peculiarity import Peculiarity
+from headcheck.properties.violations import support
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 
 EXHAUSTIVE_LIMIT = 60
 """If there are at most this many smaller cases, all are tried; among more, Hypothesis chooses."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.counting import count_share
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 
 def assert_shape(got: Tensor, shape: tuple[int, ...], what: str = "output") -> None:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast, get_type_hints
 
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import select_diverse
 from headcheck.properties.cases.case_transforms import CaseTransform, identity, transform_cases
-from headcheck.properties.contract import Capability, Contract
-from headcheck.properties.group import PropertyGroup as PropertyGroup
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.peculiarity import Peculiarity, remove_all
-from headcheck.properties.violation import (
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.group import PropertyGroup as PropertyGroup
+from headcheck.properties.terms.peculiarity import Peculiarity, remove_all
+from headcheck.properties.violations.violation import (
     NOT_FAILED,
     Status,
     SubmissionFailed,

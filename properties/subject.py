@@ -33,9 +33,9 @@ class CallOptions:
     If `training` is None, the module stays in its mode. `seed` seeds the random number generators
     before the call. `watched` records which of torch's attention functions the call uses, and
     `counted` records how many numbers it holds. `times` repeats the call, and the last result is
-    returned. The first `apart` inputs are tokens: see `properties.call_form`. The `manner` "added"
-    means that the numbers of the mask are added to the scores, and "without weights" that no
-    attention weights are requested.
+    returned. The first `apart` inputs are tokens: see `properties.terms.call_form`. The `manner`
+    "added" means that the numbers of the mask are added to the scores, and "without weights" that
+    no attention weights are requested.
     """
 
     training: bool | None = False

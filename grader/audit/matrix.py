@@ -27,12 +27,12 @@ from headcheck.grader.batch.check import check_all
 from headcheck.grader.grading.search import DroppingChannel, SearchResult, search
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import PUBLIC_SEED
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import NOT_FAILED, UNKNOWN, Status
 
 BATCH_LABEL = "(all questions at once)"
 MEMORY_LIMIT = 8 << 30

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from headcheck.exercises import Exercise
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, make_tokens
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
 from headcheck.properties.subject import CallOptions, Subject
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 RELATIVE = 2.0**-36
 """The largest difference that outputs in float64 may have, relative to the largest value. It is

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headcheck.exercises.contract_file import USUAL_CALLS
-from headcheck.properties.call_form import USUAL
-from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract
-from headcheck.properties.implied_capabilities import complete_capabilities
+from headcheck.properties.contracts.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.properties.contracts.implied_capabilities import complete_capabilities
+from headcheck.properties.terms.call_form import USUAL
 
 C = Capability
 

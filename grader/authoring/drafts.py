@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from headcheck.properties.binding.describe import QUANTITY_WORDS, describe_attention
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.call_form import MaskConvention, Polarity
-from headcheck.properties.contract import (
+from headcheck.properties.contracts.contract import (
     CONSTANT,
     ROTARY,
     Argument,
@@ -14,8 +13,9 @@ from headcheck.properties.contract import (
     Norm,
     Positions,
 )
-from headcheck.properties.parameter_mapping import BY_HEAD, Packing, ParameterMapping
+from headcheck.properties.contracts.parameter_mapping import BY_HEAD, Packing, ParameterMapping
 from headcheck.properties.parts import WEIGHTS
+from headcheck.properties.terms.call_form import MaskConvention, Polarity
 
 C = Capability
 MASKS = {

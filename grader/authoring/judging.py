@@ -14,12 +14,12 @@ from headcheck.grader.audit.matrix import load_namespace
 from headcheck.grader.authoring.behaviour import Behaviour, observe
 from headcheck.grader.batch.check import check_all
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status
 
 DOES_NOT_END = "it does not end"
 ENDS_ITS_PROCESS = "it ends its process"

@@ -19,11 +19,11 @@ from headcheck.properties import families
 from headcheck.properties.binding.binding import NotBound
 from headcheck.properties.binding.hypotheses import PROBE
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.contract import Capability, Contract
-from headcheck.properties.group import PropertyGroup
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.property import Property
-from headcheck.properties.violation import NOT_FAILED, Status, SubmissionFailed
+from headcheck.properties.terms.group import PropertyGroup
+from headcheck.properties.violations.violation import NOT_FAILED, Status, SubmissionFailed
 
 FAILED = {status.value for status in Status if status not in NOT_FAILED}
 WAIVABLE = (PropertyGroup.PRECISION, PropertyGroup.SCALE, PropertyGroup.DEVICE)

@@ -10,7 +10,6 @@ from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.batch.replay import AnswerReplay
 from headcheck.grader.batch.transcript import TranscriptReplay
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
-from headcheck.properties.case import Case
 from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import (
@@ -21,7 +20,8 @@ from headcheck.properties.property import (
     check_in_order,
     ignore_verdict,
 )
-from headcheck.properties.violation import NOT_FAILED, Status
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import NOT_FAILED, Status
 
 MANY = 32
 """if more cases than this have been replaced, only a sample of them is checked"""

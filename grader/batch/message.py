@@ -27,7 +27,7 @@ from headcheck.grader.sandbox.operations import (
 )
 from headcheck.grader.sandbox.wire import PackedTensors
 from headcheck.properties.property import Property
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 PLACEHOLDER_NAME = ""
 """the placeholder in a plan for the name of the definition under check"""

@@ -36,11 +36,11 @@ from headcheck.grader.sandbox.operations import (
 )
 from headcheck.grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
 from headcheck.properties.bounds.oracle import hash_tensors
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
-from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.property import Property
+from headcheck.properties.terms.case import Case
 
 MAX_MESSAGE_NUMEL = 1 << 18
 """the most numbers in one message; a module of the size of GPT-2 gets a separate message"""

@@ -39,9 +39,8 @@ from torch import Tensor
 from headcheck.grader import fault
 from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.oracle import Expected, hash_tensors
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES
-from headcheck.properties.contract import Capability, Contract, Entry
+from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.harness.case_context import (
     CaseContext,
     Mask,
@@ -50,7 +49,8 @@ from headcheck.properties.harness.case_context import (
     Query,
 )
 from headcheck.properties.property import Property, PropertyGroup
-from headcheck.properties.violation import Note
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Note
 from headcheck.reference import Parameters
 
 T = TypeVar("T")

@@ -20,14 +20,14 @@ from torch import Tensor
 
 from headcheck.grader import fault
 from headcheck.grader.batch.recording import QueryId, compute_query_id, predict_outputs
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext, NamedGradients, Outputs, Query
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.harness.module_adapter import name_gradients
 from headcheck.properties.property import Property
-from headcheck.properties.violation import Note, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Note, Violation
 
 AnswerLookup = Callable[[QueryId], tuple[Tensor, ...] | None]
 """Returns the outputs that a submission gave to a query; None if it gave none."""

@@ -35,12 +35,12 @@ from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProce
 from headcheck.grader.sandbox.operations import RUN_TRANSCRIPT, NamedTensors, TranscriptReply
 from headcheck.grader.sandbox.wire import Message, PackedTensors, label_by_position
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
-from headcheck.properties.case import Case
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 MAX_TRANSCRIPT_NUMEL = 1 << 22
 """A transcript with more numbers than this is not kept, since sending it would save little time."""

@@ -18,7 +18,7 @@ from headcheck.grader.report.render.heading import Occasion, make_heading
 from headcheck.grader.report.render.overview import ClassResult, make_overview
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.render.view import format_points, format_status, tally_statuses
-from headcheck.properties.violation import NOT_FAILED, Status
+from headcheck.properties.violations.violation import NOT_FAILED, Status
 
 ANSWERED = frozenset({Status.PASSED, Status.FAILED, Status.CRASHED})
 """the statuses that say whether a submission satisfies a check"""

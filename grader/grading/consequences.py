@@ -19,9 +19,8 @@ from functools import cached_property
 from headcheck.grader import fault
 from headcheck.grader.report.records import NoteRecord, PropertyRecord, shorten
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.families.contract import the_dtype_is_kept, the_output_is_finite
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
@@ -35,7 +34,8 @@ from headcheck.properties.mistakes.faulty_attention import (
     restate,
 )
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, ViolationKind
 
 MAX_NUMEL = 1 << 22
 """a property is tried again only on cases with at most this many weights and scores in total"""

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.report.records import Counterexample
-from headcheck.properties.call_form import MaskConvention, TokenAxes
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Contract, Entry
+from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.harness.harness import LiveContext
+from headcheck.properties.terms.call_form import MaskConvention, TokenAxes
+from headcheck.properties.terms.case import Case
 
 MAX_ELEMENTS = 64  # larger tensors are not written out
 

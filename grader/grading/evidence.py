@@ -27,9 +27,8 @@ from headcheck.grader.report.records import (
 from headcheck.grader.report.records import WeightsEvidence as Weights
 from headcheck.properties import comparison
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_transforms import transform_cases
-from headcheck.properties.contract import Capability, Contract, Entry
+from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.families.transfer import every_weight_arrives
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.harness import Harness, LiveContext
@@ -42,7 +41,8 @@ from headcheck.properties.mistakes.pipeline import (
 )
 from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.property import PropertyGroup, Verdict
-from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation, ViolationKind
 
 MAX_TOKENS = 6
 """the most tokens in a figure: more would be too small to read"""

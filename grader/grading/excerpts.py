@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from headcheck.grader.reading.excerpts import MAX_LINES, SourceLines
 from headcheck.grader.report.records import Excerpt
 from headcheck.grader.sandbox.grader_side.session import Session
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 
 MAX_EXCERPTS = 8
 """the maximum number of excerpts in a record"""

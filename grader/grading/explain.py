@@ -8,14 +8,14 @@ from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord
 from headcheck.grader.sandbox.grader_side.replies import parse_position
 from headcheck.grader.sandbox.grader_side.session import Session
-from headcheck.properties.contract import Contract, Entry
+from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import CodeMatcher, Mistake
 from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, Pipelines, diagnose
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status, SubmissionFailed, ViolationKind
+from headcheck.properties.violations.violation import Status, SubmissionFailed, ViolationKind
 
 RESULTS = ("first", "second")
 """the names of the two results of an answer that computes two results separately"""

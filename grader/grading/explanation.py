@@ -27,7 +27,7 @@ from headcheck.grader.report.records import DiagnosisRecord, Excerpt, NoteRecord
 from headcheck.grader.sandbox.grader_side.servers import SandboxError
 from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 
 T = TypeVar("T")
 

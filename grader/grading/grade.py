@@ -72,7 +72,7 @@ from headcheck.properties.families.contract import (
 )
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict, VerdictCallback, ignore_verdict
-from headcheck.properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
+from headcheck.properties.violations.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"

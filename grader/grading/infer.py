@@ -17,8 +17,8 @@ from headcheck.exercises.exercise import BadContract
 from headcheck.grader.report.records import ErrorRecord
 from headcheck.properties.binding.calls import takes_three_tokens
 from headcheck.properties.binding.signature import Signature, SignatureParameter
-from headcheck.properties.contract import Contract, Entry
-from headcheck.properties.violation import Note, format_location
+from headcheck.properties.contracts.contract import Contract, Entry
+from headcheck.properties.violations.violation import Note, format_location
 
 MIN_SIMILARITY = 0.55
 

@@ -18,14 +18,14 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.cases.search_cases import estimate_work
 from headcheck.properties.cases.smaller_inputs import is_large, make_smaller
 from headcheck.properties.check import find_first_failure, shrink_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 SLOW_FRACTION = 1 / 20
 """if a check takes a larger share of the file's time limit, the next inputs are smaller"""

@@ -18,9 +18,9 @@ from headcheck.properties.binding.describe import (
     list_assumptions,
 )
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.call_form import MaskConvention
-from headcheck.properties.contract import Capability, Contract
-from headcheck.properties.violation import Note
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.terms.call_form import MaskConvention
+from headcheck.properties.violations.violation import Note
 
 C = Capability
 SLUG = "attention"

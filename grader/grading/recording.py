@@ -31,12 +31,12 @@ from headcheck.grader.report.records import (
     shorten,
 )
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
-from headcheck.properties.contract import CONSTANT, Contract
-from headcheck.properties.group import PropertyGroup
+from headcheck.properties.contracts.contract import CONSTANT, Contract
 from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import NOT_FAILED, Note, Status, SubmissionFailed
+from headcheck.properties.terms.group import PropertyGroup
+from headcheck.properties.violations.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
 MAX_DEFINITIONS = 24
 """the maximum number of definitions that are graded in one file"""

@@ -21,7 +21,7 @@ from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.reading.submission import Siblings, Submission
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.session import Session
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 MAX_KNOWN = 256
 """how many digests are remembered; the oldest digest is forgotten first"""

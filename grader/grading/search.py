@@ -31,7 +31,6 @@ from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.subject import Channel
 from headcheck.grader.sandbox.operations import DROP, NamedTensors
 from headcheck.grader.sandbox.wire import Message
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.cases.search_cases import (
     MAX_WORK,
@@ -42,7 +41,7 @@ from headcheck.properties.cases.search_cases import (
     is_plain,
 )
 from headcheck.properties.check import CounterexampleSearch
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
@@ -51,7 +50,8 @@ from headcheck.properties.families.history import no_order_of_events_matters
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import (
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import (
     NOT_FAILED,
     STATUS_MESSAGES,
     Status,

@@ -10,7 +10,7 @@ from headcheck.grader.report.points import Points
 from headcheck.grader.report.rounding import HUNDREDTH
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.seed import Seed
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 
 
 @dataclass(frozen=True)

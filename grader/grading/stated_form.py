@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headcheck.grader.grading.live_checker import LiveChecker
-from headcheck.properties.case import Case
-from headcheck.properties.case_description import describe_case
 from headcheck.properties.cases.case_set import PLAINEST
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.case_description import describe_case
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.families.contract import (
     the_output_has_the_right_shape,
     the_weights_are_where_the_exercise_says,
@@ -26,7 +25,8 @@ from headcheck.properties.families.contract import (
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Status, Violation, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, Violation, ViolationKind
 
 
 def check_stated_form(

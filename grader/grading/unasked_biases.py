@@ -14,9 +14,9 @@ from headcheck.properties.families.contract import (
 )
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.harness.module_adapter import construct
-from headcheck.properties.peculiarity import BIASES
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation
+from headcheck.properties.terms.peculiarity import BIASES
+from headcheck.properties.violations.violation import Note, Status, SubmissionFailed, Violation
 
 TOLD_BY = (the_biases_follow_the_option, there_are_no_other_parameters)
 """the properties that fail because of such a bias"""

@@ -24,7 +24,7 @@ from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedb
 from headcheck.grader.report.points import Points
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step
-from headcheck.properties.group import PropertyGroup
+from headcheck.properties.terms.group import PropertyGroup
 
 COURSE_FILE = "headcheck.toml"
 KEYS = ("round", "feedback", "points")

@@ -22,9 +22,9 @@ from headcheck.grader.report.records import (
     SeedRecord,
     SubmissionRecord,
 )
-from headcheck.properties.group import PropertyGroup
-from headcheck.properties.summary import load_summaries
-from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status
+from headcheck.properties.listing.summary import load_summaries
+from headcheck.properties.terms.group import PropertyGroup
+from headcheck.properties.violations.violation import NOT_FAILED, UNKNOWN, Status
 
 NOT_TRIED_PREFIX = "Not tried, because this check did not pass: "
 WITHHELD_REASON = "a check on which this rests did not pass"

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from headcheck.exercises import Exercise
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.rounding import round_points, round_sum
-from headcheck.properties.group import PropertyGroup
-from headcheck.properties.violation import UNKNOWN, Status
+from headcheck.properties.terms.group import PropertyGroup
+from headcheck.properties.violations.violation import UNKNOWN, Status
 
 if TYPE_CHECKING:  # so that reading a store does not import torch
     from headcheck.properties.property import Property, Verdict

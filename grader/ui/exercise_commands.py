@@ -11,7 +11,7 @@ from headcheck.grader.ui.options import load_course_file, make_course_option
 if TYPE_CHECKING:
     from headcheck.exercises import Exercise
     from headcheck.grader.report.points import Points
-    from headcheck.properties.summary import PropertySummary
+    from headcheck.properties.listing.summary import PropertySummary
 
 
 @click.command("list")
@@ -112,7 +112,7 @@ def describe_exercise(
 ) -> str:
     """Describe an exercise and its points in Markdown; with `checks`, list each check."""
     from headcheck.properties.counting import count
-    from headcheck.properties.group import PropertyGroup
+    from headcheck.properties.terms.group import PropertyGroup
 
     groups: dict[PropertyGroup, list[PropertySummary]] = {}
     for each in exercise.summaries:

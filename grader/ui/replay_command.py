@@ -25,7 +25,7 @@ def replay_case(case: str, name: str, prop: str, **options: str | None) -> None:
     """
     from headcheck.grader.ui.pytest_plugin.replay import ReplayError, replay
     from headcheck.grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
-    from headcheck.properties.violation import Status
+    from headcheck.properties.violations.violation import Status
 
     sys.path.append(str(Path.cwd()))  # where `python -m` would look for a package
     said = {key: Setting(text, f"--{key}") for key, text in options.items() if text}

@@ -10,15 +10,15 @@ from torch import Tensor
 from headcheck.properties.binding.matching import RELATIVE
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.call_form import CallForm
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.variant import find_visible, get_variant
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.subject import CallOptions, Subject
-from headcheck.properties.variant import find_visible, get_variant
-from headcheck.properties.violation import Status, SubmissionFailed, Violation
+from headcheck.properties.terms.call_form import CallForm
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed, Violation
 from headcheck.reference import MultiHeadResult, Parameters, multi_head_attention
 
 C = Capability

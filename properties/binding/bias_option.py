@@ -7,9 +7,9 @@ from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.layouts import add_biases, list_stored
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.vocabulary import guess_quantity
-from headcheck.properties.contract import Argument, Capability, Contract
+from headcheck.properties.contracts.contract import Argument, Capability, Contract
 from headcheck.properties.harness.module_adapter import construct
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability
 

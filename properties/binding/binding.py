@@ -10,10 +10,10 @@ from headcheck.properties.binding.nearest import describe_failure
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.subject import Subject
+from headcheck.properties.terms.case import Case
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from headcheck.properties.binding.constructors import (
 )
 from headcheck.properties.binding.hypotheses import PROBE, make_probe_case
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.call_form import USUAL, CallForm
-from headcheck.properties.case import Case
-from headcheck.properties.contract import CONSTANT, Argument, Entry, list_numbers
+from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry, list_numbers
 from headcheck.properties.subject import Module, Subject, TensorInfo
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.call_form import USUAL, CallForm
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 ConstructorSource = Callable[[Signature], Iterator[Constructor]]
 MAX_FIELDS = 24

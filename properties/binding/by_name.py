@@ -21,15 +21,15 @@ from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_con
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.call_form import CallForm
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
-from headcheck.properties.contract import CONSTANT, Capability, Contract
+from headcheck.properties.contracts.contract import CONSTANT, Capability, Contract
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.harness.module_adapter import construct as construct_adapter
-from headcheck.properties.parameter_mapping import ParameterMapping
-from headcheck.properties.size_rules import parse_sizes
 from headcheck.properties.subject import CallOptions, Subject
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.call_form import CallForm
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import parse_sizes
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from headcheck.reference import Parameters
 
 C = Capability

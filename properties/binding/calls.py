@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.vocabulary import guess_role
-from headcheck.properties.call_form import CallForm, MaskConvention, Polarity
+from headcheck.properties.terms.call_form import CallForm, MaskConvention, Polarity
 
 MASK_CONVENTIONS = (
     MaskConvention(),

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
-from headcheck.properties.call_form import CallForm, TokenAxes
-from headcheck.properties.contract import CONSTANT, Argument, Entry
+from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry
+from headcheck.properties.terms.call_form import CallForm, TokenAxes
 
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
 """the axes of tokens that a function may take"""

@@ -4,9 +4,16 @@ from collections.abc import Iterator
 
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
-from headcheck.properties.call_form import Polarity, TokenAxes
-from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract, Norm, Positions
+from headcheck.properties.contracts.contract import (
+    CONSTANT,
+    Argument,
+    Capability,
+    Contract,
+    Norm,
+    Positions,
+)
 from headcheck.properties.counting import join_words
+from headcheck.properties.terms.call_form import Polarity, TokenAxes
 
 C = Capability
 QUANTITY_WORDS = {

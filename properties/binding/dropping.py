@@ -6,12 +6,12 @@ from dataclasses import replace
 import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
-from headcheck.properties.case import Case
-from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.properties.contracts.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes import dropout_diagnosis
-from headcheck.properties.variant import find_visible
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 C = Capability
 RATE = 0.5

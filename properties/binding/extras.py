@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Contract, Norm
-from headcheck.properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
-from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.contracts.contract import Contract, Norm
+from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import parse_sizes
 
 GATE = re.compile(r"(^|[._])(\w*_)?(gat(e|es|ing)|w?g)(_\w*)?($|[._])", re.IGNORECASE)
 NORM = re.compile(r"norm|(^|[._])(\w*_)?(ln|rms|gain|gamma|scale)", re.IGNORECASE)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.constructors import Constructor
 from headcheck.properties.binding.layouts import list_stored
-from headcheck.properties.call_form import CallForm, TokenAxes
-from headcheck.properties.case import Case
-from headcheck.properties.contract import ROTARY, Capability, Contract, Positions
-from headcheck.properties.implied_capabilities import restate_steps
-from headcheck.properties.parameter_mapping import ParameterMapping
-from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Positions
+from headcheck.properties.contracts.implied_capabilities import restate_steps
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.subject import TensorInfo
+from headcheck.properties.terms.call_form import CallForm, TokenAxes
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import parse_sizes
 
 C = Capability
 PROBE = Case(

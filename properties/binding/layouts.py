@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.extras import Left, iter_extended, sounds_like_extra
-from headcheck.properties.case import Case
+from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.harness.aliases import infer_role
-from headcheck.properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.subject import TensorInfo
+from headcheck.properties.terms.case import Case
 
 LETTERS = ("q", "k", "v")
 ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")

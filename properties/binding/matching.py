@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.call_form import TokenAxes
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.mistakes.catalogue import (
     DETERMINISTIC,
     EQUATION,
@@ -25,8 +24,9 @@ from headcheck.properties.mistakes.catalogue.output import TRIVIAL
 from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
 from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs
 from headcheck.properties.subject import TensorInfo
-from headcheck.properties.variant import get_variant
-from headcheck.properties.violation import Violation
+from headcheck.properties.terms.call_form import TokenAxes
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Violation
 from headcheck.reference import Parameters, causal_mask, multi_head_attention
 
 RELATIVE = 2.0**-17

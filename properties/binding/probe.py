@@ -9,9 +9,9 @@ from torch import Tensor
 from headcheck.properties.binding.building import Built
 from headcheck.properties.binding.hypotheses import Sizes
 from headcheck.properties.binding.matching import Observation
-from headcheck.properties.call_form import CallForm
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.subject import CallOptions, Module
+from headcheck.properties.terms.call_form import CallForm
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,15 +41,15 @@ from headcheck.properties.binding.matching import (
 )
 from headcheck.properties.binding.probe import CallProbe, call_once, is_blind, rank_by_explained
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.call_form import CallForm, TokenAxes
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import draw_normal
-from headcheck.properties.contract import Contract, Entry, Norm
+from headcheck.properties.contracts.contract import Contract, Entry, Norm
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE
 from headcheck.properties.mistakes.mistake_table import Mistakes
-from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.subject import CallOptions, Subject, TensorInfo
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.call_form import CallForm, TokenAxes
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 MAX_STEPS = 7000

@@ -29,14 +29,14 @@ from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.matching import Observation, find_mistakes
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.call_form import CallForm, MaskConvention
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import draw_normal
-from headcheck.properties.contract import Argument, Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
+from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.harness.module_adapter import construct
-from headcheck.properties.implied_capabilities import restate_steps, takes
-from headcheck.properties.size_rules import parse_sizes
 from headcheck.properties.subject import Subject
+from headcheck.properties.terms.call_form import CallForm, MaskConvention
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import parse_sizes
 
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)

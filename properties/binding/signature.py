@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType
 
-from headcheck.properties.contract import Entry
+from headcheck.properties.contracts.contract import Entry
 
 Literal = int | float | bool | str | None
 NAMED_KINDS = (

@@ -14,9 +14,9 @@ from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps, weigh_maps
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.bounds.positions import bound_turning
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract, Returns
-from headcheck.properties.variant import get_variant
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.variant import get_variant
+from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,

@@ -13,7 +13,7 @@ from torch import Tensor
 from headcheck.properties.bounds.layers import Scales, bound_layer
 from headcheck.properties.bounds.norms import AbsoluteNorm, make_absolute_norm
 from headcheck.properties.bounds.positions import bound_turning
-from headcheck.properties.case import Case
+from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,

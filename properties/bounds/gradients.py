@@ -24,10 +24,10 @@ from headcheck.properties.bounds.growth import compute_block_growth, compute_gro
 from headcheck.properties.bounds.loss import Loss as Loss
 from headcheck.properties.bounds.oracle import get_precisions, get_scale, hash_tensors
 from headcheck.properties.bounds.sinks import seat_sinks
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.sized_cache import SizedCache
-from headcheck.properties.variant import get_variant
+from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headcheck.properties.bounds.features import count_feature_roundings
 from headcheck.properties.bounds.positions import bound_angles
-from headcheck.properties.case import Case
+from headcheck.properties.terms.case import Case
 from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant
 
 

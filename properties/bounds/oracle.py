@@ -17,10 +17,10 @@ from headcheck.properties.bounds.attention import (
 )
 from headcheck.properties.bounds.block import bound_block
 from headcheck.properties.bounds.layers import bound_linear_error
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.sized_cache import SizedCache
-from headcheck.properties.variant import get_variant
+from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import Expected, compute_expected
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
 from headcheck.properties.cases.case_text import format_case
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.cases.memory_layouts import apply_memory_layout
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.counting import count
-from headcheck.properties.variant import find_visible
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters
 
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.parts import PARTS, QUANTITIES
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 
 LEVELS: dict[str, tuple[Any, ...]] = {
     "batch": (1, 3, 8, 4, 5),

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.parts import WEIGHTS, iter_weights
 from headcheck.properties.parts.plain import BIASES, PROJECTIONS
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from headcheck.reference import Parameters
 
 STREAMS = {

@@ -8,8 +8,8 @@ from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.terms.case import Case
 
 ALWAYS_SHOWN = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim", "dtype", "seed")
 FIELDS = {field.name: field for field in fields(Case)}

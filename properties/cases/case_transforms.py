@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.terms.case import Case
 
 CaseTransform = Callable[[Case], Case | None]
 COUNTED = ("tokens", "d_in")

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import make_mask
-from headcheck.properties.contract import Contract
-from headcheck.properties.variant import find_visible
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.variant import find_visible
+from headcheck.properties.terms.case import Case
 
 
 def make_fitting_mask(contract: Contract, case: Case) -> Tensor | None:

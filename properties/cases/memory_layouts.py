@@ -7,7 +7,7 @@ The worker does not know cases, so it has its own code for the same layouts:
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import MemoryLayout
+from headcheck.properties.terms.case import MemoryLayout
 
 
 def apply_memory_layout(x: Tensor, memory: MemoryLayout) -> Tensor:

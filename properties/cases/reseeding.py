@@ -14,12 +14,12 @@ from dataclasses import replace
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import PUBLIC_SEED
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
-from headcheck.properties.contract import Capability, Contract
-from headcheck.properties.variant import get_variant
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.variant import get_variant
+from headcheck.properties.terms.case import Case
 from headcheck.reference import enter_block, multi_head_attention
 
 EXP_LIMITS = (-709.0, -88.0, 88.0, 709.0)

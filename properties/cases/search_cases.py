@@ -18,9 +18,9 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import LEVELS, RELATIONS, draw_own_levels
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
+from headcheck.properties.terms.case import Case
 
 FAR = {
     "tokens": 300,

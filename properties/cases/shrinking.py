@@ -6,8 +6,8 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException, NoSuchExample
 
-from headcheck.properties.case import Case
 from headcheck.properties.cases.strategies import smaller_cases
+from headcheck.properties.terms.case import Case
 
 MAX_EXAMPLES = 60
 

@@ -6,7 +6,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from headcheck.properties.case import Case
+from headcheck.properties.terms.case import Case
 
 SIZE_FIELDS = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """the fields that `STARTING_SIZES` may set"""

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from headcheck.properties.case import Case
 from headcheck.properties.cases.search_cases import estimate_work
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.terms.case import Case
 
 FEW_NUMBERS = 1 << 17
 """inputs with less work than this are small: the slowest loops take a fraction of a second for

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from headcheck.properties.cases.case_inputs import CaseInputs
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_transforms import CaseTransform, identity, transform_cases
 from headcheck.properties.cases.small_cases import list_smaller_values
-from headcheck.properties.contract import Contract
-from headcheck.properties.size_rules import SizeRules
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.terms.size_rules import SizeRules
 
 T = TypeVar("T")
 OFFSET = 0x6A09_E667_F3BC_C908

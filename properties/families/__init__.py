@@ -10,8 +10,7 @@ with those of a contract.
 from collections.abc import Sequence
 from types import ModuleType
 
-from headcheck.properties import peculiarity
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.families import (
     alignment,
     arguments,
@@ -52,6 +51,7 @@ from headcheck.properties.families import (
     weights,
 )
 from headcheck.properties.property import Property
+from headcheck.properties.terms import peculiarity
 
 FAMILIES = (
     contract, transfer, purity, history, batch, cross, values, sizes, masking, padding,

@@ -8,10 +8,9 @@ with torch's `is_causal`, as with a mask made for a square, it has the position 
 import functools
 
 from headcheck.properties.bounds.gradients import ROLES, compute_role_gradients
-from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import (
     assert_equation,
@@ -23,6 +22,7 @@ from headcheck.properties.families.gradients import (
 )
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.case import MaskForm
 
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headcheck.properties.contract import Argument, Contract
+from headcheck.properties.contracts.contract import Argument, Contract
 from headcheck.properties.subject import Value
 
 USUAL_WIDTH = "n_embd"

@@ -1,8 +1,7 @@
 """Arguments may be written in every way that Python and the statement's signature allow."""
 
-from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM, its_arguments_may_be_given_by_position
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
 from headcheck.properties.harness.harness import LiveContext
@@ -10,6 +9,7 @@ from headcheck.properties.harness.module_adapter import build_module
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
+from headcheck.properties.terms.case import MaskForm
 
 contract = PropertyFamily(PropertyGroup.CONTRACT)
 cache = PropertyFamily(PropertyGroup.CACHE, FORM)

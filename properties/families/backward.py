@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.gradients import ROLES, compute_role_gradients
-from headcheck.properties.case import InputContent
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.alignment import query_key_and_value_get_their_gradients
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
@@ -31,7 +30,8 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.terms.case import InputContent
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 purity_property = PropertyFamily(PropertyGroup.PURITY, FORM)

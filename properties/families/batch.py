@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import MemoryLayout
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.peculiarity import UNUSUAL_MEMORY, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.case import MemoryLayout
+from headcheck.properties.terms.peculiarity import UNUSUAL_MEMORY, select_plainest
 
 family_property = PropertyFamily(PropertyGroup.BATCH, FORM)
 C = Capability

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headcheck.properties import comparison
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import (
+from headcheck.properties.contracts.contract import (
     CONSTANT,
     Argument,
     Capability,
@@ -14,23 +13,24 @@ from headcheck.properties.contract import (
     Entry,
     make_config,
 )
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.families.argument_changes import set_width
 from headcheck.properties.harness.call_sizes import add_case
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.given_class import assert_given_class_fits, list_some
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, build_module, construct
-from headcheck.properties.parameter_mapping import ParameterMapping
-from headcheck.properties.peculiarity import (
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.subject import CallOptions, TensorInfo, Value
+from headcheck.properties.terms.case import Case, MaskForm
+from headcheck.properties.terms.peculiarity import (
     AXIS_OF_ONE,
     BIASES,
     SHORTER_THAN_CONTEXT,
     SINGLE_SEQUENCE,
     select_plainest,
 )
-from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.subject import CallOptions, TensorInfo, Value
-from headcheck.properties.violation import (
+from headcheck.properties.violations.violation import (
     Reason,
     Status,
     SubmissionFailed,

@@ -3,15 +3,15 @@
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import compute_expected
-from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.variant import hides_later_tokens
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.variant import hides_later_tokens
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.case import MaskForm
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability

@@ -15,10 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import DTYPES, make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.decoding_ways import Lengths, OtherWay, recognise
@@ -31,7 +30,8 @@ from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
-from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import MaskForm
+from headcheck.properties.violations.violation import SubmissionFailed, Violation, ViolationKind
 from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)

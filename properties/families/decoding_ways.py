@@ -18,9 +18,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.properties.variant import get_variant
 from headcheck.reference import (
     Parameters,
     append_beside,

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from headcheck.properties import support
 from headcheck.properties.cases.case_transforms import at_least, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.harness.harness import LiveContext
@@ -14,7 +13,8 @@ from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.violations import support
+from headcheck.properties.violations.violation import SubmissionFailed, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.DEVICE, FORM)
 C = Capability

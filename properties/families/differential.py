@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.attention import Tolerance
-from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_other_columns_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.initialisation import read_first_initial_weights
@@ -27,7 +26,8 @@ from headcheck.properties.harness import tomography
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.case import MaskForm
+from headcheck.properties.violations.violation import Violation, ViolationKind
 from headcheck.reference import merge_heads
 
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)

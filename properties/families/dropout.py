@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.counting import count_share
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM
@@ -45,10 +45,10 @@ from headcheck.properties.harness.call_sizes import add_case
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
-from headcheck.properties.peculiarity import DROPOUT, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Note, Reason, Violation, ViolationKind
+from headcheck.properties.terms.peculiarity import DROPOUT, select_plainest
+from headcheck.properties.violations.violation import Note, Reason, Violation, ViolationKind
 from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)

@@ -7,9 +7,8 @@ doubled, so no token of a right module has the same output as in evaluation. For
 of random numbers would have to cancel in all dimensions, up to rounding.
 """
 
-from headcheck.properties.case import InputContent
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.dropout import dropout_acts_on_the_attention_weights
@@ -17,7 +16,8 @@ from headcheck.properties.families.dropped_weights import DROPOUT_SEED
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup, Sizes
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.case import InputContent
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
 SIZES: tuple[Sizes, ...] = tuple(

@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.dropout import (
@@ -41,7 +40,8 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 from headcheck.reference import split_heads
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)

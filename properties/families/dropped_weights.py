@@ -17,9 +17,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
 from headcheck.properties.cases.case_tensors import make_generator
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
     replace_parameters,
@@ -27,8 +26,9 @@ from headcheck.properties.families.parameter_transforms import (
 )
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
-from headcheck.properties.peculiarity import AXIS_OF_ONE, SHORTER_THAN_CONTEXT
 from headcheck.properties.subject import CallOptions
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MemoryLayout
+from headcheck.properties.terms.peculiarity import AXIS_OF_ONE, SHORTER_THAN_CONTEXT
 from headcheck.reference import Parameters, split_heads
 
 SAMPLES = 120_000

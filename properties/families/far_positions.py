@@ -15,13 +15,13 @@ from torch import Tensor
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.precision import bfloat16_is_as_exact_as_plain_torch
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.variant import get_variant
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violations.violation import Violation, ViolationKind
 from headcheck.reference import (
     Parameters,
     Variant,

@@ -7,16 +7,16 @@ promises forgetting. Right outputs show that the needed tokens are kept.
 
 from dataclasses import replace
 
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.decoding import several_tokens_at_a_time_give_the_same_output
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.case import Case, MaskForm
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability

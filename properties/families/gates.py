@@ -8,9 +8,8 @@ token that makes a gate, and the place where it acts.
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import InputContent
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_other_columns_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import (
@@ -26,6 +25,7 @@ from headcheck.properties.families.parameter_transforms import (
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.case import InputContent
 from headcheck.reference import Parameters, merge_heads
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import compute_expected
-from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
+from headcheck.properties.terms.case import MaskForm
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability

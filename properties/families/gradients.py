@@ -9,17 +9,17 @@ from torch import Tensor
 from headcheck.properties import comparison
 from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.gradients import ExactGradients
-from headcheck.properties.case import InputContent
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import replace_parameters
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext, NamedGradients
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.terms.case import InputContent
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.attention import Tolerance
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_other_columns_unchanged
 from headcheck.properties.families.contract import AXIS_HINT, FORM
 from headcheck.properties.families.parameter_transforms import (
@@ -21,8 +20,9 @@ from headcheck.properties.families.parameter_transforms import (
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.parts import WEIGHTS
 from headcheck.properties.parts.weight import one
-from headcheck.properties.peculiarity import SINGLE_HEAD, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.case import Case, MaskForm
+from headcheck.properties.terms.peculiarity import SINGLE_HEAD, select_plainest
 
 family_property = PropertyFamily(PropertyGroup.HEADS, FORM)
 C = Capability

@@ -13,10 +13,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.call_form import EmptyRow
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_transforms import CaseTransform, at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.empty_rows import PADDED, hide_everything_from_some
 from headcheck.properties.families.gradients import (
@@ -26,6 +24,8 @@ from headcheck.properties.families.gradients import (
 from headcheck.properties.harness.case_context import CaseContext, Query
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.call_form import EmptyRow
+from headcheck.properties.terms.case import Case, MaskForm
 
 mask_property = PropertyFamily(PropertyGroup.MASK, FORM)
 gradient_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)

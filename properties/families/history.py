@@ -8,7 +8,7 @@ import itertools
 from dataclasses import replace
 
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.purity import evaluation_is_repeatable
@@ -39,7 +39,7 @@ from headcheck.properties.harness.steps import (
 )
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 C = Capability

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.cases.case_transforms import at_least
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.INITIALISATION, FORM)
 C = Capability

@@ -8,7 +8,7 @@ Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 (arXiv:2405.04434).
 
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.decoding import (
     SOME_TOKENS,
@@ -20,7 +20,7 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 cache = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability

@@ -6,7 +6,7 @@ many sequences (Dao-AILab/flash-attention#355, #2541). No exercise requires this
 pytest plugin checks it.
 """
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.batch import the_memory_layout_does_not_matter
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import (

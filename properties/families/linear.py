@@ -7,10 +7,9 @@ positive and sum to one, like those of a softmax, so properties that need only t
 Source: Katharopoulos et al. 2020, "Transformers are RNNs" (arXiv:2006.16236).
 """
 
-from headcheck.properties.case import InputContent
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import (
@@ -24,7 +23,8 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Chunk
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.terms.case import InputContent
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 from headcheck.reference import merge_heads, recurrent_attention
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)

@@ -5,23 +5,23 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import MaskForm, MaskType
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
-from headcheck.properties.peculiarity import (
+from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.case import MaskForm, MaskType
+from headcheck.properties.terms.peculiarity import (
     MASK_OF_MORE_AXES,
     MASK_OF_NUMBERS,
     MASK_OF_TWO_AXES,
     select_plainest,
 )
-from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability

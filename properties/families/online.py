@@ -12,10 +12,9 @@ from torch import Tensor
 
 from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.oracle import Expected, compute_expected
-from headcheck.properties.case import InputContent
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
 from headcheck.properties.families.gradients import (
@@ -27,7 +26,8 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.terms.case import InputContent
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 value_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 scale_property = PropertyFamily(PropertyGroup.SCALE, FORM)

@@ -7,10 +7,9 @@ of all keys so far are padding (huggingface/transformers#22161).
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
 from headcheck.properties.families.decoding_ways import Lengths
@@ -19,6 +18,7 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
+from headcheck.properties.terms.case import MaskForm
 
 family_property = PropertyFamily(PropertyGroup.CACHE, FORM)
 C = Capability

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import torch
 
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.case import Case, MaskForm
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from headcheck.properties import comparison
 from headcheck.properties.bounds.oracle import Expected, get_scale
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import replace_parameters, zero_parameters
 from headcheck.properties.families.values import (
@@ -34,11 +34,16 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.parts import WEIGHTS
-from headcheck.properties.peculiarity import DOUBLE_PRECISION, select_plainest
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.variant import get_variant
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.peculiarity import DOUBLE_PRECISION, select_plainest
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 from headcheck.reference import Parameters, multi_head_attention, transformer_block
 
 family_property = PropertyFamily(PropertyGroup.PRECISION, FORM)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import MaskForm
 from headcheck.properties.cases.case_tensors import (
     MASK_DTYPES,
     make_mask,
@@ -16,7 +15,7 @@ from headcheck.properties.cases.case_tensors import (
     make_tokens,
 )
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability, Entry
+from headcheck.properties.contracts.contract import Capability, Entry
 from headcheck.properties.counting import count
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
@@ -26,7 +25,8 @@ from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import (
+from headcheck.properties.terms.case import MaskForm
+from headcheck.properties.violations.violation import (
     Reason,
     Status,
     SubmissionFailed,

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale, get_width
-from headcheck.properties.case import InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import (
@@ -23,7 +22,8 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.case import InputContent, MaskForm
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.SCALE, FORM)
 C = Capability

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.case import InputContent, MaskForm
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import (
     assert_other_columns_unchanged,
     assert_right_with,
@@ -29,6 +28,7 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.case import InputContent, MaskForm
 from headcheck.reference import Parameters, merge_heads
 
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)

@@ -26,11 +26,10 @@ from dataclasses import replace
 import torch
 
 from headcheck.properties import comparison
-from headcheck.properties.case import MemoryLayout
 from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.history import earlier_calls_do_not_matter
@@ -41,6 +40,7 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module, fit_for_histories
 from headcheck.properties.property import PropertyFamily, PropertyGroup, Sizes
 from headcheck.properties.subject import Pass
+from headcheck.properties.terms.case import MemoryLayout
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability

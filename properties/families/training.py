@@ -16,10 +16,9 @@ from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, narrow_mask
 from headcheck.properties.cases.case_transforms import compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from headcheck.properties.families.dropout import dropout_acts_on_the_attention_weights
 from headcheck.properties.families.gradients import (
@@ -46,7 +45,8 @@ from headcheck.properties.harness.training_run import (
 )
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Pass
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MemoryLayout
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 C = Capability

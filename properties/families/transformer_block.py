@@ -9,15 +9,15 @@ import math
 
 import torch
 
-from headcheck.properties.case import InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import replace_parameters, zero_parameters
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
+from headcheck.properties.terms.case import InputContent, MaskForm
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 scale = PropertyFamily(PropertyGroup.SCALE, FORM)

@@ -9,9 +9,8 @@ from torch import nn
 
 from headcheck.properties import comparison
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.case import InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import EXTRA_CONFIG, Capability
+from headcheck.properties.contracts.contract import EXTRA_CONFIG, Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
 from headcheck.properties.families.parameter_transforms import replace_parameters
@@ -21,7 +20,8 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, build_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Value
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.terms.case import InputContent, MaskForm
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 from headcheck.reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)

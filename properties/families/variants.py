@@ -12,9 +12,8 @@ from torch import Tensor
 
 from headcheck.properties import comparison
 from headcheck.properties.bounds.attention import Tolerance
-from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with
 from headcheck.properties.families.contract import FORM, assert_refused, it_can_be_constructed
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
@@ -30,7 +29,8 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.case import Case, InputContent
+from headcheck.properties.violations.violation import Violation, ViolationKind
 from headcheck.reference import Parameters
 
 masking = PropertyFamily(PropertyGroup.MASK, FORM)

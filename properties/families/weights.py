@@ -12,9 +12,8 @@ from torch import Tensor
 
 from headcheck.properties import comparison
 from headcheck.properties.bounds.attention import Tolerance
-from headcheck.properties.case import Case, InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.empty_rows import hide_everything_from_some
@@ -32,7 +31,8 @@ from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.case import Case, InputContent, MaskForm
+from headcheck.properties.violations.violation import Violation, ViolationKind
 from headcheck.reference import merge_heads
 
 family_property = PropertyFamily(PropertyGroup.WEIGHTS, FORM)

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Contract
-from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.subject import TensorInfo
+from headcheck.properties.terms.case import Case
 
 ROLES: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     (("q",), re.compile(r"[wb]?q|w?quer(y|ies)")),

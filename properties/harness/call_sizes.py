@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from headcheck.properties.case import Case
-from headcheck.properties.case_description import describe_case, list_own_names
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.case_description import describe_case, list_own_names
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
-from headcheck.properties.crash import CallSizes
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.crash import CallSizes
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 OWN_SIZES = (
     (Capability.GROUPED, "kv_heads"),

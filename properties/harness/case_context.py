@@ -23,12 +23,12 @@ from headcheck.properties.bounds.gradients import ExactGradients, compute_gradie
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.oracle import Expected, compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case
 from headcheck.properties.cases import case_tensors
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
-from headcheck.properties.contract import Capability, Contract, Returns
-from headcheck.properties.variant import find_visible
-from headcheck.properties.violation import Note
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.variant import find_visible
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Note
 from headcheck.reference import Parameters
 
 T = TypeVar("T")

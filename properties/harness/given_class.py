@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Reason, Violation, ViolationKind
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 BUILDER_HINT = "which argument decides how wide the output is, and is each in its place?"
 MAX_LISTED = 8

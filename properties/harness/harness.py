@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.counting import count
 from headcheck.properties.harness import aliases
 from headcheck.properties.harness.case_context import (
@@ -24,9 +23,16 @@ from headcheck.properties.harness.case_context import (
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
 from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.plain import BIASES
-from headcheck.properties.peculiarity import Peculiarity
 from headcheck.properties.subject import CallOptions, CallResult, Subject
-from headcheck.properties.violation import Note, Reason, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.peculiarity import Peculiarity
+from headcheck.properties.violations.violation import (
+    Note,
+    Reason,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 from headcheck.reference import Parameters
 
 SWAPPED_NAMES_NOTE = Note(

@@ -37,7 +37,7 @@ from headcheck.properties.harness.steps import (
     build_fresh_module,
 )
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Status, SubmissionFailed, Violation
+from headcheck.properties.violations.violation import Status, SubmissionFailed, Violation
 
 MAX_SHORTER_HISTORIES = 60
 """the most shorter histories to try if a history fails"""

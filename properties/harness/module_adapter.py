@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES
-from headcheck.properties.contract import Capability, Contract, Entry
+from headcheck.properties.contracts.contract import Capability, Contract, Entry
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.harness.call_sizes import add_call_sizes
 from headcheck.properties.subject import (
     CallOptions,
@@ -29,7 +29,7 @@ from headcheck.properties.subject import (
     Subject,
     Value,
 )
-from headcheck.properties.variant import get_variant
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters, multi_head_attention
 
 

@@ -10,15 +10,15 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
 from headcheck.properties.subject import CallOptions, Pass
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MemoryLayout
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from headcheck.reference import Parameters
 
 TRAINING_SEED = 1

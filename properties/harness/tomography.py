@@ -17,10 +17,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcheck.properties.bounds.attention import Tolerance
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext
+from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.reference import Parameters
 
 

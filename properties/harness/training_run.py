@@ -25,14 +25,14 @@ from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps
 from headcheck.properties.bounds.oracle import get_precisions, get_scale
 from headcheck.properties.bounds.sinks import seat_sinks
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import draw_normal, make_tokens
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, NamedPassResult
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.subject import Pass
-from headcheck.properties.variant import get_variant
+from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes import dropout_diagnosis, gradient_diagnosis
 from headcheck.properties.mistakes.catalogue import EQUATION, NUMBERS, Mistake
@@ -36,7 +36,7 @@ from headcheck.properties.mistakes.samples import (
     collect_samples,
     collect_weight_samples,
 )
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 MIN_ANSWERS = 3
 """the fewest answers that a diagnosis must explain"""

@@ -15,14 +15,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.mistakes.catalogue import Mistake
 from headcheck.properties.mistakes.catalogue import dropout as dropout_mistakes
 from headcheck.properties.subject import CallOptions
+from headcheck.properties.terms.case import Case
 
 COPIES = 128
 RATE = 0.3

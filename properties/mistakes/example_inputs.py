@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.mistakes.pipeline import AttentionInputs
 from headcheck.properties.mistakes.pipeline_inputs import get_wanted
-from headcheck.properties.variant import get_variant
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters, Variant, sliding_window_mask
 
 HEAD_DIM = 4

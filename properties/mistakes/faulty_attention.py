@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headcheck.properties.call_form import USUAL, CacheConvention, CallForm
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Argument, Capability, Contract, Entry, Returns
+from headcheck.properties.contracts.contract import Argument, Capability, Contract, Entry, Returns
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
@@ -35,9 +35,9 @@ from headcheck.properties.mistakes.pipeline_inputs import (
 )
 from headcheck.properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from headcheck.properties.mistakes.steps.dropout import on_weights
-from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.parts import iter_weights
-from headcheck.properties.variant import find_visible
+from headcheck.properties.terms.call_form import USUAL, CacheConvention, CallForm
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters
 
 NAME, SOURCE, TARGET = "Attention", "Source", "Target"

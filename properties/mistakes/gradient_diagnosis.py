@@ -16,9 +16,8 @@ from torch import Tensor
 
 from headcheck.properties.bounds.gradients import ROLES
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import make_other_tokens
-from headcheck.properties.contract import Capability, Returns
+from headcheck.properties.contracts.contract import Capability, Returns
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.catalogue.backward import BACKWARD
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
@@ -33,7 +32,8 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
     make_attention_inputs,
 )
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from headcheck.reference import Parameters
 
 CASES = (

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.variant import get_variant, hides_later_tokens
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     WITHOUT_ATTENTION,
     AttentionInputs,
     Pipeline,
 )
-from headcheck.properties.variant import get_variant, hides_later_tokens
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters
 
 WANTED = {

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case, InputContent, MaskForm, MaskType
 from headcheck.properties.cases.case_tensors import make_other_tokens
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
@@ -27,7 +26,8 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     make_attention_inputs,
 )
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from headcheck.reference import Parameters
 
 CASES = (

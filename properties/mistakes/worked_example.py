@@ -15,7 +15,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
 from headcheck.properties.mistakes.catalogue import Mistake
 from headcheck.properties.mistakes.example_inputs import (

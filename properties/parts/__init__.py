@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
 from headcheck.properties.parts.block import BLOCK
 from headcheck.properties.parts.differential import DIFFERENTIAL
 from headcheck.properties.parts.features import FEATURES
@@ -25,9 +24,10 @@ from headcheck.properties.parts.scores import BLOCKS, SOFTCAP, WINDOW
 from headcheck.properties.parts.shared_keys import SHARED_KEYS
 from headcheck.properties.parts.sinks import SINKS
 from headcheck.properties.parts.weight import Weight
+from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
 
 PARTS: tuple[Part, ...] = (
     SHARED_KEYS,

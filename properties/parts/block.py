@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
 from headcheck.properties.parts.features import FeatureMap
 from headcheck.properties.parts.norms import Norm
 from headcheck.properties.parts.part import Part, Problem, holds, list_taken
 from headcheck.properties.parts.positions import Positions
 from headcheck.properties.parts.weight import Draws, HeadSizes, Weight, d_in, one
+from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
 
 LAYERS = ("W_1", "W_2")
 HIDDEN_SPREAD = 2.0

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
 from headcheck.properties.parts.norms import Norm
 from headcheck.properties.parts.part import Part, Problem, holds, may_be_odd
 from headcheck.properties.parts.positions import Positions
 from headcheck.properties.parts.weight import Packing, Weight, one
+from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
 from headcheck.properties.parts.part import Part, Problem
 from headcheck.properties.parts.positions import Positions
+from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
 
 
 class FeatureMap(StrEnum):

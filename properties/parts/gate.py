@@ -5,9 +5,9 @@ Source: Qiu et al. 2025, "Gated attention for large language models", section 3 
 
 from __future__ import annotations
 
-from headcheck.properties.capability import Capability
 from headcheck.properties.parts.part import Part, holds
 from headcheck.properties.parts.weight import Draws, Weight, d_in
+from headcheck.properties.terms.capability import Capability
 
 SPREAD = 2.0
 """the standard deviation of a gate before its sigmoid: most gates are neither closed nor open"""

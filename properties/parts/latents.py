@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
-from headcheck.properties.case import Case
 from headcheck.properties.parts.part import Part, Problem, Quantity, list_taken
 from headcheck.properties.parts.positions import ROTARY
 from headcheck.properties.parts.weight import BY_HEAD, Draws, HeadSizes, Weight, d_in, one
-from headcheck.properties.size_rules import SizeRules
+from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import SizeRules
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from headcheck.properties.contract import Contract
-    from headcheck.properties.parameter_mapping import ParameterMapping
+    from headcheck.properties.contracts.contract import Contract
+    from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 
 LATENTS = ("W_down", "W_qr", "W_kr")
 """the parameters of latents: a contract has all of them or none"""

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
 from headcheck.properties.parts.part import Part, holds
 from headcheck.properties.parts.weight import Draws, Weight, one
+from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
     from torch import Tensor

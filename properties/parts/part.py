@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
-from headcheck.properties.case import Case
 from headcheck.properties.parts.weight import Weight
-from headcheck.properties.size_rules import SizeRules
+from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import SizeRules
 
 if TYPE_CHECKING:
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
 
 Problem = tuple[tuple[str, ...], object, str]
 """the keys that lead to the fault, the wrong value if the keys lead to several, and advice"""

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
 from headcheck.properties.parts.part import Part, Problem, may_be_odd
+from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
 
 
 class Positions(StrEnum):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
-from headcheck.properties.case import Case
 from headcheck.properties.parts.part import Part, Problem, Quantity, takes
-from headcheck.properties.size_rules import SizeRules
+from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import SizeRules
 
 if TYPE_CHECKING:
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
 
 USUAL_SOFTCAP = 2.0
 """the limit of scores if a case leaves it open; usual scores come near this limit"""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headcheck.properties.capability import Capability
-from headcheck.properties.case import Case
 from headcheck.properties.parts.part import Part, Quantity, takes
-from headcheck.properties.size_rules import SizeRules, list_divisors
+from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import SizeRules, list_divisors
 
 if TYPE_CHECKING:
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
 
 
 def _is_in(contract: Contract) -> bool:

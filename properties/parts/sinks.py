@@ -4,9 +4,9 @@ Sources: the released code of GPT-OSS (OpenAI 2025); Xiao et al. 2023, "Efficien
 Models with Attention Sinks", section 3.1 (arXiv:2309.17453).
 """
 
-from headcheck.properties.capability import Capability
 from headcheck.properties.parts.part import Part, holds
 from headcheck.properties.parts.weight import Packing, Weight, one
+from headcheck.properties.terms.capability import Capability
 
 SINKS = Part(
     name="sinks",

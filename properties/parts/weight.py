@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:  # so that listing exercises does not import torch
     from torch import Tensor
 
-    from headcheck.properties.case import Case
-    from headcheck.properties.contract import Contract
+    from headcheck.properties.contracts.contract import Contract
+    from headcheck.properties.terms.case import Case
 
 
 class Packing(StrEnum):

@@ -6,7 +6,7 @@ import torch
 from benchmarks import worst_error
 from benchmarks.worst_error import KNOWN, LIKE_CASES, Setting, find_worst, measure_outputs
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case
+from headcheck.properties.terms.case import Case
 from tests.properties.conftest import WRONG
 
 KINDS = [(what, dtype) for what in worst_error.MEASURES for dtype in sorted(PRECISIONS)]

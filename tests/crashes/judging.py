@@ -11,10 +11,10 @@ from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.grader.sandbox.limits import Limits
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.terms.case import Case, MaskForm
+from headcheck.properties.violations.violation import SubmissionFailed
 
 FOLDER = Path(__file__).parent
 SIZES = Case(batch=4, tokens=7, context_length=9, d_in=5, heads=2, head_dim=11, seed=1)

@@ -6,8 +6,8 @@ from pathlib import Path
 from headcheck.exercises.contract_checks import QUANTITIES, SIZES
 from headcheck.exercises.contract_file import list_fields, read_exercise
 from headcheck.exercises.exercise import Exercise
-from headcheck.properties.contract import Capability, Contract, Entry, Returns
-from headcheck.properties.implied_capabilities import IMPLIED
+from headcheck.properties.contracts.contract import Capability, Contract, Entry, Returns
+from headcheck.properties.contracts.implied_capabilities import IMPLIED
 from headcheck.properties.parts import WEIGHTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract-files.md").read_text(encoding="utf-8")

@@ -114,8 +114,8 @@ def add_a_property(checkout: Checkout) -> None:
     family = "properties/families/values.py"
     written = (checkout.folder / family).read_text(encoding="utf-8")
     checkout.write(family, written + PROPERTY)
-    checkout.make("headcheck.properties.page", "docs/properties.md")
-    checkout.make("headcheck.properties.summaries", "properties/summaries.toml")
+    checkout.make("headcheck.properties.listing.page", "docs/properties.md")
+    checkout.make("headcheck.properties.listing.summaries", "properties/listing/summaries.toml")
     checkout.write("exercises/linear_layer/answers/faults.toml", FAULT)
 
 

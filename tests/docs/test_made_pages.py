@@ -8,9 +8,13 @@ import pytest
 
 from headcheck.exercises import catalogue
 from headcheck.grader.course import formats
-from headcheck.properties import page, summaries
 from headcheck.properties.families import ALL
-from headcheck.properties.summary import SUMMARIES_FILE, PropertySummary, load_summaries
+from headcheck.properties.listing import page, summaries
+from headcheck.properties.listing.summary import (
+    SUMMARIES_FILE,
+    PropertySummary,
+    load_summaries,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 MADE = {"properties": page, "exercises": catalogue, "exports": formats}
@@ -25,7 +29,7 @@ def test_the_page_is_up_to_date(name: str) -> None:
 
 
 def test_the_summaries_are_up_to_date() -> None:
-    again = "python -m headcheck.properties.summaries > properties/summaries.toml"
+    again = "python -m headcheck.properties.listing.summaries > properties/listing/summaries.toml"
     written = SUMMARIES_FILE.read_text(encoding="utf-8")
     assert written == summaries.render_file() and again in written, f"make it again: {again}"
 

@@ -41,8 +41,8 @@ from headcheck.grader.report.records import (
 from headcheck.grader.sandbox.isolation import GUARANTEES, IsolationLevel
 from headcheck.grader.seed import SeedKind, draw_secret_seed
 from headcheck.grader.ui.cli import EXIT_ERROR
-from headcheck.properties.case import Case
-from headcheck.properties.violation import Status
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status
 
 PAGE = (Path(__file__).parents[2] / "docs" / "report-format.md").read_text(encoding="utf-8")
 RECORDS = (

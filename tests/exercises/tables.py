@@ -19,7 +19,7 @@ from headcheck.grader.batch.check import check_all
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import PUBLIC_SEED
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contract import Capability, Entry
+from headcheck.properties.contracts.contract import Capability, Entry
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
 

@@ -21,11 +21,11 @@ from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, find_answer, list_answers
 from headcheck.grader.audit.matrix import check_answer, load_answers
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from tests.changes import list_touched_answers, thin_out
 
 # A warning of torch about what an answer does is no exception anywhere else, and so it must not

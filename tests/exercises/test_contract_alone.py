@@ -8,9 +8,9 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.contract_file import load_contract
 from headcheck.exercises.exercise import BadContract
-from headcheck.properties.call_form import CallForm, EmptyRow, MaskConvention, Polarity
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.terms.call_form import CallForm, EmptyRow, MaskConvention, Polarity
+from headcheck.properties.terms.case import Case
 
 CONTRACT = """\
 name = "Attention"

@@ -15,12 +15,12 @@ from headcheck.exercises.exercise import BadContract
 from headcheck.exercises.toml_lines import Place, find_line, parse
 from headcheck.grader.report.course_file import BadCourseFile
 from headcheck.grader.sandbox.limits import Limits
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Argument, Capability, Contract, Entry, Returns
+from headcheck.properties.contracts.contract import Argument, Capability, Contract, Entry, Returns
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.families.linear import it_never_holds_a_matrix_of_tokens
-from headcheck.properties.group import PropertyGroup
-from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.parts import WEIGHTS
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.group import PropertyGroup
 from headcheck.reference import Parameters
 
 CONTRACT = """\

@@ -12,11 +12,17 @@ from headcheck.exercises import ALL, Exercise
 from headcheck.exercises.contract_file import read_exercise
 from headcheck.exercises.contract_writer import write_contract
 from headcheck.exercises.exercise import BadContract
-from headcheck.properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
-from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract, Returns
-from headcheck.properties.implied_capabilities import complete_capabilities
-from headcheck.properties.parameter_mapping import Packing, ParameterMapping
-from headcheck.properties.size_rules import BadSizes, parse_sizes
+from headcheck.properties.contracts.contract import (
+    CONSTANT,
+    Argument,
+    Capability,
+    Contract,
+    Returns,
+)
+from headcheck.properties.contracts.implied_capabilities import complete_capabilities
+from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
+from headcheck.properties.terms.call_form import CallForm, MaskConvention, Polarity, TokenAxes
+from headcheck.properties.terms.size_rules import BadSizes, parse_sizes
 
 C = Capability
 KEPT = [each.name for each in fields(Exercise) if each.name not in ("slug", "folder", "source")]

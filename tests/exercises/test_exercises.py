@@ -14,7 +14,7 @@ from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.exercises.answers import list_answers, load_bank
 from headcheck.exercises.exercise import DEFAULT_POINTS
 from headcheck.exercises.starter import BEGIN, END
-from headcheck.properties.contract import Entry
+from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.property import PropertyGroup
 
 SLUGS = sorted(BY_SLUG)

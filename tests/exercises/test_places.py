@@ -15,7 +15,7 @@ from headcheck.exercises.answers import Answer, list_answers
 from headcheck.grader.grading.explain import find_code_pattern
 from headcheck.grader.reading.cells import read_source
 from headcheck.grader.reading.code_patterns import find_code_patterns
-from headcheck.properties.contract import Entry
+from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.mistakes.catalogue import ALL
 from tests.golden.bank import list_announced
 

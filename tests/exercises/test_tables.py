@@ -6,9 +6,9 @@ from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.grader import seed
 from headcheck.grader.report.points import award_points, distribute_points
 from headcheck.properties.cases.case_set import PUBLIC_SEED
-from headcheck.properties.contract import Entry
+from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 from tests.exercises.tables import AnswerTable, judge_table, record_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")

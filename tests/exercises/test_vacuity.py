@@ -11,7 +11,7 @@ from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.grader.report.points import award_points
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contract import Entry
+from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import check_in_order
 

@@ -21,7 +21,7 @@ from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.properties import families
 from headcheck.properties.mistakes.catalogue import ALL as MISTAKES
 from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 from tests.golden.bank import grade, list_announced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")

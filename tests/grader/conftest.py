@@ -22,7 +22,7 @@ from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.grader.sandbox.isolation import Layer
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.subject import CallOptions, CallResult, Module
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 from tests.servers import ConnectZygote
 
 CANARY = "HEADCHECK_TEST_CANARY"

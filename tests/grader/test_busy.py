@@ -30,7 +30,7 @@ from headcheck.grader.sandbox import timing
 from headcheck.grader.sandbox.grader_side.servers import ChildChannel, MachineBusy, ServerHandle
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.timing import OutOfPatience
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 from tests.crowd import alone_with, crowd
 
 if TYPE_CHECKING:

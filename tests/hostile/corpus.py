@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 FOLDER = Path(__file__).parent
 GOOD = FOLDER / "twins" / "right.py"

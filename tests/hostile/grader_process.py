@@ -32,7 +32,7 @@ from headcheck.grader.sandbox.isolation import Layer
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.property import Property
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 from tests.hostile.layers import leave_out
 
 CLAIMS = (

@@ -16,7 +16,7 @@ from typing import Any
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.exercises.contract_file import load_contract
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_suffix(".toml")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.grader.ui.pytest_plugin.plugin import apply_outcome
 from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
-from headcheck.properties.parameter_mapping import ParameterMapping
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 
 CASES = 12
 PACKED = (

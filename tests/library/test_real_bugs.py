@@ -10,10 +10,10 @@ from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, list_properti
 from headcheck.properties import families
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict, check_in_order
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 from tests.library.real_bugs import (
     ROADS,
     ROOT,

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.ui.pytest_plugin.plugin import apply_outcome
 from headcheck.grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
@@ -22,7 +22,7 @@ from headcheck.properties.families.gradients import (
 from headcheck.properties.families.sizes import a_long_sequence_is_right_too
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.property import Property
-from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.terms.size_rules import parse_sizes
 
 CASES = 12
 BACKENDS = (

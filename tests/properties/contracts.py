@@ -4,8 +4,8 @@ import pytest
 from hypothesis import Phase, settings
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.case import Case, MaskForm
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.terms.case import Case, MaskForm
 
 SLUGS = sorted(BY_SLUG)
 SMALL = [slug for slug in SLUGS if BY_SLUG[slug].contract.sizes is None]

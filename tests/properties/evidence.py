@@ -12,9 +12,9 @@ from headcheck.properties.bounds.gradients import compute_gradients
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import DTYPES, draw_normal
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters, causal_mask
 
 Algorithm = TypeVar("Algorithm")

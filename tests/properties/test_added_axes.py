@@ -4,7 +4,7 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.check import drop_added_axes
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 ALONE = BY_SLUG["self_attention_v2"].contract
 BATCHED = BY_SLUG["causal_attention"].contract

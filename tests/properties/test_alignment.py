@@ -8,9 +8,9 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.bounds.gradients import compute_gradients, compute_role_gradients
 from headcheck.properties.bounds.loss import Loss
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import draw_normal
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.families import ALL, select_for_contract
 from headcheck.properties.families.alignment import (
     a_single_query_sees_every_key,
@@ -27,8 +27,8 @@ from headcheck.properties.mistakes.faulty_attention import Computation, make_nam
 from headcheck.properties.mistakes.pipeline import CORRECT
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
-from headcheck.properties.variant import find_visible
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from headcheck.reference import Parameters, causal_lower_right_mask, causal_mask
 
 CONTRACT = BY_SLUG["causal_alignment"].contract

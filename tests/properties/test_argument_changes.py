@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Argument, Contract
+from headcheck.properties.contracts.contract import Argument, Contract
 from headcheck.properties.families.argument_changes import set_width
+from headcheck.properties.terms.case import Case
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
 BLOCK = BY_SLUG["gpt_block"].contract

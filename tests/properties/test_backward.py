@@ -11,10 +11,10 @@ from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer, list_answers
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.bounds.gradients import ROLES, compute_role_gradients
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import draw_normal
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.families import ALL, select_for_contract
 from headcheck.properties.families.alignment import query_key_and_value_get_their_gradients
 from headcheck.properties.families.backward import (
@@ -37,8 +37,8 @@ from headcheck.properties.mistakes.pipeline import CORRECT
 from headcheck.properties.mistakes.steps.backward import with_backward
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
-from headcheck.properties.variant import find_visible
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from headcheck.reference import causal_lower_right_mask
 
 EXERCISE = BY_SLUG["flash_attention"]

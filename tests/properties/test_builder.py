@@ -11,7 +11,7 @@ from headcheck.properties.families.contract import the_weights_are_where_the_exe
 from headcheck.properties.harness.given_class import BUILDER_HINT
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 EXERCISE = BY_SLUG["two_dimensional_output"]
 GIVEN = runpy.run_path(str(EXERCISE.folder / "solution.py"))

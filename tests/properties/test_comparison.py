@@ -17,7 +17,7 @@ from headcheck.properties.comparison import (
     format_distinct,
 )
 from headcheck.properties.counting import count_share
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 EXPECTED = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
 

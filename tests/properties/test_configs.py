@@ -6,12 +6,12 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contract import CONSTANT, Argument
+from headcheck.properties.contracts.contract import CONSTANT, Argument
 from headcheck.properties.families.values import evaluation_ignores_a_rate_in_the_config
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.violation import Status
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status
 
 EXERCISE = BY_SLUG["causal_self_attention"]
 OWN = {"n_embd": ("dims", "d_out"), "n_head": ("pieces", "heads")}

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headcheck.exercises import ALL, BY_SLUG
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import make_parameters
 from headcheck.properties.cases.strategies import cases
-from headcheck.properties.contract import Argument, Capability, Contract, Entry
-from headcheck.properties.parameter_mapping import ParameterMapping
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.contracts.contract import Argument, Capability, Contract, Entry
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 SMALL = sorted(exercise.slug for exercise in ALL if exercise.contract.sizes is None)
 STORED = [slug for slug in SMALL if BY_SLUG[slug].contract.mappings]

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.case import Case
-from headcheck.properties.crash import CallSizes, Crash
 from headcheck.properties.harness.call_sizes import add_call_sizes, list_call_sizes
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.crash import CallSizes, Crash
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 SIZES = CallSizes(
     {"heads": "num_heads"},

@@ -6,18 +6,18 @@ import pytest
 from torch import Tensor, nn
 
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.call_form import CallForm
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Argument, Capability, Contract
+from headcheck.properties.contracts.contract import Argument, Capability, Contract
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.families import ALL
 from headcheck.properties.families.cross import (
     keys_and_values_come_from_their_own_tokens,
     there_may_be_fewer_keys_than_queries,
 )
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.property import Property
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.call_form import CallForm
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 C = Capability
 OWN = keys_and_values_come_from_their_own_tokens

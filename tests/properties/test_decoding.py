@@ -12,10 +12,8 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.call_form import CacheConvention
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.families import decoding, decoding_ways, list_properties
 from headcheck.properties.families.decoding_ways import (
     Lengths,
@@ -25,7 +23,9 @@ from headcheck.properties.families.decoding_ways import (
 )
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.property import Property
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.call_form import CacheConvention
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 EXERCISE = BY_SLUG["kv_cache"]
 HANDED = EXERCISE.contract

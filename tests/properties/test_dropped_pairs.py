@@ -6,11 +6,11 @@ from torch import Tensor, nn
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.families.dropped_pairs import no_two_weights_are_dropped_together
 from headcheck.properties.families.dropped_weights import simplify_for_counting
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.violation import Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Violation
 
 CONTRACT = BY_SLUG["multi_head_wrapper"].contract
 

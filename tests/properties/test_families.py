@@ -14,14 +14,14 @@ from headcheck.exercises import ALL as EXERCISES
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import list_answers
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import DTYPES
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.families import ALL, select_for_contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, PropertyGroup
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from tests.golden import texts
 from tests.library import real_bugs
 

@@ -9,13 +9,12 @@ import torch
 from headcheck.exercises.contract_file import load_contract
 from headcheck.grader.batch.recording import Recorder
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.call_form import EmptyRow
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import make_mask
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.families.far_positions import (
     bfloat16_places_far_tokens_as_float32_tables_do,
 )
@@ -27,8 +26,9 @@ from headcheck.properties.families.hidden import (
 from headcheck.properties.families.padding import padding_may_stand_on_either_side
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
-from headcheck.properties.variant import find_visible
-from headcheck.properties.violation import Status
+from headcheck.properties.terms.call_form import EmptyRow
+from headcheck.properties.terms.case import Case, MaskForm
+from headcheck.properties.violations.violation import Status
 from tests.library.real_bugs import ADAPTERS, ROOT
 
 PATH = ROOT / ADAPTERS / "padded_decoder"

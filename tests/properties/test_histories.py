@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.families import history, list_properties
 from headcheck.properties.harness import histories
 from headcheck.properties.harness.harness import Harness, LiveContext
@@ -44,7 +43,8 @@ from headcheck.properties.harness.steps import (
     make_other_modules,
     make_transfers,
 )
-from headcheck.properties.violation import Status, SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed, Violation
 
 EXERCISE = BY_SLUG["causal_attention"]
 PROBES = (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE, TRAINING_PROBE)

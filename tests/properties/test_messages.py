@@ -8,16 +8,16 @@ import torch
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
-from headcheck.properties.case_description import describe_case
 from headcheck.properties.check import check_property
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.case_description import describe_case
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.families import contract, dropout, gradients, purity
 from headcheck.properties.families import device as device_claims
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.parameter_mapping import ParameterMapping
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status
 
 
 def judged(slug: str, claim: Property, source: str) -> Verdict:

@@ -11,10 +11,10 @@ from headcheck.grader.grading.recording import summarise_status
 from headcheck.grader.report.points import award_points, distribute_points
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import check_property
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
 SOURCE = """

@@ -20,7 +20,7 @@ from headcheck.properties.families.device import (
 )
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 CAUSAL = BY_SLUG["causal_attention"]
 SOURCE = """

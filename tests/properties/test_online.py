@@ -11,9 +11,8 @@ from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer, list_answers
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.grader.sandbox.worker.held import count_held
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families import ALL, select_for_contract
 from headcheck.properties.families.online import (
     blocks_may_be_far_above_or_below_others,
@@ -30,7 +29,8 @@ from headcheck.properties.mistakes.faulty_attention import Computation, make_nam
 from headcheck.properties.mistakes.pipeline import CORRECT
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 EXERCISE = BY_SLUG["online_softmax"]
 CONTRACT = EXERCISE.contract

@@ -9,11 +9,11 @@ from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.bounds import oracle
 from headcheck.properties.bounds.oracle import Expected, compute_expected
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import make_mask, make_parameters, make_tokens
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.sized_cache import SizedCache
+from headcheck.properties.terms.case import Case
 from headcheck.reference import causal_mask
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract

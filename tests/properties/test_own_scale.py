@@ -23,7 +23,7 @@ from headcheck.properties.families.values import (
 )
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 SCALE = 0.3
 CONTRACT = replace(BY_SLUG["causal_self_attention"].contract, scale=SCALE)

@@ -9,7 +9,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families import ALL
 from headcheck.properties.families.contract import the_mask_may_be_left_out
 from headcheck.properties.families.masking import (
@@ -23,7 +23,7 @@ from headcheck.properties.families.padding import (
 )
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

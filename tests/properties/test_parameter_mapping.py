@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from headcheck.properties.parameter_mapping import BY_HEAD, HeadSizes, Packing, ParameterMapping
+from headcheck.properties.contracts.parameter_mapping import (
+    BY_HEAD,
+    HeadSizes,
+    Packing,
+    ParameterMapping,
+)
 from headcheck.properties.parts import WEIGHTS
 
 

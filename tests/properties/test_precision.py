@@ -11,7 +11,7 @@ from headcheck.properties.check import check_property
 from headcheck.properties.families import precision
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 EXERCISE = BY_SLUG["causal_attention"]
 TINY = "batch=1 tokens=2 context_length=2 d_in=1 heads=1 head_dim=1 bias=true dtype={} seed=0"

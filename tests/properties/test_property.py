@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case, MemoryLayout
-from headcheck.properties.case_description import describe_case
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_transforms import at_least, with_values
 from headcheck.properties.check import (
@@ -20,13 +18,21 @@ from headcheck.properties.check import (
     find_smallest_failure,
     shrink_failure,
 )
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.case_description import describe_case
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.families import masking, values
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.peculiarity import AXIS_OF_ONE
 from headcheck.properties.property import CheckFunction, Property, PropertyFamily, PropertyGroup
-from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import Case, MemoryLayout
+from headcheck.properties.terms.peculiarity import AXIS_OF_ONE
+from headcheck.properties.violations.violation import (
+    Note,
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 
 # No parameters and no module: a judge that looks at the case alone needs no submission.
 CONTRACT = Contract(

@@ -12,7 +12,7 @@ from headcheck.properties.check import find_first_failure
 from headcheck.properties.families import dropout, list_properties
 from headcheck.properties.families.values import no_dropout_means_no_difference
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.violation import Note, Status
+from headcheck.properties.violations.violation import Note, Status
 
 CAUSAL = """
 import torch

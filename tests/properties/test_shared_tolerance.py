@@ -21,7 +21,6 @@ from headcheck.properties.bounds.gradients import compute_gradients
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import (
     DTYPES,
     draw_normal,
@@ -29,7 +28,8 @@ from headcheck.properties.cases.case_tensors import (
     make_tokens,
     round_to_dtype,
 )
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import Parameters, merge_heads, sliding_window_mask, split_heads
 from tests.properties.test_tolerance import (
     CONTRACT,

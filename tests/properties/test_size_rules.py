@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.strategies import cases
-from headcheck.properties.size_rules import BadSizes, parse_sizes
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import BadSizes, parse_sizes
 from tests.properties.contracts import MULTI_HEAD, SLUGS, assert_allowed, get_contract
 
 SQUARE = BY_SLUG["causal_self_attention"].contract

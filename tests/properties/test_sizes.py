@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families import select_for_contract
 from headcheck.properties.families.sizes import (
     LONG,
@@ -16,6 +15,7 @@ from headcheck.properties.families.sizes import (
     list_small_sizes,
     order_lengths,
 )
+from headcheck.properties.terms.case import Case
 from tests.properties.contracts import assert_allowed, every_contract, get_contract
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract

@@ -10,15 +10,15 @@ from headcheck.grader.batch.check import has_side_effects
 from headcheck.grader.grading.recording import summarise_status
 from headcheck.grader.report.points import award_points
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties import support
-from headcheck.properties.case import Case
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.families.precision import bfloat16_runs
 from headcheck.properties.families.purity import evaluation_is_repeatable
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict, check_in_order
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations import support
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 CPU = Case()
 SIXTEEN = replace(CPU, dtype="bfloat16")

@@ -28,7 +28,6 @@ from headcheck.properties.bounds.attention import (
 from headcheck.properties.bounds.gradients import compute_gradients
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import (
     DTYPES,
     draw_normal,
@@ -36,7 +35,8 @@ from headcheck.properties.cases.case_tensors import (
     make_tokens,
     round_to_dtype,
 )
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,

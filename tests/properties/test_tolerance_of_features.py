@@ -17,8 +17,8 @@ from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.bounds.attention import K
-from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import DTYPES, make_parameters, make_tokens
+from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import (
     Parameters,
     causal_mask,

@@ -17,12 +17,12 @@ from torch import Tensor
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.binding.extras import LEAST
 from headcheck.properties.bounds.attention import K
-from headcheck.properties.capability import Capability
-from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
-from headcheck.properties.contract import Contract, Norm
-from headcheck.properties.parameter_mapping import ParameterMapping
-from headcheck.properties.size_rules import parse_sizes
+from headcheck.properties.contracts.contract import Contract, Norm
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case, InputContent
+from headcheck.properties.terms.size_rules import parse_sizes
 from headcheck.reference import Parameters, Variant, causal_mask, merge_heads, split_heads
 from tests.properties.evidence import measure_gradients, measure_output
 from tests.properties.test_tolerance_of_variants import SIZES, scale, widen

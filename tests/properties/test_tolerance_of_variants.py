@@ -20,14 +20,14 @@ from headcheck.properties.bounds.gradients import compute_gradients
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.oracle import compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
-from headcheck.properties.case import Case, InputContent
 from headcheck.properties.cases.case_tensors import (
     DTYPES,
     draw_normal,
     make_parameters,
     make_tokens,
 )
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.terms.case import Case, InputContent
 from headcheck.reference import Parameters, causal_mask, merge_heads, split_heads
 
 Scores = Callable[[Tensor, Tensor, float], Tensor]

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.cases.strategies import cases
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.reference import attention_weights, causal_mask, merge_heads, split_heads
 
 LAYOUTS = {

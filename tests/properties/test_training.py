@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.grader.audit.matrix import load_answers, load_namespace
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.training import (
     a_training_step_moves_every_weight,
     gradients_add_up_over_calls,
@@ -24,7 +23,8 @@ from headcheck.properties.families.training import (
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.harness.training_run import STEPS, run_training
 from headcheck.properties.property import Property
-from headcheck.properties.violation import Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Violation
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import SEPARATE, make, must_bind
 

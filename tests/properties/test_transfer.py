@@ -16,7 +16,7 @@ from headcheck.properties.families.transfer import (
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue.transfers import TRANSFERS
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 EXERCISE = BY_SLUG["weight_transfer"]
 NAMES = ("W_query", "W_key", "W_value")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import Property, PropertyGroup, Verdict
-from headcheck.properties.violation import (
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import (
     Status,
     SubmissionFailed,
     Violation,

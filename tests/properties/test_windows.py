@@ -9,8 +9,8 @@ import torch
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer, list_answers
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_set import generate_case_set
+from headcheck.properties.contracts.variant import find_visible, get_variant
 from headcheck.properties.families import ALL
 from headcheck.properties.families.variants import (
     a_window_longer_than_the_sequence_hides_nothing,
@@ -20,8 +20,8 @@ from headcheck.properties.families.variants import (
 )
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
-from headcheck.properties.variant import find_visible, get_variant
-from headcheck.properties.violation import SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from headcheck.reference import PLAIN, causal_mask
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -21,7 +21,7 @@ from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.report.render.github import format_command
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import HUNDREDTH, round_sum, share_out
-from headcheck.properties.violation import head_check
+from headcheck.properties.violations.violation import head_check
 
 VERSION = 1
 STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail", "not_asked": "pass"}

@@ -18,7 +18,7 @@ from headcheck.grader.course.export.gradebook import (
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import PropertyRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
-from headcheck.properties.violation import head_check
+from headcheck.properties.violations.violation import head_check
 
 COSTING_NOTHING = ("passed", "not_asked")
 

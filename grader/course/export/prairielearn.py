@@ -19,7 +19,7 @@ from headcheck.grader.course.export.gradebook import (
 )
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
-from headcheck.properties.violation import head_check
+from headcheck.properties.violations.violation import head_check
 
 MAX_BYTES = 1_000_000
 """bytes; PrairieLearn accepts 1 MB"""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord
 from headcheck.grader.report.render.sanitise import sanitise
-from headcheck.properties.violation import format_location
+from headcheck.properties.violations.violation import format_location
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.sentences import describe_untried
-from headcheck.properties.violation import (
+from headcheck.properties.violations.violation import (
     NOT_FAILED,
     STATUS_MESSAGES,
     UNKNOWN,

@@ -19,7 +19,7 @@ from headcheck.grader.report.render.view import (
     combine_statuses,
     format_status,
 )
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 Key = TypeVar("Key")
 BINS = 10

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise
 from headcheck.properties.counting import count, join_words
-from headcheck.properties.violation import UNKNOWN, Status
+from headcheck.properties.violations.violation import UNKNOWN, Status
 
 BECAUSE = "because this check did not pass: "
 NOT_TRIED_WORDS = "Not tried"

@@ -36,7 +36,7 @@ from headcheck.grader.report.render.view import (
     tally_statuses,
 )
 from headcheck.properties.counting import count
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 STYLES = {"expected": "green", "got     ": "red", "hint    ": "cyan"}
 """styles of the lines of a message, by their first characters"""

@@ -28,8 +28,14 @@ from headcheck.grader.report.render.sentences import (
 )
 from headcheck.grader.report.rounding import format_number, round_points
 from headcheck.properties.counting import count
-from headcheck.properties.group import PropertyGroup
-from headcheck.properties.violation import NOT_FAILED, UNKNOWN, Status, format_location, head_check
+from headcheck.properties.terms.group import PropertyGroup
+from headcheck.properties.violations.violation import (
+    NOT_FAILED,
+    UNKNOWN,
+    Status,
+    format_location,
+    head_check,
+)
 
 GROUP_ORDER = {group.value: place for place, group in enumerate(PropertyGroup)}
 MAX_NOTES = 20

@@ -23,7 +23,7 @@ from math import ceil
 from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.timing import RequestTime
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 BATCH_CALL_FRACTION, BATCH_TOTAL_FRACTION = 1 / 2, 1 / 4
 """a batch may take these fractions of a call's time and of the total time: it exists to save time

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from headcheck.grader.sandbox.worker.crashes.sentences import SENTENCES
-from headcheck.properties.crash import Crash, Piece
+from headcheck.properties.violations.crash import Crash, Piece
 
 MAX_PIECES, MAX_PIECE = 12, 200
 """the most pieces of detail that a crash may have, and the most characters in each"""

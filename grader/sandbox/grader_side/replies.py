@@ -12,7 +12,7 @@ import msgspec
 from headcheck.grader.sandbox.grader_side.crash_reply import parse_crash
 from headcheck.grader.sandbox.wire import Message
 from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 MAX_POSITION = 100_000
 """no cell and no line has a number this large"""

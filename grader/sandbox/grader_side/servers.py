@@ -40,7 +40,7 @@ from headcheck.grader.sandbox.timing import (
     RequestTime,
 )
 from headcheck.grader.sandbox.wire import Message
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 SERVER_ENTRY_POINT = "headcheck.grader.sandbox.server_side.server:begin"
 LARGE_FRACTION = 1 / 2

@@ -34,7 +34,7 @@ from headcheck.grader.sandbox.operations import (
 )
 from headcheck.grader.sandbox.timing import RequestTime
 from headcheck.grader.sandbox.wire import Message
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 MAX_TRIES = 3
 """the most attempts if the child is killed from outside"""

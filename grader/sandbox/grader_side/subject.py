@@ -34,7 +34,7 @@ from headcheck.properties.subject import (
     TensorInfo,
     Value,
 )
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 
 class Channel(Protocol):

@@ -1,7 +1,7 @@
 """Call a module in its own form: convert the usual arguments to its own, and its results back.
 
-A call form (`properties/call_form.py`) arrives as data and becomes two hooks of the module, one
-before `forward` and one after it. So all code can call the module in the usual form, and also a
+A call form (`properties/terms/call_form.py`) arrives as data and becomes two hooks of the module,
+one before `forward` and one after it. So all code can call the module in the usual form, and also a
 copy of it or a module that contains it.
 """
 

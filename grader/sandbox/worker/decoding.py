@@ -1,9 +1,9 @@
 """Call a module for chunks of sequences, each with the cache of the chunk before it.
 
 A cache never leaves this process, and may be any object that the module makes. If a module is
-handed its caches (`properties/call_form.py`), it may be given any of the earlier ones, so that a
-sequence can be continued twice. A module that stores its own cache can only continue with it or
-reset it.
+handed its caches (`properties/terms/call_form.py`), it may be given any of the earlier ones, so
+that a sequence can be continued twice. A module that stores its own cache can only continue with it
+or reset it.
 """
 
 from collections import Counter

@@ -10,7 +10,7 @@ from IPython.display import DisplayHandle, display
 
 from headcheck.grader.grading.infer import Target
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import NOT_FAILED
+from headcheck.properties.violations.violation import NOT_FAILED
 
 REFRESH_S = 0.1
 """the shortest time between two updates, so that the display costs almost nothing"""

@@ -20,7 +20,7 @@ from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 from headcheck.grader.ui.jupyter.live import SourceText
 from headcheck.properties.binding.calls import takes_three_tokens
 from headcheck.properties.binding.signature import Signature, SignatureParameter, read_signature
-from headcheck.properties.contract import Entry
+from headcheck.properties.contracts.contract import Entry
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.grader.report.feedback import Feedback, FeedbackLevel
-from headcheck.properties.case import Case
-from headcheck.properties.case_description import describe_case
 from headcheck.properties.cases.case_text import format_case
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.case_description import describe_case
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.counting import count
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import SubmissionFailed, head_check
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, head_check
 
 MAX_REASONS = 3
 STATEMENT = re.compile(r"\b(the|this) statement\b")

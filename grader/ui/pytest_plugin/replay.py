@@ -11,13 +11,13 @@ from headcheck.grader.ui.pytest_plugin.messages import (
 from headcheck.grader.ui.pytest_plugin.suite import list_properties
 from headcheck.grader.ui.pytest_plugin.target import load_target
 from headcheck.grader.ui.pytest_plugin.target_settings import BadTarget, TargetSettings
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_text import BadCase, format_case, parse_case
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
+from headcheck.properties.terms.case import Case
 
 
 class ReplayError(Exception):

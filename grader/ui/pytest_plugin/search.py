@@ -24,12 +24,12 @@ from headcheck.grader.ui.pytest_plugin.suite import (
     VariantOutcome,
     no_case_is_refused,
 )
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.cases.strategies import cases
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

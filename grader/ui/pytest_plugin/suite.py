@@ -30,20 +30,21 @@ from headcheck.grader.ui.pytest_plugin.messages import (
     describe_refusals,
     name_contract,
 )
-from headcheck.properties import families, support
-from headcheck.properties.case import Case
-from headcheck.properties.case_description import describe_case
+from headcheck.properties import families
 from headcheck.properties.cases.case_set import DEFAULT_COUNT, generate_case_set
 from headcheck.properties.check import check_property
-from headcheck.properties.contract import Contract, Entry
+from headcheck.properties.contracts.case_description import describe_case
+from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.families import far_positions, layouts, library_use
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, diagnose
 from headcheck.properties.property import Property, PropertyFamily, PropertyGroup, Verdict
-from headcheck.properties.size_rules import SizeRules
-from headcheck.properties.violation import Note, Status, SubmissionFailed, Violation
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import SizeRules
+from headcheck.properties.violations import support
+from headcheck.properties.violations.violation import Note, Status, SubmissionFailed, Violation
 
 LIBRARY = (library_use, layouts, far_positions)
 """families of properties that no exercise includes"""

@@ -23,8 +23,8 @@ from headcheck.properties.binding.describe import (
 )
 from headcheck.properties.binding.signature import read_signature
 from headcheck.properties.cases.case_set import DEFAULT_COUNT
-from headcheck.properties.contract import Contract
-from headcheck.properties.size_rules import BadSizes, parse_sizes
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.terms.size_rules import BadSizes, parse_sizes
 
 ADVICE = "say what is asked of it with --contract FILE (docs/contract-files.md) or --exercise SLUG"
 

@@ -1,6 +1,6 @@
 """Mistakes in the positions of causal queries if there are more keys than queries."""
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,

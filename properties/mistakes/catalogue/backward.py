@@ -2,7 +2,7 @@
 
 import torch
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import define_rare_mistake, require
 from headcheck.properties.mistakes.steps import backward
 from headcheck.properties.mistakes.steps.backward import with_backward

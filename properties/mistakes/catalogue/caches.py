@@ -6,7 +6,7 @@ from headcheck.properties.families import ALL, decoding, latents, list_propertie
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from headcheck.properties.property import PropertyGroup
-from headcheck.properties.violation import ViolationKind as Kind
+from headcheck.properties.violations.violation import ViolationKind as Kind
 
 IN_PARTS = (
     decoding.one_token_at_a_time_gives_the_same_output,

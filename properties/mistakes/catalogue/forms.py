@@ -34,8 +34,8 @@ from headcheck.properties.mistakes.catalogue.symptom import (
     lacks_axes_of_length_one,
 )
 from headcheck.properties.mistakes.steps import calls
-from headcheck.properties.violation import Reason
-from headcheck.properties.violation import ViolationKind as Kind
+from headcheck.properties.violations.violation import Reason
+from headcheck.properties.violations.violation import ViolationKind as Kind
 
 LARGE_SCORES = (
     scale.scores_in_the_millions_are_survived,

@@ -20,8 +20,8 @@ from headcheck.properties.mistakes.catalogue.symptom import (
     Symptom,
 )
 from headcheck.properties.mistakes.steps import calls
-from headcheck.properties.violation import Reason
-from headcheck.properties.violation import ViolationKind as Kind
+from headcheck.properties.violations.violation import Reason
+from headcheck.properties.violations.violation import ViolationKind as Kind
 
 MASKS = tuple(list_properties(masking))
 RETURNED = (

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     Mistake,
     define_mistake,

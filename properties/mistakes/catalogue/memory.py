@@ -3,7 +3,7 @@
 from headcheck.properties.families import backward, linear, online
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
-from headcheck.properties.violation import Reason
+from headcheck.properties.violations.violation import Reason
 
 ON_THE_WAY_BACK = (backward.its_backward_never_holds_all_scores,)
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
-from headcheck.properties.contract import Capability, Contract, Positions
+from headcheck.properties.contracts.contract import Capability, Contract, Positions
+from headcheck.properties.contracts.parameter_mapping import Packing
 from headcheck.properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
 from headcheck.properties.mistakes.steps.calls import CallWrapper
-from headcheck.properties.parameter_mapping import Packing
 
 Feature = Capability | Positions
 """a feature of a contract on which it depends whether a mistake is possible"""

@@ -1,6 +1,6 @@
 """Mistakes in the norms of queries and keys."""
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     exclude,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, exclude
 from headcheck.properties.mistakes.steps import numbers
 from headcheck.properties.mistakes.steps.numbers import change_after_each, change_returned

@@ -1,6 +1,6 @@
 """Mistakes about padding: which keys it hides, in which sequence, and the outputs of padding."""
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,

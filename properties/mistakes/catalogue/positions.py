@@ -5,7 +5,7 @@ Each is tried only if the statement asks for the kind of positions that it gets 
 
 import math
 
-from headcheck.properties.contract import Capability, Positions
+from headcheck.properties.contracts.contract import Capability, Positions
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,

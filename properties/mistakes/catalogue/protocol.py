@@ -18,8 +18,8 @@ from headcheck.properties.mistakes.catalogue.expected_failures import HALVES
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import ANY_KIND, StructuralMistake, Symptom
 from headcheck.properties.mistakes.steps.rounded_calls import ROUNDED_CALLS
-from headcheck.properties.violation import Reason
-from headcheck.properties.violation import ViolationKind as Kind
+from headcheck.properties.violations.violation import Reason
+from headcheck.properties.violations.violation import ViolationKind as Kind
 
 TRAINING = tuple(list_properties(training))
 

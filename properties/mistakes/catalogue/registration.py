@@ -17,7 +17,7 @@ from headcheck.properties.mistakes.catalogue.expected_failures import COPIES, HA
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from headcheck.properties.mistakes.steps import calls
-from headcheck.properties.violation import Reason
+from headcheck.properties.violations.violation import Reason
 
 TRANSFERRED = (transfer.afterwards_the_two_modules_are_independent,)
 UNSET = (

@@ -1,6 +1,6 @@
 """Mistakes about keys and values that several heads share."""
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,

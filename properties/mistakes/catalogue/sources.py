@@ -1,6 +1,6 @@
 """Mistakes in cross-attention: wrong inputs of queries, keys and values."""
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,

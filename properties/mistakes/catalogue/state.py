@@ -21,8 +21,8 @@ from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import ANY_KIND, StructuralMistake, Symptom
 from headcheck.properties.mistakes.steps import calls
 from headcheck.properties.mistakes.steps.kept_weights import KEPT_WEIGHTS
-from headcheck.properties.violation import Reason
-from headcheck.properties.violation import ViolationKind as Kind
+from headcheck.properties.violations.violation import Reason
+from headcheck.properties.violations.violation import ViolationKind as Kind
 
 SIDE_EFFECTS = (
     StructuralMistake(

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from headcheck.properties.mistakes.catalogue.mistake import Mistake
 from headcheck.properties.mistakes.steps.calls import CallWrapper
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 
 Shape = tuple[int, ...]
 ANY_KIND = frozenset(ViolationKind)

@@ -3,8 +3,8 @@
 from headcheck.properties.families import ALL, contract, history, list_properties, transfer
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
-from headcheck.properties.violation import Reason
-from headcheck.properties.violation import ViolationKind as Kind
+from headcheck.properties.violations.violation import Reason
+from headcheck.properties.violations.violation import ViolationKind as Kind
 
 ARRIVES = (transfer.every_weight_arrives,)
 INDEPENDENT = (transfer.afterwards_the_two_modules_are_independent,)

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     Mistake,
     define_mistake,

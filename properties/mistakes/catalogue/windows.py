@@ -1,6 +1,6 @@
 """Mistakes in a window: how many earlier tokens a token sees."""
 
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,

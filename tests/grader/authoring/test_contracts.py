@@ -16,7 +16,7 @@ from headcheck.grader.authoring.recognising import CannotAuthor, Recognised
 from headcheck.grader.grading.open_mode import make_open_target
 from headcheck.grader.reading.submission import Submission
 from headcheck.properties.binding.binding import Binding, bind
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from tests.forms.bank import open_class
 from tests.properties.binding.today import make_today
 

@@ -14,7 +14,6 @@ from headcheck.grader.batch.message import PLACEHOLDER_NAME, Comparison
 from headcheck.grader.batch.plan import compile_batch_plan
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.grader.sandbox.wire import Message
-from headcheck.properties.case import Case
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.families.batch import each_sequence_is_attended_alone
 from headcheck.properties.families.gradients import the_gradient_of_the_input_is_right
@@ -24,7 +23,8 @@ from headcheck.properties.families.sizes import list_small_sizes
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict, check_in_order
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.grader.grading.causal import (
     BATCH_PLAN,
     EXERCISE,

@@ -19,12 +19,12 @@ from headcheck.grader.batch.recording import (
     record_queries,
 )
 from headcheck.properties.bounds.attention import Tolerance
-from headcheck.properties.call_form import EmptyRow
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.property import Property, PropertyGroup
-from headcheck.properties.size_rules import parse_sizes
-from headcheck.properties.violation import Violation
+from headcheck.properties.terms.call_form import EmptyRow
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import parse_sizes
+from headcheck.properties.violations.violation import Violation
 
 SMALL = [exercise for exercise in ALL if exercise.slug != "gpt2_size"]
 

@@ -18,7 +18,7 @@ from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 LIMITS = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 ANSWERS = [

@@ -18,7 +18,7 @@ from headcheck.properties.families.history import earlier_calls_do_not_matter
 from headcheck.properties.families.purity import earlier_results_are_left_unchanged
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.grader.grading.causal import EXERCISE, NAME, change_solution, make_subject
 
 CASES = EXERCISE.plan_cases()

@@ -26,7 +26,6 @@ from headcheck.grader.report.render import html, text
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.isolation import IsolationLevel
 from headcheck.grader.seed import make_seed
-from headcheck.properties.case import Case
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import the_dtype_is_kept
 from headcheck.properties.families.gradients import (
@@ -44,7 +43,8 @@ from headcheck.properties.mistakes.faulty_attention import (
 )
 from headcheck.properties.mistakes.pipeline import CORRECT
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import Status, Violation, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, Violation, ViolationKind
 from tests.grader.report.records import count_rows
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}

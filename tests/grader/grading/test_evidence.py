@@ -22,15 +22,20 @@ from headcheck.grader.grading.evidence import (
 )
 from headcheck.grader.report.records import EvidenceRecord, PropertyRecord, WeightsEvidence
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case, MaskForm
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC
 from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.mistakes.pipeline import CORRECT, Pipeline
 from headcheck.properties.property import Property, PropertyGroup, Verdict
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import Case, MaskForm
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 
 CASE = Case(batch=2, tokens=5, context_length=6, d_in=4, heads=2, head_dim=3, sharpness=2, seed=3)
 BY_NAME = {each.name: each for each in DETERMINISTIC}

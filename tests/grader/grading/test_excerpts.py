@@ -25,7 +25,7 @@ from headcheck.grader.report.records import Excerpt
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.wire import Message
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 
 def source(length: int, number: int | None = None) -> SubmissionSource:

@@ -15,7 +15,7 @@ from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import ALL, CodeMatcher, Mistake
 from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 
 def mistake(name: str, *look_for: CodeMatcher) -> Mistake:

@@ -26,7 +26,7 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Note, Status
+from headcheck.properties.violations.violation import Note, Status
 
 if TYPE_CHECKING:
     from tests.grader.conftest import GradeNotebook, SandboxDriver

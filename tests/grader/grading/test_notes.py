@@ -4,7 +4,7 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.grading.recording import record_warnings
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 CAUSAL = BY_SLUG["causal_attention"].contract
 MESSAGE = "`__init__` of `CausalAttention` never uses its argument `{}`"

@@ -16,7 +16,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.limits import Limits
-from headcheck.properties.contract import Capability as C
+from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families import ALL
 
 if TYPE_CHECKING:

@@ -33,7 +33,6 @@ from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.seed import make_seed
-from headcheck.properties.case import Case, InputContent, MaskForm
 from headcheck.properties.cases.case_transforms import identity
 from headcheck.properties.cases.search_cases import (
     PLAIN_EVERY,
@@ -47,7 +46,13 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.families.weights import hidden_tokens_get_no_weight
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, PropertyGroup, Verdict
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import Case, InputContent, MaskForm
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 from tests.grader.conftest import SandboxDriver
 
 EXERCISE = BY_SLUG["causal_attention"]

@@ -14,12 +14,12 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import text
-from headcheck.properties.case import Case
 from headcheck.properties.families.contract import the_biases_follow_the_option, the_dtype_is_kept
 from headcheck.properties.families.gradients import every_weight_gets_a_gradient
 from headcheck.properties.families.purity import the_input_is_left_unchanged
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Reason, Status, Violation, ViolationKind
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Reason, Status, Violation, ViolationKind
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

@@ -15,7 +15,12 @@ from headcheck.grader.report.records import (
 )
 from headcheck.grader.report.render import html
 from headcheck.grader.report.render.lines import COLUMNS
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 
 SHAPE, FUTURE, EQUATION = (
     "The output has the right shape.",

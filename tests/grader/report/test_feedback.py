@@ -37,7 +37,7 @@ from headcheck.grader.report.render.circumstances import SEED_PHRASES
 from headcheck.grader.seed import Seed, draw_secret_seed, make_seed
 from headcheck.properties import families
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import (
+from headcheck.properties.violations.violation import (
     KIND_MESSAGES,
     Status,
     SubmissionFailed,

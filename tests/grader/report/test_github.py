@@ -18,7 +18,7 @@ from headcheck.grader.report.records import (
     build_report,
 )
 from headcheck.grader.report.render import github, text
-from headcheck.properties.violation import SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.violations.violation import SubmissionFailed, Violation, ViolationKind
 
 MISTAKE = DiagnosisRecord("no_scale", "The scores are not scaled.", None, 12, 7, 7)
 

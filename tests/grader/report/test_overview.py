@@ -16,7 +16,7 @@ from headcheck.grader.report.records import (
 from headcheck.grader.report.render import overview
 from headcheck.grader.report.render.outcome import describe_outcome, name_ending
 from headcheck.grader.report.render.overview import ClassResult, MatrixCell
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 BECAUSE = "A matrix product lacks a transpose"
 NO_SCALE = DiagnosisRecord("no_scale", "Not scaled.", None, 7, 9, 9)

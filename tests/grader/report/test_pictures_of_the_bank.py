@@ -13,10 +13,15 @@ from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.grader.sandbox.limits import Limits
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, PropertyGroup, Verdict
-from headcheck.properties.violation import Status, SubmissionFailed, Violation, ViolationKind
+from headcheck.properties.terms.case import Case, MaskForm
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+)
 
 # A warning of torch about what an answer does is no exception anywhere else.
 pytestmark = [pytest.mark.deep, pytest.mark.filterwarnings("ignore")]

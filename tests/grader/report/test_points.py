@@ -29,7 +29,7 @@ from headcheck.grader.report.rounding import (
     share_out,
 )
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 EXERCISE = BY_SLUG["causal_attention"]
 POINTS = {EXERCISE.slug: {"values": 70.0, "contract": 1 / 3}}

@@ -12,7 +12,7 @@ from headcheck.grader.report.records import DiagnosisRecord, NoteRecord
 from headcheck.grader.report.render import html, text
 from headcheck.grader.report.render.view import MAX_NOTES, format_points, make_view, tally_statuses
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.grader.report.records import (
     CASE,
     EQUATION,

@@ -11,7 +11,7 @@ import pytest
 
 from headcheck.grader.report.render import html
 from headcheck.grader.report.render.heading import NO_OCCASION, Occasion, make_heading
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 from tests.grader.report.records import (
     CASE,
     CODE_TO_PASTE,

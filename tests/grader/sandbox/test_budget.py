@@ -15,7 +15,7 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.timing import NO_TIME, RequestTime
 from headcheck.grader.sandbox.wire import Message
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.hostile.costly import COSTLY, HONEST
 
 if TYPE_CHECKING:

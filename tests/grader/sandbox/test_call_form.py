@@ -10,8 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from headcheck.grader.sandbox.worker.call_hooks import CallHooks
-from headcheck.properties.call_form import USUAL, CallForm, MaskConvention, Polarity, TokenAxes
 from headcheck.properties.subject import CallOptions
+from headcheck.properties.terms.call_form import (
+    USUAL,
+    CallForm,
+    MaskConvention,
+    Polarity,
+    TokenAxes,
+)
 from tests.grader.sandbox.runtimes import make_subject
 
 B, T, D = 2, 3, 4

@@ -11,7 +11,7 @@ import headcheck
 from headcheck import exercises
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.limits import Limits
-from headcheck.properties.violation import Status
+from headcheck.properties.violations.violation import Status
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headcheck.grader.sandbox.wire import Message
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 from tests.grader.sandbox.runtimes import (
     load_cells,
     make_function,

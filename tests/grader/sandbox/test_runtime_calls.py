@@ -16,7 +16,7 @@ from headcheck.grader.sandbox.grader_side.subject import InProcessChannel
 from headcheck.grader.sandbox.wire import Message, label_by_name, label_by_position
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions, Pass
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.grader.sandbox.runtimes import load_cells, make_function, make_module, make_subject
 
 

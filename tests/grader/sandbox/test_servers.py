@@ -19,7 +19,7 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.server_side.jail.confine import Jail
 from headcheck.grader.sandbox.server_side.server import receive_request, start_child
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver

@@ -20,7 +20,7 @@ from headcheck.grader.sandbox.timing import (
     ProcessTimes,
     RequestTime,
 )
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 from tests.crowd import alone_with
 
 if TYPE_CHECKING:

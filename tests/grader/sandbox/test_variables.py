@@ -18,7 +18,7 @@ from headcheck.grader.sandbox.wire import Message
 from headcheck.grader.sandbox.worker import runtime
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions
-from headcheck.properties.violation import SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 from tests.grader.sandbox.runtimes import load_cells, make_notebook_source, make_subject
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import pytest
 
 from headcheck.properties.binding.building import build_all
 from headcheck.properties.binding.constructors import iter_suggested
-from headcheck.properties.contract import CONSTANT, Contract
+from headcheck.properties.contracts.contract import CONSTANT, Contract
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import SEPARATE, make, must_bind
 

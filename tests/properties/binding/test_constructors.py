@@ -13,7 +13,7 @@ from headcheck.properties.binding.constructors import (
 )
 from headcheck.properties.binding.hypotheses import PROBE, make_probe_case
 from headcheck.properties.binding.signature import Signature, SignatureParameter
-from headcheck.properties.contract import CONSTANT
+from headcheck.properties.contracts.contract import CONSTANT
 
 
 def signature(*names: str, variables: tuple[SignatureParameter, ...] = ()) -> Signature:

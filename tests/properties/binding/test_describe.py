@@ -8,8 +8,8 @@ from headcheck.properties.binding.describe import (
     list_assumptions,
 )
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
-from headcheck.properties.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.properties.contracts.contract import CONSTANT, Argument, Capability, Contract
+from headcheck.properties.terms.call_form import CallForm, MaskConvention, Polarity, TokenAxes
 
 C = Capability
 PLAIN = frozenset({C.FULL, C.BATCH})

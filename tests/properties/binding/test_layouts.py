@@ -4,7 +4,7 @@ import pytest
 
 from headcheck.properties.binding.hypotheses import PROBE
 from headcheck.properties.binding.layouts import iter_layouts, iter_named_layouts, list_stored
-from headcheck.properties.parameter_mapping import Packing
+from headcheck.properties.contracts.parameter_mapping import Packing
 from headcheck.properties.subject import TensorInfo
 from tests.properties.binding.strangers import make, must_bind
 

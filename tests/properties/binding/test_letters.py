@@ -9,7 +9,7 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.contract_file import read_exercise
 from headcheck.exercises.contract_writer import write_contract
 from headcheck.grader.authoring.drafts import draft_statement
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import OUT, PROJECT, SEPARATE, make, must_bind
 

@@ -8,8 +8,8 @@ from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.matching import _minimise
 from headcheck.properties.binding.search import BindingSearch
-from headcheck.properties.call_form import TokenAxes
-from headcheck.properties.contract import Capability as C
+from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.terms.call_form import TokenAxes
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import (
     CAUSAL,

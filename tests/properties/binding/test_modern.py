@@ -5,9 +5,9 @@ import pytest
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.describe import describe_attention, list_assumptions
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Positions
-from headcheck.properties.implied_capabilities import IMPLIED
+from headcheck.properties.contracts.contract import Capability, Positions
+from headcheck.properties.contracts.implied_capabilities import IMPLIED
+from headcheck.properties.terms.case import Case
 from tests.properties.binding.strangers import CAUSAL, PROJECT, SCORES, bind_source, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headcheck.properties.call_form import MaskConvention, Polarity
-from headcheck.properties.contract import CONSTANT, Returns
-from headcheck.properties.contract import Capability as C
+from headcheck.properties.contracts.contract import CONSTANT, Returns
+from headcheck.properties.contracts.contract import Capability as C
+from headcheck.properties.terms.call_form import MaskConvention, Polarity
 from tests.properties.binding.strangers import CAUSAL, OUT, PROJECT, SEPARATE, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")

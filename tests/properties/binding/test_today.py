@@ -8,8 +8,8 @@ import pytest
 
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.describe import describe_attention
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Norm, Positions
+from headcheck.properties.contracts.contract import Capability, Norm, Positions
+from headcheck.properties.terms.case import Case
 from tests.properties.binding.strangers import bind_source, must_bind
 from tests.properties.binding.today import make_today
 

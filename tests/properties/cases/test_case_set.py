@@ -12,10 +12,10 @@ from hypothesis import find, settings
 from hypothesis.errors import NoSuchExample
 
 from headcheck.exercises import ALL, Exercise
-from headcheck.properties.case import Case, MaskForm, MaskType
 from headcheck.properties.cases.case_set import LEVELS, generate_case_set
 from headcheck.properties.cases.strategies import cases
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.terms.case import Case, MaskForm, MaskType
 from tests.properties.contracts import (
     MULTI_HEAD,
     SEARCH_SETTINGS,

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headcheck.exercises import ALL, BY_SLUG
-from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import (
     DTYPES,
@@ -27,7 +26,8 @@ from headcheck.properties.cases.case_tensors import (
     round_to_dtype,
 )
 from headcheck.properties.cases.strategies import cases
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from headcheck.reference import multi_head_attention
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract

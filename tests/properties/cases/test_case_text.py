@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_text import BadCase, format_case, parse_case
 from headcheck.properties.cases.strategies import cases
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from tests.properties.contracts import MASKED, MULTI_HEAD
 
 ANY_CASE = (

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headcheck.exercises import ALL
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_set import MAX_TOKENS, generate_case_set
 from headcheck.properties.cases.case_transforms import (
     at_least,
@@ -17,7 +16,8 @@ from headcheck.properties.cases.case_transforms import (
     with_values,
 )
 from headcheck.properties.cases.strategies import cases
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.terms.case import Case, MaskForm
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,

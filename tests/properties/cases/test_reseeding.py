@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.case import Case, InputContent, MaskForm
 from headcheck.properties.cases.case_set import PUBLIC_SEED, generate_case_set
 from headcheck.properties.cases.case_tensors import make_mask, make_parameters, make_tokens
 from headcheck.properties.cases.reseeding import reseed_cases
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.terms.case import Case, InputContent, MaskForm
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
 MASKED = BY_SLUG["masked_multi_head"].contract

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.case import Case, MaskForm
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.cases.search_cases import (
@@ -22,7 +21,8 @@ from headcheck.properties.cases.search_cases import (
     is_long,
     is_plain,
 )
-from headcheck.properties.contract import Contract, Returns
+from headcheck.properties.contracts.contract import Contract, Returns
+from headcheck.properties.terms.case import Case, MaskForm
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument, NoSuchExample
 
 from headcheck.grader.sandbox.worker import calling
-from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from headcheck.properties.cases.case_inputs import CaseInputs
 from headcheck.properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
 from headcheck.properties.cases.case_text import format_case
@@ -29,7 +28,8 @@ from headcheck.properties.cases.strategies import (
     cases,
     smaller_cases,
 )
-from headcheck.properties.size_rules import BadSizes, parse_sizes
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.terms.size_rules import BadSizes, parse_sizes
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,

@@ -1,7 +1,7 @@
 """What a diagnosis names of an attention that is right but for some steps."""
 
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate

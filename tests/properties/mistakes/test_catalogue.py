@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue import (
     ALIBI,
     ALL,

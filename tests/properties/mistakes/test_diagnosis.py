@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.contract import Capability, Contract, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.families.contract import every_length_up_to_the_context_works
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, Mistake
@@ -21,7 +21,7 @@ from headcheck.properties.mistakes.pipeline import (
     Pipeline,
     StepOverrides,
 )
-from headcheck.properties.peculiarity import SHORTER_THAN_CONTEXT
+from headcheck.properties.terms.peculiarity import SHORTER_THAN_CONTEXT
 from headcheck.reference import Parameters, causal_mask
 
 # Dropout has tests of its own.

@@ -3,7 +3,7 @@
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.mistakes.catalogue import EQUATION, FEATURES, Mistake
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.pipeline import StepOverrides

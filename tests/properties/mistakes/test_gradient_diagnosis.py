@@ -6,7 +6,7 @@ from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.catalogue.mistake import Mistake

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.contract import Contract
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC
 from headcheck.properties.mistakes.mistake_table import (

@@ -4,7 +4,7 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.contract import Capability
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
 from headcheck.properties.mistakes.diagnosis import diagnose

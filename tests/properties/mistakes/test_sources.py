@@ -8,9 +8,8 @@ import torch
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.bounds.oracle import compute_expected
-from headcheck.properties.case import Case
 from headcheck.properties.cases.case_tensors import make_other_tokens, make_parameters, make_tokens
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.mistakes.catalogue import OF_SOME_CONTRACTS, Mistake
@@ -18,6 +17,7 @@ from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
 from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
 from headcheck.properties.mistakes.worked_example import work_example
+from headcheck.properties.terms.case import Case
 
 CONTRACT = BY_SLUG["cross_attention"].contract
 APART = replace(

@@ -7,7 +7,6 @@ import torch
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.families import ALL
 from headcheck.properties.families.contract import a_batch_of_one_stays_a_batch, the_dtype_is_kept
@@ -29,7 +28,8 @@ from headcheck.properties.mistakes.faulty_attention import (
 )
 from headcheck.properties.mistakes.steps.calls import CallWrapper, call_plainly
 from headcheck.properties.property import Property, Verdict
-from headcheck.properties.violation import (
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import (
     Reason,
     Status,
     SubmissionFailed,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.contract import Activation, Contract, Norm
+from headcheck.properties.contracts.contract import Activation, Contract, Norm
 from headcheck.properties.mistakes.catalogue import ALL, AROUND_ATTENTION, Mistake
 from headcheck.properties.mistakes.catalogue.gradients import OF_A_BLOCK
 from headcheck.properties.mistakes.example_inputs import list_numbers, make_inputs, read_contract

@@ -5,14 +5,14 @@ import torch
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
-from headcheck.properties.case import Case
-from headcheck.properties.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, OF_SOME_CONTRACTS, Mistake
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
 from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides
 from headcheck.properties.mistakes.worked_example import work_example
+from headcheck.properties.terms.case import Case
 
 PLAIN = BY_SLUG["multi_head_attention"].contract
 CONTRACTS = {

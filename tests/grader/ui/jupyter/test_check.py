@@ -19,7 +19,7 @@ from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.ui.jupyter import CannotCheck, CheckInterrupted
 from headcheck.grader.ui.jupyter.checking import check_in_namespace
 from headcheck.grader.ui.jupyter.progress import Progress
-from headcheck.properties.group import PropertyGroup
+from headcheck.properties.terms.group import PropertyGroup
 from tests.grader.ui.jupyter.cells import check_answer, run_cell, run_solution
 
 ANSWERS = [

@@ -25,7 +25,7 @@ from headcheck.properties.families.values import (
     it_equals_the_streaming_computation,
 )
 from headcheck.properties.property import Property
-from headcheck.properties.size_rules import BadSizes, parse_sizes
+from headcheck.properties.terms.size_rules import BadSizes, parse_sizes
 
 CONTRACT = BY_SLUG["simplified_attention"].contract
 Answer = Callable[[Tensor], Tensor]

@@ -28,7 +28,7 @@ from headcheck.properties.families.device import it_moves_to_another_device
 from headcheck.properties.families.precision import bfloat16_runs
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.property import Verdict
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 CONTRACT = BY_SLUG["simplified_attention"].contract
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from headcheck.properties.case import Case, InputContent, MaskForm, MemoryLayout
-from headcheck.properties.contract import Capability, Contract, Entry
+from headcheck.properties.contracts.contract import Capability, Contract, Entry
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MemoryLayout
 
 CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_size"}
 """the names of sizes in a config, unless it has fields of its own"""

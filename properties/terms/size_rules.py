@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from headcheck.properties.case import Case
+from headcheck.properties.terms.case import Case
 
 SIZE_NAMES = (
     "batch", "tokens", "context_length", "d_in", "d_out", "heads", "head_dim", "d_latent", "window",

@@ -1,7 +1,8 @@
 """Summaries of all properties without check functions, which load quickly and without torch.
 
-`summaries.toml` is made by `python -m headcheck.properties.summaries`; a test compares the two. It
-is for code that only names or counts properties: `headcheck show`, feedback levels, waiving.
+`summaries.toml` is made by `python -m headcheck.properties.listing.summaries`, and a test compares
+the two. It is for code that only names or counts properties: `headcheck show`, feedback levels,
+waiving.
 """
 
 import functools
@@ -9,8 +10,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from headcheck.properties.contract import Capability, Contract
-from headcheck.properties.group import PropertyGroup
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.terms.group import PropertyGroup
 
 SUMMARIES_FILE = Path(__file__).with_name("summaries.toml")
 

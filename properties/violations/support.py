@@ -9,8 +9,8 @@ that is not tried earns no points, so nobody gains by raising such an error.
 import re
 from dataclasses import replace
 
-from headcheck.properties.case import Case
-from headcheck.properties.violation import Status, SubmissionFailed
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 USUAL_DTYPES = ("float64", "float32")
 UNSUPPORTED_KERNEL = re.compile(

@@ -1,6 +1,6 @@
 """Generate docs/properties.md from the properties.
 
-    python -m headcheck.properties.page > docs/properties.md
+    python -m headcheck.properties.listing.page > docs/properties.md
 
 A test compares the two.
 """
@@ -15,14 +15,15 @@ from headcheck.properties.property import Property, PropertyGroup
 HEAD = """\
 # Properties
 
-Made by `python -m headcheck.properties.page > docs/properties.md`; do not edit.
+Made by `python -m headcheck.properties.listing.page > docs/properties.md`; do not edit.
 
 What holds of every correct implementation, in the order in which it is checked: {count} properties.
 The name is that of the check function in `properties/families/`. The claim is the first line of its
 docstring, which a student reads.
 
 *needs*: the capabilities that a contract must have for the property to make sense;
-[`properties/contract.py`](../properties/contract.py) explains them. A dash means every contract.
+[`properties/terms/capability.py`](../properties/terms/capability.py) explains them. A dash means
+every contract.
 
 *after*: the properties without which this one is not tried. "form" means the first three."""
 

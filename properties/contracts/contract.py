@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headcheck.properties.call_form import USUAL, CallForm
-from headcheck.properties.capability import Capability as Capability
-from headcheck.properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from headcheck.properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.block import Activation as Activation
 from headcheck.properties.parts.features import FeatureMap as FeatureMap
 from headcheck.properties.parts.norms import Norm as Norm
 from headcheck.properties.parts.positions import ROTARY as ROTARY
 from headcheck.properties.parts.positions import Positions as Positions
-from headcheck.properties.size_rules import BadSizes, SizeRules
-from headcheck.properties.violation import Violation, ViolationKind
+from headcheck.properties.terms.call_form import USUAL, CallForm
+from headcheck.properties.terms.capability import Capability as Capability
+from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.terms.size_rules import BadSizes, SizeRules
+from headcheck.properties.violations.violation import Violation, ViolationKind
 
 if TYPE_CHECKING:  # so that listing exercises does not import torch
     from torch import Tensor

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from headcheck.properties.call_form import USUAL, EmptyRow
-from headcheck.properties.contract import Capability, Contract, Entry, Norm, Returns
+from headcheck.properties.contracts.contract import Capability, Contract, Entry, Norm, Returns
 from headcheck.properties.parts import BROKEN, BROUGHT, brings, keeps
 from headcheck.properties.parts.part import holds as holds
 from headcheck.properties.parts.part import takes as takes
+from headcheck.properties.terms.call_form import USUAL, EmptyRow
 
 C = Capability
 

@@ -1,6 +1,6 @@
-"""Generate properties/summaries.toml from the properties.
+"""Generate properties/listing/summaries.toml from the properties.
 
-    python -m headcheck.properties.summaries > properties/summaries.toml
+    python -m headcheck.properties.listing.summaries > properties/listing/summaries.toml
 
 A test compares the two.
 """
@@ -12,8 +12,9 @@ from headcheck.properties.families import ALL
 from headcheck.properties.property import Property
 
 HEAD = """\
-# Made by `python -m headcheck.properties.summaries > properties/summaries.toml`; do not edit.
-# What properties/summary.py reads: all properties, in the order in which they are checked.
+# Do not edit. Made by
+#   python -m headcheck.properties.listing.summaries > properties/listing/summaries.toml
+# What properties/listing/summary.py reads: all properties, in the order in which they are checked.
 """
 
 

@@ -9,7 +9,7 @@ peculiarity therefore costs only its own property.
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from headcheck.properties.case import Case, MaskForm, MaskType, MemoryLayout
+from headcheck.properties.terms.case import Case, MaskForm, MaskType, MemoryLayout
 
 
 @dataclass(frozen=True)

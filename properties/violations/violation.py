@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 
-from headcheck.properties.crash import Crash
-from headcheck.properties.peculiarity import Peculiarity
+from headcheck.properties.terms.peculiarity import Peculiarity
+from headcheck.properties.violations.crash import Crash
 
 
 class Status(StrEnum):

@@ -3,8 +3,14 @@
 import torch
 from torch import Tensor
 
-from headcheck.properties.case import Case
-from headcheck.properties.contract import ROTARY, Capability, Contract, FeatureMap, Positions
+from headcheck.properties.contracts.contract import (
+    ROTARY,
+    Capability,
+    Contract,
+    FeatureMap,
+    Positions,
+)
+from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     BlockSteps,
     Variant,

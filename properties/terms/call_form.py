@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from headcheck.properties.case import MaskForm
+from headcheck.properties.terms.case import MaskForm
 
 
 class TokenAxes(StrEnum):

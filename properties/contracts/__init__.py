@@ -1,0 +1,1 @@
+"""What an exercise asks, as data, and what follows from it."""

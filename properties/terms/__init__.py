@@ -1,0 +1,1 @@
+"""The words in which contracts are written: sizes, options, forms of calls, capabilities."""

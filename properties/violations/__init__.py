@@ -1,0 +1,1 @@
+"""How an answer fails: wrong values, crashes, and what a library does not support."""

@@ -1,1 +1,0 @@
-../../../properties/contract.py

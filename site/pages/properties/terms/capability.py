@@ -1,0 +1,1 @@
+../../../../properties/terms/capability.py
