@@ -82,6 +82,7 @@ def gates_open_and_close(context: CaseContext) -> None:
 @values(
     *NEEDS,
     C.NORMALISED,
+    C.UNCOMPRESSED,
     on=compose(at_least(tokens=3, d_in=2), with_values(content=InputContent.NORMAL)),
     limit=3,
     hint="whose gate is it: the gate of the query's token, or of the keys?",
@@ -110,7 +111,7 @@ def _give_equal_values(context: CaseContext) -> tuple[Tensor, Parameters]:
     return x, replace_parameters(context, W_v=column)
 
 
-@weights(*NEEDS, C.NORMALISED, limit=3, hint=GATE_HINT, essential=True)
+@weights(*NEEDS, C.NORMALISED, C.UNCOMPRESSED, limit=3, hint=GATE_HINT, essential=True)
 def equal_values_come_through_the_gate(context: CaseContext) -> None:
     """When all values are equal, every output is this value times the token's gate."""
     x, parameters = _give_equal_values(context)

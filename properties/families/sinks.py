@@ -55,7 +55,7 @@ def the_weights_are_what_the_sinks_leave(context: CaseContext) -> None:
     context.assert_close(recovered.weights, recovered.expected, recovered.tolerance, "weights")
 
 
-@weights(*NEEDS, limit=3, hint=SHARE_HINT)
+@weights(*NEEDS, C.UNCOMPRESSED, limit=3, hint=SHARE_HINT)
 def the_weights_sum_to_what_the_sink_leaves(context: CaseContext) -> None:
     """When all values are equal, the output is this value times the weight that the sink leaves."""
     x = context.x.clone()
