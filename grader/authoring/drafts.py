@@ -15,7 +15,7 @@ from headcheck.properties.contracts.contract import (
 )
 from headcheck.properties.contracts.parameter_mapping import BY_HEAD, Packing, ParameterMapping
 from headcheck.properties.parts import WEIGHTS
-from headcheck.properties.terms.call_form import MaskConvention, Polarity
+from headcheck.properties.terms.call_form import MaskConvention, MaskSource, Polarity
 
 C = Capability
 MASKS = {
@@ -23,6 +23,14 @@ MASKS = {
     Polarity.BLOCK: "`{name}` is true, or not zero, where a query may **not** attend to a key",
     Polarity.ADDED: "`{name}` is added to the scores: zero where a query may attend to a key, and "
     "a large negative number elsewhere",
+}
+SOURCES = {
+    MaskSource.LENGTHS: "`{name}` says how many of the first keys a sequence, or each of its "
+    "queries, may attend to",
+    MaskSource.DOCUMENTS: "`{name}` has the number of each token's document, and a token attends "
+    "to its own document only",
+    MaskSource.BOUNDARIES: "`{name}` says where documents begin, and last where the last one ends; "
+    "a token attends to its own document only",
 }
 AXES = {2: "(queries, keys)", 3: "(batch, queries, keys)", 4: "(batch, heads, queries, keys)"}
 ROLES = {
@@ -331,7 +339,8 @@ def _list_demands(contract: Contract, name: str) -> Iterator[str]:
 
 
 def _list_mask_demands(mask: MaskConvention, name: str) -> Iterator[str]:
-    yield f"{MASKS[mask.polarity].format(name=name)}."
+    said = SOURCES.get(mask.given_as) or MASKS[mask.polarity]
+    yield f"{said.format(name=name)}."
     if mask.keys_only:
         yield "It is the same for every query: it says which keys there are."
     elif mask.axes is not None:

@@ -1,24 +1,32 @@
 """Ways to call a module for self-attention: the role of each input."""
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.vocabulary import guess_role
-from headcheck.properties.terms.call_form import CallForm, MaskConvention, Polarity
+from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 
 MASK_CONVENTIONS = (
     MaskConvention(),
     MaskConvention(dtype="bool"),
-    MaskConvention(Polarity.BLOCK, "bool"),
-    MaskConvention(Polarity.ADDED),
-    MaskConvention(Polarity.ADDED, fill=-1e9),
-    MaskConvention(Polarity.BLOCK, "float64"),
-    MaskConvention(Polarity.KEEP, "float64"),
-    MaskConvention(Polarity.KEEP, "int64"),
+    MaskConvention(polarity=Polarity.BLOCK, dtype="bool"),
+    MaskConvention(polarity=Polarity.ADDED),
+    MaskConvention(polarity=Polarity.ADDED, fill=-1e9),
+    MaskConvention(polarity=Polarity.BLOCK, dtype="float64"),
+    MaskConvention(polarity=Polarity.KEEP, dtype="float64"),
+    MaskConvention(polarity=Polarity.KEEP, dtype="int64"),
 )
 """The conventions of masks to try, the most permissive first"""
+LENGTHS = MaskConvention(given_as=MaskSource.LENGTHS)
+SOURCES = (
+    (r".*len(gth)?s?", (LENGTHS, replace(LENGTHS, keys_only=True), replace(LENGTHS, axes=3))),
+    (r".*(doc|seg).*", (MaskConvention(given_as=MaskSource.DOCUMENTS),)),
+    (r".*(cu_?seq|bound|offset).*", (MaskConvention(given_as=MaskSource.BOUNDARIES),)),
+)
+"""what an argument may take in place of a mask, by its name"""
 REQUIRED_MASKS = ((4, False), (3, False), (2, False), (2, True))
 """forms of required masks: the number of axes, and whether the mask covers only keys"""
 QKV = ("query", "key", "value")
@@ -55,6 +63,12 @@ def find_mask_name(parameters: Sequence[SignatureParameter]) -> str | None:
     return next((p.name for p, role in roles if role == "mask"), None)
 
 
+def list_mask_sources(name: str) -> Sequence[MaskConvention]:
+    """Return what an argument of this name may take in place of a mask, the likeliest first."""
+    named = (each for pattern, each in SOURCES if re.fullmatch(pattern, name, re.IGNORECASE))
+    return next(named, ())
+
+
 def takes_three_tokens(parameters: Sequence[SignatureParameter]) -> bool:
     """Whether a call requires three sequences: queries, keys and values, by any names."""
     roles = zip(parameters, guess_roles(parameters), strict=True)
@@ -63,12 +77,6 @@ def takes_three_tokens(parameters: Sequence[SignatureParameter]) -> bool:
 
 def _has_default(parameters: Sequence[SignatureParameter], number: int) -> bool:
     return parameters[number].has_default
-
-
-def _require(convention: MaskConvention) -> MaskConvention:
-    return MaskConvention(
-        convention.polarity, convention.dtype, fill=convention.fill, required=True
-    )
 
 
 def _iter_inputs(parameters: Sequence[SignatureParameter]) -> Iterator[tuple[str, ...]]:

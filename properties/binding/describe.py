@@ -13,7 +13,7 @@ from headcheck.properties.contracts.contract import (
     Positions,
 )
 from headcheck.properties.counting import join_words
-from headcheck.properties.terms.call_form import Polarity, TokenAxes
+from headcheck.properties.terms.call_form import MaskSource, Polarity, TokenAxes
 
 C = Capability
 QUANTITY_WORDS = {
@@ -33,6 +33,11 @@ POSITION_WORDS = {
     Positions.ALIBI: "scores that fall with the distance (ALiBi)",
 }
 SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
+SOURCE_WORDS = {
+    MaskSource.LENGTHS: "how many of the first keys may be attended to",
+    MaskSource.DOCUMENTS: "the number of each token's document",
+    MaskSource.BOUNDARIES: "where documents begin and end",
+}
 POLARITY_WORDS = {
     Polarity.KEEP: "true where a query may attend",
     Polarity.BLOCK: "true where a query may not attend",
@@ -95,8 +100,9 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     if not contract.has(C.BATCH):
         yield "its input has the shape (tokens, width), without a batch"
     if contract.has(C.MASK) or contract.has(C.PADDING):
-        polarity = POLARITY_WORDS[contract.call_form.mask.polarity]
-        yield f"its mask is {polarity}"
+        mask = contract.call_form.mask
+        meaning = SOURCE_WORDS.get(mask.given_as) or POLARITY_WORDS[mask.polarity]
+        yield f"its mask is {meaning}"
 
 
 def describe_intent(contract: Contract) -> str:

@@ -16,11 +16,13 @@ from torch import Tensor
 from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
 from headcheck.properties.binding.bias_option import settle_bias_option
 from headcheck.properties.binding.calls import (
+    LENGTHS,
     MASK_CONVENTIONS,
     find_mask_name,
     guess_roles,
     iter_call_forms,
     iter_role_orders,
+    list_mask_sources,
     names_roles,
 )
 from headcheck.properties.binding.dropping import settle_dropout, settle_steadiness
@@ -30,11 +32,12 @@ from headcheck.properties.binding.matching import Observation, find_mistakes
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.cases.case_tensors import draw_normal
+from headcheck.properties.cases.fitting_mask import restrict_mask
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.subject import Subject
-from headcheck.properties.terms.call_form import CallForm, MaskConvention
+from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes
 
@@ -171,25 +174,25 @@ def _settle_mask(bench: Bench) -> Settled:
         inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),
     )
     required = bench.contract.call_form.mask.required
-    if not required and _always_raises(bench, form):
+    if not required and _always_raises(bench, form, name):
         return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
     if bench.contract.has(C.CAUSAL):
         return bench.settled.add(
             f"its `{name}` hides later tokens; any other effect of it is not judged"
         )
-    for convention in _iter_conventions(bench.case):
+    for convention in _iter_conventions(name):
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):
             return _claim_mask(bench, own)
-    mistaken = _find_mistaken_mask(bench, form)
+    mistaken = _find_mistaken_mask(bench, form, name)
     if mistaken is not None:
         return _claim_mask(bench, mistaken)
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
 
 
-def _always_raises(bench: Bench, form: CallForm) -> bool:
+def _always_raises(bench: Bench, form: CallForm, name: str) -> bool:
     """Whether the class raises with every form of mask."""
-    conventions = _iter_conventions(bench.case)
+    conventions = _iter_conventions(name)
     tries = ((each, keep) for each in conventions for keep in _draw_masks(bench, each))
     return not any(bench.call(replace(form, mask=each), bench.x, keep) for each, keep in tries)
 
@@ -201,12 +204,13 @@ def _insert_mask(inputs: Sequence[str], whole: Sequence[str]) -> tuple[str, ...]
 
 
 def _claim_mask(bench: Bench, form: CallForm) -> Settled:
-    contract = replace(bench.contract, call_form=form, call=form.inputs)
+    contract = restate_steps(replace(bench.contract, call_form=form, call=form.inputs))
     kind = C.PADDING if form.mask.keys_only else C.MASK
     return replace(bench.settled, contract=contract).claim(kind, C.TAKES_MASK)
 
 
-def _iter_conventions(case: Case) -> Iterator[MaskConvention]:
+def _iter_conventions(name: str) -> Iterator[MaskConvention]:
+    yield from list_mask_sources(name)
     for axes, convention in itertools.product((None, 4, 3, 2), MASK_CONVENTIONS):
         yield replace(convention, axes=axes)
     for axes, convention in itertools.product((2, 4, 3), MASK_CONVENTIONS):
@@ -223,11 +227,15 @@ def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
         2: [(t, t)],
     }
     wanted = [(b, 1, 1, t)] if convention.keys_only else shapes[convention.axes]
+    if convention.given_as is not MaskSource.MASK and not convention.keys_only:
+        wanted = [(b, 1, t, t)]
+    if convention == LENGTHS:  # of each query, or of each sequence
+        wanted = [*wanted, (b, 1, 1, t)]
     for number, shape in enumerate(wanted):
         drawn = draw_normal(replace(bench.case, seed=number + 1), "mask", *shape)
         keep = drawn < 0.4
         keep.scatter_(-1, drawn.argmin(-1, keepdim=True), True)
-        yield keep
+        yield restrict_mask(convention.given_as, keep)
 
 
 def _follows(bench: Bench, form: CallForm) -> bool:
@@ -245,9 +253,10 @@ def _follows(bench: Bench, form: CallForm) -> bool:
     )
 
 
-def _find_mistaken_mask(bench: Bench, form: CallForm) -> CallForm | None:
+def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | None:
     """Return a form in which a mask has no effect, or has the effect of a known mistake."""
-    for convention in (*MASK_CONVENTIONS[:4], replace(MASK_CONVENTIONS[1], axes=2, keys_only=True)):
+    masks = *MASK_CONVENTIONS[:4], replace(MASK_CONVENTIONS[1], axes=2, keys_only=True)
+    for convention in (*list_mask_sources(name), *masks):
         own = replace(form, mask=convention)
         keep = next(_draw_masks(bench, convention))
         results = bench.call(own, bench.x, keep)

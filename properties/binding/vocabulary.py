@@ -65,7 +65,11 @@ FLAGS = re.compile(r".*(causal|masked|mask|bias|flash|fused|batch_first|first|is
 INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (role, re.compile(pattern))
     for role, pattern in (
-        ("mask", r".*mask.*|m|tril|keep|attn_bias|bias|.*pad(ding)?(_.*)?|valid(_.*)?|allowed"),
+        (
+            "mask",
+            r".*mask.*|m|tril|keep|attn_bias|bias|.*pad(ding)?(_.*)?|valid(_.*)?|allowed"
+            r"|(.*_)?(lens|lengths)|(.*_)?(doc|document|seg|segment)s?(_.*)?|cu_?seq.*|boundaries",
+        ),
         (
             "query",
             r"(x_?)?q(uer(y|ies)|s)?(_?(input|in|states?|x|seq))?|.*quer(y|ies).*|tgt|target",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
+from headcheck.properties.terms.call_form import MaskSource
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MemoryLayout
 
 CONFIG_NAMES = {"d_out": "n_embd", "heads": "n_head", "context_length": "block_size"}
@@ -65,4 +66,7 @@ def _list_words(contract: Contract, case: Case, own: dict[str, str]) -> Iterator
     yield f"dropout={case.dropout:g}", bool(case.dropout)
     yield case.content.value, case.content is not InputContent.NORMAL
     yield f"{case.memory.value} input", case.memory is not MemoryLayout.CONTIGUOUS
-    yield f"{case.mask_type} mask {form}", case.mask_form is not MaskForm.NONE
+    given = f"{case.mask_type} mask {form}"
+    if mask.given_as is not MaskSource.MASK:
+        given = f"{mask.given_as} of a mask {form}"
+    yield given, case.mask_form is not MaskForm.NONE

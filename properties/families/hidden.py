@@ -58,7 +58,7 @@ def not_even_nan_counts_where_it_is_hidden(context: LiveContext) -> None:
             context.assert_unchanged(same, context.output, context.tolerance, what)
 
 
-@mask_property(C.EMPTY_ROWS, on=MASKED, limit=4, hint=EMPTY_HINT)
+@mask_property(C.EMPTY_ROWS, C.ANY_KEYS, on=MASKED, limit=4, hint=EMPTY_HINT)
 def a_query_that_sees_nothing_gets_what_is_promised(context: CaseContext) -> None:
     """A query that may attend to nothing gives finite numbers, or zeros, as the contract says."""
     mask = hide_everything_from_some(context)
@@ -74,6 +74,7 @@ def a_query_that_sees_nothing_gets_what_is_promised(context: CaseContext) -> Non
 
 @gradient_property(
     C.EMPTY_ROWS,
+    C.ANY_KEYS,
     C.TOKENS,
     C.MODULE,
     on=MASKED,
@@ -123,6 +124,7 @@ def _in_dtype(dtype: str) -> CaseTransform:
     C.HALF,
     C.CAUSAL,
     C.PADDING,
+    C.ANY_KEYS,
     C.TOKENS,
     on=_in_dtype("bfloat16"),
     limit=3,
@@ -138,6 +140,7 @@ def bfloat16_hides_padding_and_later_tokens_together(context: CaseContext) -> No
     C.HALF,
     C.CAUSAL,
     C.PADDING,
+    C.ANY_KEYS,
     C.TOKENS,
     on=_in_dtype("float16"),
     limit=3,

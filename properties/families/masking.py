@@ -323,7 +323,10 @@ def the_mask_is_not_remembered(context: LiveContext) -> None:
 
 
 @family_property(
-    C.MASK, on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.QUERY_KEY)), limit=3
+    C.MASK,
+    C.ANY_KEYS,
+    on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.QUERY_KEY)),
+    limit=3,
 )
 def a_causal_mask_hides_the_future(context: CaseContext) -> None:
     """With the lower triangle as mask, changing the last token changes no earlier output."""
@@ -334,3 +337,24 @@ def a_causal_mask_hides_the_future(context: CaseContext) -> None:
     tolerance = context.compute_expected(mask=triangle).tolerances[0][:, :-1]
     what = "output given the lower triangle as mask, after a change of the last token"
     context.assert_unchanged(after[:, :-1], before[:, :-1], tolerance, what)
+
+
+@family_property(
+    C.DOCUMENTS,
+    C.TOKENS,
+    on=compose(at_least(tokens=5), with_values(mask_form=MaskForm.BATCH_ONE_QUERY_KEY)),
+    limit=4,
+    hint="tokens of one document see no token of another, and positions count from its own start",
+    essential=True,
+)
+def each_document_is_alone(context: CaseContext) -> None:
+    """A document among others gives the same outputs as alone."""
+    assert context.mask is not None
+    for number in range(context.case.batch):
+        first = (context.mask[number, 0] != 0).int().argmax(-1)
+        for start in first.unique().tolist():
+            own = first == start
+            alone = context.run(context.x[number : number + 1, own], mask=None)[0][0]
+            got, limit = context.output[number, own], context.tolerance[number, own]
+            what = f"output of the document from token {start} on"
+            context.assert_unchanged(got, alone, limit + limit, what)

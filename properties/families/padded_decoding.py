@@ -29,6 +29,7 @@ LONGEST = 3
 @family_property(
     C.CACHE,
     C.PADDING,
+    C.ANY_KEYS,
     C.TOKENS,
     on=compose(at_least(tokens=6, batch=2), with_values(mask_form=MaskForm.NONE)),
     after=(one_token_at_a_time_gives_the_same_output, padding_is_invisible),

@@ -16,6 +16,7 @@ from headcheck.properties.parts.differential import DIFFERENTIAL
 from headcheck.properties.parts.features import FEATURES
 from headcheck.properties.parts.gate import GATE
 from headcheck.properties.parts.latents import LATENT
+from headcheck.properties.parts.made_masks import DOCUMENTS, LENGTHS
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.part import Part, Problem, Quantity
 from headcheck.properties.parts.plain import PLAIN_WEIGHTS
@@ -43,6 +44,8 @@ PARTS: tuple[Part, ...] = (
     BLOCKS,
     LATENT,
     BLOCK,
+    LENGTHS,
+    DOCUMENTS,
 )
 """All parts. The numbers of a case set are drawn in this order: a new part comes last."""
 

@@ -40,6 +40,20 @@ class Polarity(StrEnum):
     ADDED = "added"  # zero where it may attend, and a large negative number elsewhere
 
 
+class MaskSource(StrEnum):
+    """What a call is given, from which the module makes its mask."""
+
+    MASK = "mask"
+    LENGTHS = "lengths"  # how many of the first keys a sequence, or a query, may attend to
+    DOCUMENTS = "documents"  # the number of each token's document: tokens see their own document
+    BOUNDARIES = "boundaries"  # where documents begin, and last where the last one ends
+
+    @property
+    def is_of_documents(self) -> bool:
+        """Whether it says which tokens belong together."""
+        return self in (MaskSource.DOCUMENTS, MaskSource.BOUNDARIES)
+
+
 class EmptyRow(StrEnum):
     """The output of a query that may attend to nothing."""
 
@@ -68,12 +82,18 @@ class MaskConvention:
     """whether every call needs a mask"""
     empty_row: EmptyRow = EmptyRow.ANYTHING
     """the promised output of a query that may attend to nothing"""
+    given_as: MaskSource = MaskSource.MASK
+    """what a call is given, if the module makes the mask from something else"""
 
     @property
     def forms(self) -> tuple[MaskForm, ...]:
         """The forms of usual masks that can be converted to this convention; empty if all can."""
+        if self.given_as.is_of_documents:
+            return (MaskForm.BATCH_ONE_QUERY_KEY,)
         if self.keys_only:
             return (MaskForm.BATCH_ONE_ONE_KEY,)
+        if self.given_as is MaskSource.LENGTHS:
+            return (MaskForm.BATCH_ONE_QUERY_KEY, MaskForm.BATCH_ONE_ONE_KEY)
         match self.axes:
             case 2:
                 return (MaskForm.QUERY_KEY, MaskForm.ONE_ONE_QUERY_KEY)

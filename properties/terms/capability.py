@@ -18,6 +18,9 @@ class Capability(Enum):
     PADDING = auto()  # takes a mask of keys only
     TAKES_MASK = auto()  # takes a mask of either kind
     EMPTY_ROWS = auto()  # promises something to a query that may attend to nothing
+    ANY_KEYS = auto()  # ... if it takes one, that may hide any keys
+    LENGTHS = auto()  # ... that shows so many of the first keys
+    DOCUMENTS = auto()  # ... that hides the tokens of other documents
     SEALED = auto()  # not even NaN or infinity counts in what the mask hides
     CONTEXT = auto()  # has a longest length
     BATCH = auto()  # has a batch axis

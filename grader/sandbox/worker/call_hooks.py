@@ -103,6 +103,8 @@ class CallHooks:
             keep = (keep[:, :, :1] if self.mask["keys_only"] else keep[:1]).to(x.device)
         else:
             keep = mask != 0
+        if self.mask["given_as"] != "mask":
+            return convert_to_numbers(keep, x.shape[0] if x.dim() == 3 else 1, self.mask)
         own: Tensor = keep if mask is None else mask
         match self.mask["polarity"]:
             case "block":
@@ -195,6 +197,25 @@ class CallHooks:
         else:
             like = part.dim() == tokens.dim()
         return restore_axes(part, self.axes) if like else part
+
+
+def convert_to_numbers(keep: Tensor, batch: int, convention: Mapping[str, Any]) -> Tensor:
+    """Return lengths, numbers of documents or their boundaries for a mask that these can say."""
+    while keep.dim() < 4:
+        keep = keep.unsqueeze(0)
+    keep = keep[:, 0].expand(batch, -1, -1)
+    dtype = getattr(torch, convention["dtype"] or "int64")
+    if convention["given_as"] == "lengths":
+        lengths = keep.sum(-1)
+        one = convention["keys_only"] or (convention["axes"] is None and keep.shape[1] == 1)
+        return (lengths[:, 0] if one else lengths).to(dtype)
+    first = keep.to(torch.int64).argmax(-1)  # a document's tokens see the same first token
+    starts = torch.nn.functional.pad(first.diff(dim=-1) != 0, (1, 0))
+    if convention["given_as"] == "documents":
+        return starts.cumsum(-1).to(dtype)
+    ends = torch.tensor([keep.shape[-1]], device=keep.device)
+    zero = torch.zeros_like(ends)
+    return torch.cat([zero, starts[0].nonzero().flatten(), ends]).to(dtype)
 
 
 def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:

@@ -16,6 +16,7 @@ from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.catalogue.heads import HEADS
 from headcheck.properties.mistakes.catalogue.latents import LATENTS
 from headcheck.properties.mistakes.catalogue.layers import LAYERS
+from headcheck.properties.mistakes.catalogue.made_masks import MADE_MASKS
 from headcheck.properties.mistakes.catalogue.mask import MASK
 from headcheck.properties.mistakes.catalogue.mistake import CodeMatcher, Mistake
 from headcheck.properties.mistakes.catalogue.norms import NORMS
@@ -42,6 +43,7 @@ OF_SOME_CONTRACTS = (
     *WINDOWS,
     *SHARING,
     *PADDING,
+    *MADE_MASKS,
 )
 """mistakes that are possible only under some contracts"""
 

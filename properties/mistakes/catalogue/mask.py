@@ -107,6 +107,7 @@ MASK: Sequence[Mistake] = (
         "mask_cut_from_the_end",
         "The mask is cut to the number of tokens from its last rows instead of its first.",
         "index | triangle",
+        unless=Capability.DOCUMENTS,
     ).simulated_by(permit=scores.rows_from_the_end),
     define_rare_mistake(
         "window",

@@ -1,0 +1,69 @@
+"""Kinds of attention without an exercise: right answers pass, wrong ones are caught and named.
+
+Each folder holds a contract and a bank, in the form of an exercise, so that `headcheck audit
+FOLDER` judges it as it judges exercises.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from headcheck.exercises import Exercise
+from headcheck.exercises.answers import Answer, load_bank
+from headcheck.exercises.contract_file import load_exercise
+from headcheck.grader.sandbox.grader_side.subject import make_subject
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.property import Property
+from headcheck.properties.terms.case import Case
+from headcheck.properties.violations.violation import SubmissionFailed, Violation
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+HERE = Path(__file__).parent
+KINDS = [load_exercise(path.parent) for path in sorted(HERE.glob("*/contract.toml"))]
+ANSWERS = {f"{kind.slug}/{each.name}": (kind, each) for kind in KINDS for each in load_bank(kind)}
+WRONG = [label for label, (_, answer) in ANSWERS.items() if answer.is_wrong]
+
+
+def load(answer: Answer, kind: Exercise) -> Harness:
+    module = ModuleType("submission")
+    sys.modules["submission"] = module
+    exec(compile(answer.source, "submission.py", "exec"), vars(module))
+    return Harness(make_subject(vars(module)), kind.contract)
+
+
+def find_broken(answer: Answer, kind: Exercise) -> str:
+    """Return the first claim that does not hold, with the reason; nothing if all hold."""
+    harness = load(answer, kind)
+    reasons = (
+        try_on(claim, harness, cases[::-1]) for claim, cases in kind.plan_cases(0, "cpu").items()
+    )
+    return next(filter(None, reasons), "")
+
+
+def try_on(claim: Property, harness: Harness, cases: Sequence[Case]) -> str:
+    for case in cases:
+        try:
+            claim.check(harness.get_context(case))
+        except (Violation, SubmissionFailed) as reason:
+            return f"{claim.name} on {case}: {reason}"
+    return ""
+
+
+@pytest.mark.parametrize("label", ANSWERS)
+def test_a_right_answer_passes_and_a_wrong_one_is_caught(label: str) -> None:
+    kind, answer = ANSWERS[label]
+    assert bool(broken := find_broken(answer, kind)) == answer.is_wrong, broken
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_a_wrong_answer_is_named_for_what_it_is(label: str) -> None:
+    kind, answer = ANSWERS[label]
+    announced = re.search(r"\(named: ([\w, ]+)\)", answer.description)
+    found = [each.mistake.name for each in diagnose(load(answer, kind))]
+    assert found == (announced[1].split(", ") if announced else [])
