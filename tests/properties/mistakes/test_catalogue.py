@@ -94,6 +94,8 @@ def given(
         "drawn": drawn,
         "padding": padding,
         "both sides": both_sides[:, None, None],
+        "lengths": places < (places[:, None] * 2 % tokens + 1).expand(2, 1, -1, 1),
+        "documents": (places[:, None] // 2 == places // 2).expand(2, 1, -1, -1),
         "none": None,
     }
     x = numbers(20, 2, tokens, d_in)
@@ -144,6 +146,8 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given("drawn"), CORRECT),
     (given("padding", heads=2, head_dim=3, d_in=6, tokens=6), CORRECT),
     (replace(given("both sides", tokens=7), wanted=("output",)), CORRECT),
+    (replace(given("lengths"), wanted=("output",)), CORRECT),
+    (given("documents", tokens=6), CORRECT),
     (given("none", heads=1), CORRECT),
     (given("none", scale=1.0), CORRECT),
     (given(spread=30.0, tokens=9), CORRECT),
