@@ -267,7 +267,7 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
             return own
         stored = dict(bench.contract.to_stored(bench.parameters, bench.case))
         seen = Observation(bench.x, stored, results[:1], keep)
-        if next(find_mistakes(bench.contract, bench.case, seen), None):
+        if next(find_mistakes(_claim_mask(bench, own).contract, bench.case, seen), None):
             return own
     return None
 
