@@ -48,6 +48,7 @@ from headcheck.reference.multi_head import (
     split_heads,
     split_shared_heads,
 )
+from headcheck.reference.relative import RelativeBuckets
 from headcheck.reference.streaming import (
     KeyValueCache,
     online_attention,
@@ -77,6 +78,7 @@ __all__ = [
     "KeyValueCache",
     "MultiHeadResult",
     "Parameters",
+    "RelativeBuckets",
     "Variant",
     "activate",
     "alibi_bias",

@@ -32,8 +32,9 @@ class Parameters:
     second softmax, which differential attention subtracts from its first. `W_down` makes a latent
     of each token, and W_k and W_v then read the latent instead of the token. `W_qr` makes further
     coordinates of each head's queries, and `W_kr` those of one key that all heads share; positions
-    rotate only these coordinates. These three parameters are all present, or none of them. `gain_q`
-    and `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys. In a block,
+    rotate only these coordinates. These three parameters are all present, or none of them. `W_rel`
+    has a number for each bucket of distances and each head, which is added to scores. `gain_q` and
+    `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys. In a block,
     `gain_in` and `shift_in` belong to the norm of its tokens before attention, and `gain_ff` and
     `shift_ff` to the norm before the feed-forward, whose layers are `W_1` and `W_2`. None means
     absent: a projection without bias, attention without an output projection.
@@ -58,6 +59,7 @@ class Parameters:
     W_down: Float[Tensor, "d_latent d_in"] | None = None
     W_qr: Float[Tensor, "d_turned d_in"] | None = None
     W_kr: Float[Tensor, "rope_dim d_in"] | None = None
+    W_rel: Float[Tensor, "buckets heads"] | None = None
     gain_in: Float[Tensor, "d_in"] | None = None
     shift_in: Float[Tensor, "d_in"] | None = None
     gain_ff: Float[Tensor, "d_in"] | None = None
@@ -113,6 +115,8 @@ class MultiHeadResult:
     """the input to the gate's sigmoid, if there is a gate"""
     maps: Float[Tensor, "2 *batch heads tokens keys"] | None = None
     """the two softmaxes of differential attention, whose difference the weights are"""
+    bias: Float[Tensor, "heads tokens keys"] | None = None
+    """the learned numbers that were added to scores, if there are any"""
 
     @property
     def softmaxes(self) -> Float[Tensor, "*maps heads tokens keys"]:
@@ -190,7 +194,7 @@ def multi_head_attention(
     if p.lambdas is not None:
         query, key = split_maps(query), split_maps(key)
     query, key = variant.find_features(query), variant.find_features(key)
-    scores = variant.adjust(scaled_scores(query, key, scale))
+    scores = variant.adjust(scaled_scores(query, key, scale), p.W_rel)
     scores = scores if added is None else scores + added
     weights, lost = _compute_weights(scores, may_attend, p.sinks, variant)
     maps = None
@@ -200,7 +204,10 @@ def multi_head_attention(
     gate = None if p.W_gate is None else ask_gate(x, p)
     context = context if gate is None else context * torch.sigmoid(gate)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
-    asked = query, key, value, scores, weights, context, output, lost, gate, maps
+    bias = None
+    if variant.relative is not None and p.W_rel is not None:
+        bias = variant.relative.bias(p.W_rel, scores)
+    asked = query, key, value, scores, weights, context, output, lost, gate, maps, bias
     return MultiHeadResult(projected, *asked)
 
 

@@ -1,7 +1,8 @@
 """The steps that today's models add to the plain equation.
 
     norm         a norm of each head's queries and keys, before positions
-    positions    queries and keys rotated by their positions, or scores lowered with the distance
+    positions    queries and keys rotated by their positions, or scores lowered with the distance,
+                 or a learned number for the distance added: see `reference.relative`
     softcap      a limit of scores on both sides
     block        norms, residuals and a feed-forward around attention: see `reference.block`
     features     positive features of queries and keys, whose products replace the softmax
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from headcheck.reference.relative import RelativeBuckets
 
 DeviceLike = torch.device | str | None
 
@@ -56,6 +59,8 @@ class Variant:
     """whether coordinates 2i and 2i+1 rotate together, rather than i and i + half"""
     positions: tuple[int, ...] | None = None
     """the positions of the tokens; None means 0, 1, 2, …"""
+    relative: RelativeBuckets | None = None
+    """the buckets of distances whose learned numbers are added to scores"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
     features: bool = False
@@ -134,8 +139,14 @@ class Variant:
         """Return the factors whose products are the scores: queries or keys, or their features."""
         return elu_features(t) if self.features else t
 
-    def adjust(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:
+    def adjust(
+        self,
+        scores: Float[Tensor, "*batch heads q k"],
+        table: Float[Tensor, "buckets heads"] | None = None,
+    ) -> Tensor:
         """Add the bias of distances to scaled scores, then limit them."""
+        if self.relative is not None and table is not None:
+            scores = scores + self.relative.bias(table, scores)
         if self.alibi:
             scores = scores + alibi_bias(scores)
         if self.softcap:

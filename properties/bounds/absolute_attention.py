@@ -20,6 +20,7 @@ from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,
+    RelativeBuckets,
     Variant,
     join_maps,
     merge_heads,
@@ -76,6 +77,14 @@ def compute_absolute_gradients(
     return scales
 
 
+def _sum_over_buckets(into: Tensor, table: Tensor, buckets: RelativeBuckets) -> Tensor:
+    """Sum what enters the scores over all pairs of tokens whose distance has the same bucket."""
+    with torch.enable_grad():
+        leaf = torch.zeros_like(table).requires_grad_()
+        (summed,) = torch.autograd.grad((buckets.bias(leaf, into) * into).sum(), leaf)
+    return summed
+
+
 def _enter_heads(
     contract: Contract, p: Parameters, loss: Loss, value: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,6 +113,8 @@ def _enter_scores(
     mean = (softmaxes * into_softmaxes).sum(-1, keepdim=True)
     into_scores = scale * softmaxes * (into_softmaxes + mean)
     scales: dict[str, Tensor] = {}
+    if p.W_rel is not None and variant.relative is not None:
+        scales["W_rel"] = _sum_over_buckets(into_scores / scale, p.W_rel, variant.relative)
     if p.lambdas is not None:
         scales["lambdas"] = (softmaxes[1] * into_weights).transpose(0, 1).flatten(1).sum(1)
     if p.sinks is not None:

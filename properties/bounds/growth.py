@@ -47,12 +47,19 @@ def _grow_by_distances(of: GrowthOf) -> float:
     return 4.0 * of.case.tokens if of.variant.alibi else 0.0
 
 
+def _grow_by_buckets(of: GrowthOf) -> float:
+    """Return the growth by sums over all pairs of tokens."""
+    pairs = of.case.batch * of.case.tokens**2
+    return 2 * math.sqrt(pairs) if of.exact.bias is not None else 0.0
+
+
 GROWTHS: tuple[Callable[[GrowthOf], float], ...] = (
     _grow_by_rotations,
     _grow_by_norms,
     _grow_by_latents,
     _grow_by_gates,
     _grow_by_distances,
+    _grow_by_buckets,
 )
 """what each part adds to the growth of errors"""
 

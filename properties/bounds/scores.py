@@ -11,6 +11,15 @@ Adjustment = Callable[[MultiHeadResult, Tensor, Variant, Precision], Tensor | fl
 """Bounds the error of one step. The tensor is a bound of the scores by absolute values."""
 
 
+def bound_relative(
+    exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
+) -> Tensor | float:
+    """Bound the error of adding a number of the table: it is exact, and the sum is rounded."""
+    if exact.bias is None:
+        return 0.0
+    return precision.u * (2 * exact.bias.abs() + absolute)
+
+
 def bound_alibi(
     exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
 ) -> Tensor | float:
@@ -36,7 +45,7 @@ def bound_softcap(
     return precision.u * (3 * absolute + 3 * exact.scores.abs())
 
 
-ADJUSTMENTS: tuple[Adjustment, ...] = (bound_alibi, bound_softcap)
+ADJUSTMENTS: tuple[Adjustment, ...] = (bound_relative, bound_alibi, bound_softcap)
 """the adjustments of scores, in the order in which the equation makes them"""
 
 

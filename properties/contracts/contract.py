@@ -155,6 +155,10 @@ class Contract:
     """the base of rotary angles: pair i of d coordinates rotates by base^(-2i/d) radians a token"""
     rotary_share: float = 1.0
     """the share of each head that rotates, from its first dimension on"""
+    relative_buckets: int = 32
+    """how many buckets of distances there are, with a learned number each for every head"""
+    relative_farthest: int = 128
+    """the distance from which on all share one bucket"""
     feature_map: FeatureMap = FeatureMap.NONE
     lambda_init: float = 0.8
     """the initial value of the lambdas of differential attention"""
@@ -304,7 +308,7 @@ class Contract:
         }
 
     def _get_head_sizes(self, case: Case) -> HeadSizes:
-        own = case.d_latent, case.rope_dim, self.hidden_factor * case.d_in
+        own = case.d_latent, case.rope_dim, self.hidden_factor * case.d_in, self.relative_buckets
         return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *own)
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:

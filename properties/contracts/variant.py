@@ -13,6 +13,7 @@ from headcheck.properties.contracts.contract import (
 from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     BlockSteps,
+    RelativeBuckets,
     Variant,
     causal_lower_right_mask,
     sliding_window_mask,
@@ -57,6 +58,7 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         beside=case.rope_dim,
         neighbours=contract.positions is Positions.ROTARY_NEIGHBOURS,
         alibi=contract.positions is Positions.ALIBI,
+        relative=_get_buckets(contract, case),
         softcap=case.softcap,
         features=contract.feature_map is FeatureMap.ELU,
         norm=contract.norm.value,
@@ -64,6 +66,13 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         gain_from=contract.norm_gain_from,
         block=get_block_steps(contract),
     )
+
+
+def _get_buckets(contract: Contract, case: Case) -> RelativeBuckets | None:
+    if contract.positions is not Positions.RELATIVE:
+        return None
+    both_sides = not hides_later_tokens(contract, case)
+    return RelativeBuckets(contract.relative_buckets, contract.relative_farthest, both_sides)
 
 
 def get_block_steps(contract: Contract) -> BlockSteps | None:

@@ -60,6 +60,10 @@ def compute_payload_width(case: Case) -> int:
     return max(1, min(case.head_dim, case.d_in // 2, (case.d_latent or case.d_in) // 2))
 
 
+SILENT = frozenset({"b_q", "b_k", "b_v", "b_o", "W_gate", "b_gate"})
+"""parameters that are zero while weights are recovered; then all gates are half open"""
+
+
 def make_routing_parameters(context: CaseContext) -> Parameters:
     """Return parameters under which queries and keys read the content, and values the payload."""
     case, drawn = context.case, context.parameters
@@ -71,28 +75,16 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
     for slot in range(width):
         values[:, slot, read - width + slot] = 1 if drawn.W_gate is None else 2
 
-    def zero(t: Tensor | None) -> Tensor | None:
-        return None if t is None else torch.zeros_like(t)
-
-    return Parameters(
-        W_q=round_to_dtype(drawn.W_q * keep, case),
-        W_k=round_to_dtype(drawn.W_k * _keep_content(read, width), case),
-        W_v=values.flatten(0, 1),
-        b_q=zero(drawn.b_q),
-        b_k=zero(drawn.b_k),
-        b_v=zero(drawn.b_v),
-        W_o=None if drawn.W_o is None else torch.eye(case.d_out, dtype=torch.float64),
-        b_o=zero(drawn.b_o),
-        sinks=drawn.sinks,
-        W_gate=zero(drawn.W_gate),
-        lambdas=drawn.lambdas,
-        b_gate=zero(drawn.b_gate),
-        gain_q=drawn.gain_q,
-        gain_k=drawn.gain_k,
-        shift_q=drawn.shift_q,
-        shift_k=drawn.shift_k,
+    routed = {
+        **{name: torch.zeros_like(t) for name, t in drawn.items() if name in SILENT},
+        "W_q": round_to_dtype(drawn.W_q * keep, case),
+        "W_k": round_to_dtype(drawn.W_k * _keep_content(read, width), case),
+        "W_v": values.flatten(0, 1),
         **_route_through_latents(context, width),
-    )
+    }
+    if drawn.W_o is not None:
+        routed["W_o"] = torch.eye(case.d_out, dtype=torch.float64)
+    return Parameters(**dict(drawn.items()) | routed)
 
 
 def _keep_content(size: int, payload: int) -> Tensor:

@@ -159,7 +159,7 @@ def scaled_products(s: PipelineState) -> Tensor:
 
 def adjusted_scores(s: PipelineState) -> Tensor:
     """Scores fall with the distance, or are limited, if the statement says so."""
-    return s.inputs.variant.adjust(s.scaled)
+    return s.inputs.variant.adjust(s.scaled, s.p.W_rel)
 
 
 def requested_mask(s: PipelineState) -> Tensor | None:

@@ -20,7 +20,7 @@ from headcheck.properties.parts.made_masks import DOCUMENTS, LENGTHS
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.part import Part, Problem, Quantity
 from headcheck.properties.parts.plain import PLAIN_WEIGHTS
-from headcheck.properties.parts.positions import ALIBI, ROTATIONS
+from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
 from headcheck.properties.parts.scores import BLOCKS, SOFTCAP, WINDOW
 from headcheck.properties.parts.shared_keys import SHARED_KEYS
 from headcheck.properties.parts.sinks import SINKS
@@ -46,6 +46,7 @@ PARTS: tuple[Part, ...] = (
     BLOCK,
     LENGTHS,
     DOCUMENTS,
+    RELATIVE,
 )
 """All parts. The numbers of a case set are drawn in this order: a new part comes last."""
 

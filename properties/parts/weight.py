@@ -54,6 +54,8 @@ class HeadSizes:
     rope_dim: int = 0
     d_hidden: int = 0
     """the width of a feed-forward between its layers"""
+    buckets: int = 0
+    """how many buckets of distances there are, if scores get a number for each"""
 
     @property
     def d_out(self) -> int:

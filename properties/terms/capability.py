@@ -47,6 +47,7 @@ class Capability(Enum):
     WINDOW = auto()  # tokens see so many tokens, and none before
     SOFTCAP = auto()  # scores are limited
     POSITIONS = auto()  # where tokens stand counts, besides who is seen
+    RELATIVE = auto()  # ... by a learned number for each distance, which is added to scores
     SINKS = auto()  # every head has a sink, which takes a share of the weights
     SOFTMAX = auto()  # scores become weights by a softmax
     FEATURES = auto()  # weights are products of features, over their sum
