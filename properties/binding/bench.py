@@ -10,6 +10,7 @@ from torch import Tensor
 from headcheck.properties.binding.matching import RELATIVE
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.variant import find_visible, get_variant
@@ -99,6 +100,7 @@ class Bench:
             self.parameters,
             self.case.heads,
             keep,
+            get_scale(self.contract, self.case),
             keys_from=keys,
             values_from=values,
             variant=get_variant(self.contract, self.case),

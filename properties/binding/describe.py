@@ -31,6 +31,7 @@ POSITION_WORDS = {
     Positions.ROTARY: "rotary positions (in halves)",
     Positions.ROTARY_NEIGHBOURS: "rotary positions (in pairs of neighbours)",
     Positions.ALIBI: "scores that fall with the distance (ALiBi)",
+    Positions.RELATIVE: "a learned number for each distance added to scores",
 }
 SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
 SOURCE_WORDS = {

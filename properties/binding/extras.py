@@ -6,10 +6,11 @@ tensor must have a role, so that a class is not bound with weights of unknown ef
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.properties.contracts.contract import Contract, Norm
+from headcheck.properties.contracts.contract import Contract, Norm, Positions
+from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes
@@ -27,6 +28,9 @@ GAINS_FROM = (0.0, 1.0)
 LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
 """size rules of each norm: with fewer numbers only signs are left after a norm"""
 KINDS = (Norm.RMS, Norm.LAYER)
+RELATIVE = re.compile(r"rel(ative)?([._]|$)|pos(ition)?_?bias|dist", re.IGNORECASE)
+FARTHEST = 128
+"""the distance from which on T5's models, and those made like them, have one bucket"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,12 @@ def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
 
 def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
     """Yield the possible roles of a tensor of this shape, the role that its name suggests first."""
-    path, linear = tensor.path, tensor.path.endswith("weight")
-    for packing, transposed in itertools.product(
-        (Packing.ROWS, Packing.HEADWISE), (not linear, linear)
-    ):
-        gate = ParameterMapping(path, ("W_gate",), transposed, packing)
-        if len(tensor.shape) == 2 and gate.compute_shape(sizes, None) == tensor.shape:
-            yield gate
+    path = tensor.path
+    if RELATIVE.search(path):
+        if len(tensor.shape) == 2 and tensor.shape[1] == sizes.heads:
+            yield ParameterMapping(path, ("W_rel",))
+        return
+    yield from _iter_gates(tensor, sizes)
     if GATE.search(path):
         for packing in (Packing.ROWS, Packing.HEADWISE):
             bias = ParameterMapping(path, ("b_gate",), False, packing)
@@ -97,6 +100,16 @@ def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
             yield sinks
 
 
+def _iter_gates(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
+    linear = tensor.path.endswith("weight")
+    for packing, transposed in itertools.product(
+        (Packing.ROWS, Packing.HEADWISE), (not linear, linear)
+    ):
+        gate = ParameterMapping(tensor.path, ("W_gate",), transposed, packing)
+        if len(tensor.shape) == 2 and gate.compute_shape(sizes, None) == tensor.shape:
+            yield gate
+
+
 def iter_norms(contract: Contract) -> Iterator[Contract]:
     """Yield the contract with each norm that its parameters may belong to, the usual norm first."""
     if not contract.stores("gain_q"):
@@ -106,6 +119,24 @@ def iter_norms(contract: Contract) -> Iterator[Contract]:
     for kind, start in itertools.product(kinds, GAINS_FROM):
         limited = contract.with_sizes(parse_sizes(LEAST[kind]))
         yield replace(limited, norm=kind, norm_epsilon=EPSILONS[0], norm_gain_from=start)
+
+
+def iter_relative(contract: Contract, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Contract]:
+    """Yield the contract with relative positions if it stores numbers for them.
+
+    T5 does not scale scores, and models made like it do.
+    """
+    path = next((m.path for m in contract.mappings if m.holds == ("W_rel",)), None)
+    if path is None:
+        yield contract
+        return
+    own = replace(
+        contract,
+        positions=Positions.RELATIVE,
+        relative_buckets=shapes[path][0],
+        relative_farthest=FARTHEST,
+    )
+    yield from (restate_steps(replace(own, scale=scale)) for scale in (1.0, None))
 
 
 def iter_epsilons(contract: Contract) -> Iterator[Contract]:

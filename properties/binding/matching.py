@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.mistakes.catalogue import (
@@ -16,6 +17,7 @@ from headcheck.properties.mistakes.catalogue import (
     GATES,
     NORMS,
     OF_SOME_CONTRACTS,
+    RELATIVE_BIAS,
     ROTARY,
     SINKS,
     Mistake,
@@ -70,9 +72,18 @@ NOT_TELLING = {
     *(each for each in EQUATION if each.name in CONVENTIONS | OTHER_DESIGNS),
     *(each for each in EQUATION if any("give" in overrides for overrides in each.variants)),
 }
+OF_ALL = (*DETERMINISTIC, *OF_SOME_CONTRACTS)
 TELLING = tuple(
     each
-    for each in (*DETERMINISTIC, *OF_SOME_CONTRACTS, *ROTARY, *SINKS, *GATES, *NORMS)
+    for each in (
+        *DETERMINISTIC,
+        *OF_SOME_CONTRACTS,
+        *ROTARY,
+        *RELATIVE_BIAS,
+        *SINKS,
+        *GATES,
+        *NORMS,
+    )
     if each not in NOT_TELLING
 )
 """The mistakes whose output still shows which attention was meant. An output of zeros, or of the
@@ -152,6 +163,7 @@ def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
         parameters,
         case.heads,
         _get_visible(contract, seen),
+        get_scale(contract, case),
         variant=get_variant(contract, case),
     )
     return seen.find_place(_order(contract, exact.output))
@@ -166,6 +178,7 @@ def measure_error(contract: Contract, case: Case, seen: Observation, place: int)
         parameters,
         case.heads,
         _get_visible(contract, seen),
+        get_scale(contract, case),
         variant=get_variant(contract, case),
     )
     return float((seen.outputs[place].double() - _order(contract, exact.output)).abs().max())
@@ -232,7 +245,7 @@ def find_mistakes(
         parameters=parameters,
         heads=case.heads,
         may_attend=_get_visible(contract, seen),
-        scale=1 / math.sqrt(case.head_dim),
+        scale=get_scale(contract, case),
         context_length=case.context_length,
         causal=contract.has(Capability.CAUSAL),
         variant=get_variant(contract, case),

@@ -16,7 +16,7 @@ from headcheck.properties.binding.building import (
 )
 from headcheck.properties.binding.calls import iter_call_forms, names_roles
 from headcheck.properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
-from headcheck.properties.binding.extras import iter_epsilons, iter_norms
+from headcheck.properties.binding.extras import iter_epsilons, iter_norms, iter_relative
 from headcheck.properties.binding.hypotheses import (
     FULL,
     PROBE,
@@ -378,9 +378,11 @@ class BindingSearch:
                         causal=hides,
                         batched=probe.batched,
                     )
-                    normed = iter_norms(contract)
+                    shapes = {path: info.shape for path, info in probe.built.tensors.items()}
                     few = None if layouts is iter_named_layouts else 1
-                    yield from ((each, sizes) for each in itertools.islice(normed, few))
+                    for placed in iter_relative(contract, shapes):
+                        normed = itertools.islice(iter_norms(placed), few)
+                        yield from ((each, sizes) for each in normed)
 
 
 def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:

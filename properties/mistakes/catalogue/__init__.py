@@ -24,6 +24,7 @@ from headcheck.properties.mistakes.catalogue.numbers import NUMBERS
 from headcheck.properties.mistakes.catalogue.output import OUTPUT, RETURNED, TRIVIAL
 from headcheck.properties.mistakes.catalogue.padding import PADDING
 from headcheck.properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
+from headcheck.properties.mistakes.catalogue.relative import RELATIVE_BIAS
 from headcheck.properties.mistakes.catalogue.scale import SCALE
 from headcheck.properties.mistakes.catalogue.sharing import SHARING
 from headcheck.properties.mistakes.catalogue.sinks import SINKS
@@ -55,6 +56,7 @@ EQUATION = (
     *ROTARY,
     *ALIBI,
     *LIMITED,
+    *RELATIVE_BIAS,
     *SINKS,
     *GATES,
     *DIFFERENTIAL,
@@ -82,6 +84,7 @@ __all__ = [
     "NORMS",
     "NUMBERS",
     "OF_SOME_CONTRACTS",
+    "RELATIVE_BIAS",
     "ROTARY",
     "SCALE",
     "SINKS",
