@@ -245,7 +245,7 @@ def heard(prop: Property, harness: Harness) -> bool:
     return not any(accusation(one, harness) for one in before) and bool(accusation(prop, harness))
 
 
-@pytest.mark.sampled("name", WITNESSES, list(WITNESSES)[::5])
+@pytest.mark.sampled("name", WITNESSES, list(WITNESSES)[::11])
 def test_no_property_is_idle(name: str) -> None:
     wrong, right = witness(WITNESSES[name])
     prop = BY_NAME[name]
