@@ -43,8 +43,8 @@ from headcheck.properties.property import Property
 SOURCE_PACKAGES = ("reference", "properties", "exercises", "grader")
 MAX_PLANS = 64
 """how many plans are kept: the most recently used ones"""
-MAX_BYTES = 256 << 20
-"""the most bytes of all plans together: every run stores the plans for its seed"""
+MAX_BYTES = 1 << 30
+"""the most bytes of all plans together: 64 of usual exercises, which take 15 MB each"""
 NEW_SUFFIX, LOCK_SUFFIX = ".new", ".lock"
 """the suffixes of a file that is being written, and of a lock during compilation"""
 STALE_S = 3600.0

@@ -72,7 +72,8 @@ class RevealedWeights:
     @property
     def visible(self) -> Bool[Tensor, "queries keys"]:
         """Which weights are visible in every head."""
-        there = self.shown[0].isfinite() & (self.shown[0] != 0)
+        # A subnormal number, such as exp(-100), is rounded too coarsely for a ratio.
+        there = self.shown[0].isfinite() & (self.shown[0].abs() >= torch.finfo(torch.float32).tiny)
         return there.all(0)
 
 

@@ -18,9 +18,7 @@ from tests.golden.texts import MistakeKind, add_whole_kinds, compute_key, mask_n
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
 
 SAMPLE = (
-    "linear_layer/bias_forgotten",
     "linear_layer/view_of_strided_input",
-    "weight_transfer/frozen",
     "causal_attention/masked_fill_result_lost",
     "multi_head_attention/heads_interleaved",
 )

@@ -18,8 +18,8 @@ SEARCH_SETTINGS = settings(
 
 SOME = (
     "linear_layer", "scaled_dot_product", "self_attention_v2", "weight_transfer",
-    "causal_attention", "multi_head_attention", "cross_attention", "padding_mask",
-    "grouped_query", "rope", "llama_attention", "gpt2_size", "masked_multi_head",
+    "multi_head_attention", "cross_attention", "padding_mask", "llama_attention", "gpt2_size",
+    "masked_multi_head",
 )  # fmt: skip
 """one of each kind: in ordinary runs these stand for all"""
 

@@ -211,14 +211,15 @@ def solved(slug: str) -> Harness:
 
 
 @functools.cache
-def cases(slug: str) -> tuple[Case, ...]:
-    return generate_case_set(BY_SLUG[slug].contract, BY_SLUG[slug].cases)
+def generate_cases(place: int) -> tuple[Case, ...]:
+    """The cases of one of the contracts: those of its exercise, if it is one's."""
+    if place < len(EXERCISES):
+        return generate_case_set(CONTRACTS[place], EXERCISES[place].cases)
+    return generate_case_set(CONTRACTS[place])
 
 
 def find_cases(contract: Contract) -> tuple[Case, ...]:
-    """The cases of a contract: those of its exercise, if it is one's."""
-    slug = next((each.slug for each in EXERCISES if each.contract == contract), None)
-    return cases(slug) if slug else generate_case_set(contract)
+    return generate_cases(CONTRACTS.index(contract))
 
 
 def accusation(prop: Property, harness: Harness) -> str:
@@ -244,7 +245,7 @@ def heard(prop: Property, harness: Harness) -> bool:
     return not any(accusation(one, harness) for one in before) and bool(accusation(prop, harness))
 
 
-@pytest.mark.sampled("name", WITNESSES, list(WITNESSES)[::5])
+@pytest.mark.sampled("name", WITNESSES, list(WITNESSES)[::11])
 def test_no_property_is_idle(name: str) -> None:
     wrong, right = witness(WITNESSES[name])
     prop = BY_NAME[name]

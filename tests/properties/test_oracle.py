@@ -59,7 +59,7 @@ def test_numbers_dtype_and_mask_are_part_of_the_cache_key() -> None:
 MANY_CASES = [exercise for exercise in ALL if exercise.cases > 3]
 
 
-@pytest.mark.sampled("exercise", MANY_CASES, MANY_CASES[2::20], ids=lambda e: e.slug)
+@pytest.mark.sampled("exercise", MANY_CASES, MANY_CASES[2:3], ids=lambda e: e.slug)
 def test_no_property_changes_cached_results(exercise: Exercise) -> None:
     namespace: dict[str, object] = {"__name__": "submission"}
     exec(exercise.solution, namespace)

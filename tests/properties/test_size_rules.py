@@ -23,10 +23,10 @@ TEXTS = (
     "tokens>=3 d_in=even",
 )
 PAIRS = list(itertools.product(SLUGS, TEXTS))
-"""contracts and rules; one of eight meets every contract and all rules"""
+"""contracts and rules; one of nineteen meets every contract and all rules"""
 
 
-@pytest.mark.sampled(("slug", "text"), PAIRS, PAIRS[::8])
+@pytest.mark.sampled(("slug", "text"), PAIRS, PAIRS[::19])
 @given(data=st.data())
 def test_every_case_keeps_the_sizes_and_the_contract(
     slug: str, text: str, data: st.DataObject

@@ -259,13 +259,17 @@ def find_worst(
     return str(worst)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+TRIED = ("float64", "float32", "bfloat16")
+every_dtype = pytest.mark.sampled("dtype", TRIED, TRIED[:1])
+
+
+@every_dtype
 @pytest.mark.parametrize("slug", RIGHT)
 def test_right_algorithms_stay_within_the_bound(slug: str, dtype: str) -> None:
     print(find_worst(measure, slug, dtype))  # noqa: T201  # seen with -s
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@every_dtype
 @pytest.mark.parametrize("slug", RIGHT)
 def test_right_gradients_stay_within_their_limit(slug: str, dtype: str) -> None:
     print(find_worst(measure_gradients, slug, dtype, step=4))  # noqa: T201  # seen with -s

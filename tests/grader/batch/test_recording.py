@@ -55,7 +55,7 @@ class EdgeStage(Recorder):
         return AtTheEdge(self, case)
 
 
-@pytest.mark.sampled("exercise", SMALL, SMALL[1::8], ids=lambda exercise: exercise.slug)
+@pytest.mark.sampled("exercise", SMALL, SMALL[1::16], ids=lambda exercise: exercise.slug)
 def test_nearly_exact_answers_satisfy_what_exact_ones_do(exercise: Exercise) -> None:
     stage = EdgeStage(exercise.contract)
     rejected = []

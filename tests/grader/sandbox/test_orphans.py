@@ -162,7 +162,7 @@ def kill_grader(grader_process: RunningGrader, chance: random.Random, longest: f
 
 @ON_LEVELS
 def test_killed_child_loses_no_verdict(grader_process: RunningGrader) -> None:
-    kill_children(grader_process.begun(), 4, random.Random(1))
+    kill_children(grader_process.begun(), 2, random.Random(1))
 
 
 @ON_LEVELS

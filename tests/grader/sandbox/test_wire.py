@@ -259,13 +259,13 @@ HEADERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @given(HEADERS, st.binary(max_size=64))
 def test_headers_of_any_content_are_refused_or_read(head: dict[str, Any], body: bytes) -> None:
     decoded_or_refused(json.dumps(head).encode(), body)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(st.data())
 def test_a_frame_with_damaged_bytes_is_refused_or_read(data: st.DataObject) -> None:
     sent = Message(7, "ok", {"a": [1, "b"]}, (("x", torch.ones(2, 2)), ("m", torch.ones(3) > 0)))

@@ -57,6 +57,11 @@ def write_folders(folder: Path) -> None:
         (folder / name / "__init__.py").write_text(STRANGER)
 
 
+def test_no_folder_of_tests_is_a_package() -> None:
+    """pytest would import it by its bare name, which a student's module may have, too."""
+    assert list(Path(__file__).parents[2].rglob("__init__.py")) == []
+
+
 WAYS = [(way, write) for way in COMMANDS for write in (write_files, write_folders)]
 
 

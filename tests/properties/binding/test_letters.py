@@ -17,6 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 LETTERS = (*string.ascii_lowercase, "B", "T")
 SAID = {"c": "width", "d": "width", "e": "width", "h": "heads"}
 """letters that are taken at their word"""
+every_letter = pytest.mark.sampled("letter", LETTERS, ("b", "d", "h", "k", "n", "t", "T"))
 
 
 def takes(width: str, heads: str) -> dict[str, str]:
@@ -42,7 +43,7 @@ def bind_and_write(**parts: str) -> Contract:
     return contract
 
 
-@pytest.mark.parametrize("letter", LETTERS)
+@every_letter
 def test_an_argument_of_any_letter_is_found_out(letter: str) -> None:
     pairs = {"width": (letter, "num_heads"), "heads": ("embed_dim", letter)}
     for quantity, (width, heads) in pairs.items():
@@ -51,7 +52,7 @@ def test_an_argument_of_any_letter_is_found_out(letter: str) -> None:
             assert [a.quantity for a in contract.arguments] == ["d_out", "heads"]
 
 
-@pytest.mark.parametrize("letter", LETTERS)
+@every_letter
 def test_tokens_of_any_letter_are_found_out(letter: str) -> None:
     own = {"call": letter, "inputs": f"{letter}, {letter}, {letter}"}
     assert bind_and_write(**own).call == ("x",)

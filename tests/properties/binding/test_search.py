@@ -51,7 +51,7 @@ NOTHING = {
 }
 
 
-@pytest.mark.sampled("kind", NOTHING, ["constructor raises", "a number"])
+@pytest.mark.sampled("kind", NOTHING, ["constructor raises", "a text"])
 def test_what_answers_nothing_is_not_found_and_breaks_nothing(kind: str) -> None:
     assert find_first(make(**NOTHING[kind])) is None
 

@@ -280,7 +280,7 @@ def test_dropout_mistakes_change_no_pipeline_step() -> None:
     assert not any(each.variants for each in DROPOUT)
 
 
-@pytest.mark.parametrize("way", range(len(WAYS)), ids=lambda i: WAYS[i][0].name)
+@pytest.mark.sampled("way", range(len(WAYS)), range(0, len(WAYS), 4), ids=lambda i: WAYS[i][0].name)
 def test_every_variant_of_a_mistake_changes_the_answer(way: int) -> None:
     assert not all(map(same, answers(way), answers(None)))
 

@@ -23,8 +23,11 @@ def name_mistakes(overrides: StepOverrides) -> list[str]:
     return [found.mistake.name for found in diagnose(harness)]
 
 
-@pytest.mark.parametrize(
-    ("mistake", "overrides"), EACH_TENTH, ids=[mistake.name for mistake, _ in EACH_TENTH]
+@pytest.mark.sampled(
+    ("mistake", "overrides"),
+    EACH_TENTH,
+    EACH_TENTH[::3],
+    ids=lambda each: getattr(each, "name", ""),
 )
 def test_no_variant_is_taken_for_another_mistake(
     mistake: Mistake, overrides: StepOverrides
