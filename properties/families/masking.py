@@ -344,7 +344,7 @@ def a_causal_mask_hides_the_future(context: CaseContext) -> None:
     C.TOKENS,
     on=compose(at_least(tokens=5), with_values(mask_form=MaskForm.BATCH_ONE_QUERY_KEY)),
     limit=4,
-    hint="tokens of one document see no token of another, and positions count from its own start",
+    hint="which tokens belong to the same document, and where does it begin?",
     essential=True,
 )
 def each_document_is_alone(context: CaseContext) -> None:

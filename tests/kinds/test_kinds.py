@@ -1,32 +1,30 @@
-"""Kinds of attention without an exercise: right answers pass, wrong ones are caught and named.
-
-Each folder holds a contract and a bank, in the form of an exercise, so that `headcheck audit
-FOLDER` judges it as it judges exercises.
-"""
+"""Kinds of attention without an exercise: right answers pass, wrong ones are caught and named."""
 
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from headcheck.exercises import Exercise
-from headcheck.exercises.answers import Answer, load_bank
-from headcheck.exercises.contract_file import load_exercise
+from headcheck.exercises.answers import Answer, AnswerKind, load_bank
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
+from tests.kinds.bank import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-HERE = Path(__file__).parent
-KINDS = [load_exercise(path.parent) for path in sorted(HERE.glob("*/contract.toml"))]
-ANSWERS = {f"{kind.slug}/{each.name}": (kind, each) for kind in KINDS for each in load_bank(kind)}
+SOLUTIONS = [
+    (kind, Answer(kind.slug, AnswerKind.SOLUTION, "solution", "", kind.solution))
+    for kind in KINDS.values()
+]
+BANKS = [(kind, answer) for kind in KINDS.values() for answer in load_bank(kind)]
+ANSWERS = {f"{kind.slug}/{each.name}": (kind, each) for kind, each in (*SOLUTIONS, *BANKS)}
 WRONG = [label for label, (_, answer) in ANSWERS.items() if answer.is_wrong]
 
 

@@ -23,6 +23,7 @@ from headcheck.properties.property import Property, PropertyGroup
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 from tests.golden import texts
+from tests.kinds.bank import KINDS
 from tests.library import real_bugs
 
 # What wrong answers do may make torch warn; that is not what they are accused of.
@@ -117,6 +118,7 @@ LATER = {
     "a_copy_is_trained_by_itself": "multi_head_wrapper/merge_closes_over_the_heads",
     "each_token_adds_its_own_value": "causal_attention/residual_added",
     "what_was_trained_is_used": "multi_head_attention/dropout_through_data",
+    "each_document_is_alone": "packed_documents/begun_late",
     "a_training_step_moves_every_weight": (
         "multi_head_attention/output_layer_kept_from_the_optimizer"
     ),
@@ -165,8 +167,10 @@ WITNESSES = {**dict(broken_first()), **LATER, **INSTEAD, **PROMISED}
 CONTRACTS = (
     *(exercise.contract for exercise in EXERCISES),
     *(real_bugs.find_edited(name).contract for name in dict.fromkeys(PROMISED.values())),
+    *(kind.contract for kind in KINDS.values()),
 )
-"""what exercises ask for, and what modules of ours promise besides"""
+"""what exercises ask for, what modules of ours promise besides, and kinds without an exercise"""
+FOLDERS = {**BY_SLUG, **KINDS}
 
 ECHOES = {prop.name for prop in ALL if prop.redundant_because}
 
@@ -176,12 +180,12 @@ ECHOES = {prop.name for prop in ALL if prop.redundant_because}
 
 def solution_of(slug: str) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": "solution"}
-    exec(compile(BY_SLUG[slug].solution, slug, "exec"), namespace)
+    exec(compile(FOLDERS[slug].solution, slug, "exec"), namespace)
     return namespace
 
 
 def from_bank(slug: str, name: str) -> dict[str, Any]:
-    there = {answer.name: answer.source for answer in list_answers(BY_SLUG[slug], "wrong")}
+    there = {answer.name: answer.source for answer in list_answers(FOLDERS[slug], "wrong")}
     assert name in there, f"{slug}/{name} is gone: name another witness in LATER"
     module = ModuleType("submission")
     sys.modules["submission"] = module
@@ -202,7 +206,7 @@ def witness(label: str) -> tuple[Harness, Harness]:
 
 
 def bench_of(slug: str, namespace: dict[str, Any]) -> Harness:
-    return Harness(make_subject(namespace), BY_SLUG[slug].contract)
+    return Harness(make_subject(namespace), FOLDERS[slug].contract)
 
 
 @functools.cache
