@@ -172,15 +172,16 @@ def multi_head_attention(
     the scores after all other steps. A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies
     the merged heads, number by number or head by head (Qiu et al. 2025, "Gated attention for large
     language models", arXiv:2505.06708, section 3). Norms come before positions. In differential
-    attention each head halves its queries and keys, and its weights are the softmax of the first
-    halves minus lambda times that of the second (Ye et al. 2024, "Differential Transformer",
-    arXiv:2410.05258, eq. 1; here heads have no norm, and lambda is a parameter). With latents, keys
-    and values are made of one latent for each token. Queries and keys have a part that rotates,
-    beside each head's own part, which does not (DeepSeek-AI 2024, "DeepSeek-V2", arXiv:2405.04434,
-    section 2.1; here there are none of the norms of its code, and queries are not compressed). In
-    linear attention weights are proportional to products of features, without a softmax
-    (Katharopoulos et al. 2020, "Transformers are RNNs", arXiv:2006.16236, eq. 5), and the scale has
-    no effect. A token that may attend to nothing has a context of zeros, so its output is b_o.
+    attention each head halves its queries and keys, positions rotate each half like a head, and the
+    weights are the softmax of the first halves minus lambda times that of the second (Ye et al.
+    2024, "Differential Transformer", arXiv:2410.05258, eq. 1; here heads have no norm, and lambda
+    is a parameter). With latents, keys and values are made of one latent for each token. Queries
+    and keys have a part that rotates, beside each head's own part, which does not (DeepSeek-AI
+    2024, "DeepSeek-V2", arXiv:2405.04434, section 2.1; here there are none of the norms of its
+    code, and queries are not compressed). In linear attention weights are proportional to products
+    of features, without a softmax (Katharopoulos et al. 2020, "Transformers are RNNs",
+    arXiv:2006.16236, eq. 5), and the scale has no effect. A token that may attend to nothing has a
+    context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
     """
     p = parameters
@@ -190,9 +191,9 @@ def multi_head_attention(
     query = variant.normalise(query, p.gain_q, p.shift_q)
     key = variant.normalise(key, p.gain_k, p.shift_k)
     query, key = append_beside(query, key, project_beside(x, p, keys_from))
-    query, key = variant.place(query), variant.place(key)
     if p.lambdas is not None:
         query, key = split_maps(query), split_maps(key)
+    query, key = variant.place(query), variant.place(key)
     query, key = variant.find_features(query), variant.find_features(key)
     scores = variant.adjust(scaled_scores(query, key, scale), p.W_rel)
     scores = scores if added is None else scores + added

@@ -56,8 +56,8 @@ def compute_absolute_gradients(
         p, exact, into_weights, scale, (query, key), variant
     )
     parts = {
-        "q": bound_turning(into_query, variant),
-        "k": bound_turning(into_key, variant),
+        "q": into_query,
+        "k": into_key,
         "v": (weights * kept).mT @ context,
     }
     if p.W_o is not None:
@@ -126,6 +126,7 @@ def _enter_scores(
     into_query, into_key = into_scores @ key, into_scores.mT @ query
     if variant.features:
         into_query, into_key = into_query * find_slopes(query), into_key * find_slopes(key)
+    into_query, into_key = bound_turning(into_query, variant), bound_turning(into_key, variant)
     if p.lambdas is not None:
         into_query, into_key = join_maps(into_query), join_maps(into_key)
     return into_query, into_key, scales

@@ -47,9 +47,9 @@ def bound_roles(
         t if norm is None else norm.apply() for t, norm in zip((query, key), norms, strict=True)
     )
     query, key = append_beside(query, key, project_beside(x, p, x))
-    query, key = bound_turning(query, variant), bound_turning(key, variant)
     if raw.lambdas is not None:
         query, key = split_maps(query), split_maps(key)
+    query, key = bound_turning(query, variant), bound_turning(key, variant)
     return query, key, value, norms
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headcheck.properties.bounds.features import count_feature_roundings
 from headcheck.properties.bounds.positions import bound_angles
 from headcheck.properties.terms.case import Case
-from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant, join_maps
+from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +24,7 @@ class GrowthOf:
 def _grow_by_rotations(of: GrowthOf) -> float:
     if not of.variant.rotary:
         return 0.0
-    query = of.exact.query if of.exact.maps is None else join_maps(of.exact.query)
-    angles = bound_angles(query, of.variant, 1.0)
+    angles = bound_angles(of.exact.query, of.variant, 1.0)
     return (6 + 2 * float(angles.max())) * (1 + of.largest)
 
 

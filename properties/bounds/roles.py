@@ -18,7 +18,6 @@ from headcheck.reference import (
     Parameters,
     Variant,
     append_beside,
-    join_maps,
     project_beside,
     split_maps,
     split_shared_heads,
@@ -58,9 +57,8 @@ def bound_role_errors(
         asked = bound_linear_error(x, p.W_qr, beside[0], precision)
         rounded = asked, bound_linear_error(keys_from, p.W_kr, beside[1], precision)
         query_error, key_error = append_beside(query_error, key_error, rounded)
-    query, key = (t if p.lambdas is None else join_maps(t) for t in (exact.query, exact.key))
-    query_error = bound_placed_error(query, query_error, variant, precision)
-    key_error = bound_placed_error(key, key_error, variant, precision)
     if p.lambdas is not None:
         query_error, key_error = split_maps(query_error), split_maps(key_error)
+    query_error = bound_placed_error(exact.query, query_error, variant, precision)
+    key_error = bound_placed_error(exact.key, key_error, variant, precision)
     return query_error, key_error, value_error

@@ -113,7 +113,15 @@ def own_places(s: PipelineState) -> QKVTensors:
     query, key, value = s.appended
     if not s.inputs.variant.rotary:
         return s.appended
-    return s.inputs.variant.place(query), s.inputs.variant.place(key), value
+    if s.p.lambdas is None:
+        return s.inputs.variant.place(query), s.inputs.variant.place(key), value
+    return _place_halves(s, query), _place_halves(s, key), value
+
+
+def _place_halves(s: PipelineState, t: Tensor) -> Tensor:
+    """Rotate each half of a head like a head."""
+    halves = t.unflatten(-1, (2, -1)).transpose(-3, -2)
+    return s.inputs.variant.place(halves).transpose(-3, -2).flatten(-2)
 
 
 def shared_by_neighbours(s: PipelineState) -> QKVTensors:
