@@ -18,12 +18,13 @@ def causal_mask(tokens: int, *, device: DeviceLike = None) -> Bool[Tensor, "{tok
 
 
 def sliding_window_mask(
-    tokens: int, width: int, *, device: DeviceLike = None
+    tokens: int, width: int, *, both_sides: bool = False, device: DeviceLike = None
 ) -> Bool[Tensor, "{tokens} {tokens}"]:
     """Let every token see itself and the width - 1 tokens before it: row t sees t-width+1..t.
 
-    A width of `tokens` or more is the causal mask. Raises ValueError for a width below 1, with
-    which a token would not even see itself.
+    With both sides it also sees as many tokens after it. A width of `tokens` or more is the causal
+    mask, or hides nothing. Raises ValueError for a width below 1, with which a token would not even
+    see itself.
     """
     if width < 1:
         raise ValueError(
@@ -31,6 +32,8 @@ def sliding_window_mask(
         )
     position = torch.arange(tokens, device=device)
     distance = position[:, None] - position[None, :]
+    if both_sides:
+        distance = distance.abs()
     return (distance >= 0) & (distance < width)
 
 

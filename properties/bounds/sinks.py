@@ -23,6 +23,7 @@ def seat_sinks(exact: MultiHeadResult, sinks: Tensor | None) -> MultiHeadResult:
         value=seat_one_more(exact.value),
         scores=torch.cat([exact.scores, column], dim=-1),
         weights=torch.cat([exact.weights, exact.lost], dim=-1),
+        bias=None if exact.bias is None else torch.nn.functional.pad(exact.bias, (0, 1)),
     )
 
 

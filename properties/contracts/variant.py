@@ -35,7 +35,8 @@ def find_visible(
     """
     given = None if mask is None else to_bool_mask(mask)
     if contract.has(Capability.WINDOW):
-        own = sliding_window_mask(tokens, case.window, device=device)
+        both_sides = not hides_later_tokens(contract, case)
+        own = sliding_window_mask(tokens, case.window, both_sides=both_sides, device=device)
     elif hides_later_tokens(contract, case):
         own = causal_lower_right_mask(tokens, keys or tokens, device=device)
     else:

@@ -50,7 +50,7 @@ def _use_halves(context: CaseContext, first: int, second: int) -> dict[str, Tens
     """Return the layers of queries and keys with one of their halves in both places."""
 
     def choose(t: Tensor) -> Tensor:
-        halves: Tensor = t.unflatten(0, (context.case.heads, 2, -1))
+        halves: Tensor = t.unflatten(0, (len(t) // context.case.head_dim, 2, -1))
         return halves[:, [first, second]].flatten(0, 2)
 
     named = context.parameters.items()

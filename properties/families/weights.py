@@ -48,6 +48,7 @@ SUM_HINT = "the weights of a query are a softmax over its keys: their sum is 1"
     C.FULL,
     C.TOKENS,
     C.PLACELESS,
+    C.ANY_DISTANCE,
     on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.NONE)),
     limit=3,
     hint="without a mask and without positions, no token is special",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headcheck.properties.parts.norms import Norm
 from headcheck.properties.parts.part import Part, Problem, holds, may_be_odd
-from headcheck.properties.parts.positions import Positions
+from headcheck.properties.parts.positions import ROTARY, Positions
 from headcheck.properties.parts.weight import Packing, Weight, one
 from headcheck.properties.terms.capability import Capability
 
@@ -22,9 +22,9 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
     """Check that queries and keys can be halved."""
     if may_be_odd(contract):
         yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
-    placed = contract.positions is not Positions.NONE or contract.norm is not Norm.NONE
-    if placed or contract.stores("sinks"):
-        text = "lambdas do not work with positions, norms or sinks: leave one out"
+    placed = contract.positions not in (Positions.NONE, *ROTARY)
+    if placed or contract.norm is not Norm.NONE or contract.stores("sinks"):
+        text = "lambdas work with rotary positions only, and not with norms or sinks: leave one out"
         yield ("parameters",), None, text
 
 

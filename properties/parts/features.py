@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from headcheck.properties.parts.part import Part, Problem
-from headcheck.properties.parts.positions import Positions
+from headcheck.properties.parts.positions import ROTARY, Positions
 from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
@@ -28,16 +28,14 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
     """Check that linear attention has no part that needs a softmax."""
     held = [name for name in ("sinks", "lambdas") if contract.stores(name)]
     taken = {argument.quantity for argument in contract.arguments} & {"softcap", "dropout"}
-    turned = contract.positions is not Positions.NONE or bool(contract.norm)
-    turned = turned or contract.scale is not None
-    if held or taken or turned or Capability.STABLE in contract.capabilities:
+    added = contract.positions not in (Positions.NONE, *ROTARY) or bool(contract.norm)
+    added = added or contract.scale is not None
+    if held or taken or added or Capability.STABLE in contract.capabilities:
         text = (
-            "`features` cannot be combined with scale, positions, norm, sinks, lambdas, softcap or "
-            "dropout"
+            "`features` cannot be combined with scale, norm, sinks, lambdas, softcap, dropout, or "
+            "positions other than rotary ones"
         )
         yield ("feature_map",), None, text
-    if Capability.CAUSAL not in contract.capabilities:
-        yield ("feature_map",), None, "features are those of causal attention: list `causal`"
 
 
 FEATURES = Part(

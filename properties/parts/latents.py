@@ -63,10 +63,9 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
     if contract.positions not in ROTARY or contract.rotary_share != 1:
         text = "with latents all of W_qr and W_kr is rotated: write positions = rotary, no share"
         yield ("positions",), None, text
-    held = [name for name in ("sinks", "lambdas", "W_gate") if contract.stores(name)]
     others = bool(contract.norm) or Capability.CROSS in contract.capabilities
-    if held or others or "kv_heads" in list_taken(contract):
-        text = "latents do not work with norms, sinks, lambdas, a gate, kv_heads or other tokens"
+    if contract.stores("lambdas") or others or "kv_heads" in list_taken(contract):
+        text = "latents do not work with norms, lambdas, kv_heads or other tokens"
         yield ("parameters",), None, text
     for mapping in contract.mappings:
         yield from _check_mapping(mapping)

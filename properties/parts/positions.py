@@ -45,8 +45,10 @@ def _find_problems_of_pairs(contract: Contract) -> Iterator[Problem]:
         yield ("rotary_base",), None, f"must be more than 1, not {contract.rotary_base:g}"
     if not 0 < contract.rotary_share <= 1:
         yield ("rotary_share",), None, f"must be from 0 to 1, not {contract.rotary_share:g}"
-    if not contract.stores("W_down") and may_be_odd(contract, contract.rotary_share):
-        factor = 2 / contract.rotary_share
+    # In differential attention each half of a head has its own pairs.
+    share = contract.rotary_share / (2 if contract.stores("lambdas") else 1)
+    if not contract.stores("W_down") and may_be_odd(contract, share):
+        factor = 2 / share
         text = f"rotations need pairs: let `size_rules` make head_dim a multiple of {factor:g}"
         yield ("positions",), None, text
     yield from _find_problems(contract)

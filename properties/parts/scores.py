@@ -6,16 +6,15 @@ section 3.1 (arXiv:2004.05150); Dao et al. 2022, FlashAttention, section 3.1 (ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headcheck.properties.parts.part import Part, Problem, Quantity, takes
+from headcheck.properties.parts.part import Part, Quantity, takes
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import SizeRules
 
 if TYPE_CHECKING:
-    from headcheck.properties.contracts.contract import Contract
+    pass
 
 USUAL_SOFTCAP = 2.0
 """the limit of scores if a case leaves it open; usual scores come near this limit"""
@@ -30,11 +29,6 @@ def _choose_window(rules: SizeRules, case: Case) -> int:
     return rules.fit_size("window", case.window or _count_half(case))
 
 
-def _find_problems_of_windows(contract: Contract) -> Iterator[Problem]:
-    if Capability.CAUSAL not in contract.capabilities:
-        yield ("arguments",), None, "a window ends at the token itself: list `causal`, too"
-
-
 WINDOW = Part(
     name="window",
     is_in=takes("window"),
@@ -42,7 +36,6 @@ WINDOW = Part(
     breaks=frozenset({Capability.ANY_DISTANCE}),
     quantities=(Quantity("window", _choose_window, (2, 3, 1, 5, 99)),),
     needed={Capability.WINDOW: "an argument must take window"},
-    find_problems=_find_problems_of_windows,
 )
 SOFTCAP = Part(
     name="softcap",

@@ -434,17 +434,12 @@ def test_a_function_of_a_query_takes_all_as_they_are(
         (
             '"rotary"\n',
             '"rotary"\nnorm = "rms"\n',
-            "latents do not work with norms, sinks, lambdas, a gate",
-        ),
-        (
-            "[parameters]\n",
-            '[parameters]\ns = "sinks"\n',
-            "latents do not work with norms, sinks, lambdas",
+            "latents do not work with norms, lambdas, kv_heads or",
         ),
         (
             '"heads"\n',
             '"heads"\nn = "kv_heads"\n',
-            "latents do not work with norms, sinks, lambdas, a gate",
+            "latents do not work with norms, lambdas, kv_heads or",
         ),
         ('= "W_kr"', '= { holds = "W_kr", packing = "stacked" }', "W_down, W_qr and W_kr are each"),
         ('"W_down.weight"', '"{head}.weight"', "W_down, W_qr and W_kr are each one matrix for"),
