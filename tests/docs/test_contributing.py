@@ -36,7 +36,7 @@ class Checkout:
 
     folder: Path
 
-    def run(self, *command: str) -> str:
+    def run(self, *command: str, returns: int = 0) -> str:
         """What a program of the project prints; `python` is this one."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "GIT_"))}
         environment |= {"PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
@@ -44,7 +44,7 @@ class Checkout:
             [sys.executable if part == "python" else part for part in command],
             cwd=self.folder, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        assert done.returncode == returns, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
         return done.stdout
 
     def make(self, module: str, page: str) -> None:
@@ -137,6 +137,57 @@ def test_a_property_is_proven_both_ways(checkout: Checkout) -> None:
         "python", "-m", "pytest", "-q", "-k", "linear_layer or ones_are_nothing or not parametrize",
         "tests/exercises", "tests/properties/test_families.py", "tests/golden", "tests/docs",
         "--deselect=tests/docs/test_contributing.py",
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- a mistake
+
+STEP = """
+
+def absolute_queries(s: PipelineState) -> QKVTensors:
+    \"\"\"Drop the signs of queries.\"\"\"
+    query, key, value = s.split
+    return query.abs(), key, value
+"""
+ENTRY = """    define_rare_mistake(
+        "queries_without_signs", "The queries have lost their signs.", ""
+    ).simulated_by(assign=layers.absolute_queries),
+"""
+SIGNLESS = """[queries_absolute]
+base = "solution.py"
+why = "The queries are made positive. (named: queries_without_signs)"
+edits = [{replace = 'queries = x @ W_query', by = 'queries = (x @ W_query).abs()'}]
+"""
+
+
+def add_a_mistake(checkout: Checkout) -> None:
+    steps = "properties/mistakes/steps/layers.py"
+    written = (checkout.folder / steps).read_text(encoding="utf-8")
+    checkout.write(steps, written + STEP)
+    first = '    define_mistake(\n        "queries_and_keys_exchanged"'
+    checkout.insert("properties/mistakes/catalogue/layers.py", first, ENTRY)
+    checkout.write("exercises/scaled_dot_product/answers/faults.toml", SIGNLESS)
+
+
+def test_a_mistake_is_a_step_and_an_entry(checkout: Checkout) -> None:
+    add_a_mistake(checkout)
+    answer = checkout.run(
+        "python", "-m", "headcheck", "bank", "show", "scaled_dot_product/queries_absolute"
+    )
+    checkout.write("absolute.py", answer)
+    shown = checkout.run("python", "-m", "headcheck", "check", "absolute.py", returns=1)
+    assert "The queries have lost their signs." in shown
+    (checkout.folder / "absolute.py").unlink()
+    checkout.must_have_changed("To add a mistake", unmade="tests/golden/<slug>.txt")
+
+
+@pytest.mark.deep
+def test_a_mistake_that_was_added_is_distinct(checkout: Checkout) -> None:
+    add_a_mistake(checkout)
+    checkout.run("python", "-m", "tests.golden", "scaled_dot_product/queries_absolute")
+    checkout.must_have_changed("To add a mistake")
+    checkout.run(
+        "python", "-m", "pytest", "-q", "tests/properties/mistakes/test_catalogue.py",
     )  # fmt: skip
 
 
