@@ -34,10 +34,11 @@ class Parameters:
     coordinates of each head's queries, and `W_kr` those of one key that all heads share; positions
     rotate only these coordinates. These three parameters are all present, or none of them. `W_rel`
     has a number for each bucket of distances and each head, which is added to scores. `gain_q` and
-    `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys. In a block,
-    `gain_in` and `shift_in` belong to the norm of its tokens before attention, and `gain_ff` and
-    `shift_ff` to the norm before the feed-forward, whose layers are `W_1` and `W_2`. None means
-    absent: a projection without bias, attention without an output projection.
+    `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys: one number for
+    each coordinate of a head or, with norms over whole projections, for each row of `W_q` and
+    `W_k`. In a block, `gain_in` and `shift_in` belong to the norm of its tokens before attention,
+    and `gain_ff` and `shift_ff` to the norm before the feed-forward, whose layers are `W_1` and
+    `W_2`. None means absent: a projection without bias, attention without an output projection.
     """
 
     W_q: Float[Tensor, "d_out d_in"]
@@ -52,10 +53,10 @@ class Parameters:
     W_gate: Float[Tensor, "d_gate d_in"] | None = None
     b_gate: Float[Tensor, "d_gate"] | None = None
     lambdas: Float[Tensor, "heads"] | None = None
-    gain_q: Float[Tensor, "head_dim"] | None = None
-    gain_k: Float[Tensor, "head_dim"] | None = None
-    shift_q: Float[Tensor, "head_dim"] | None = None
-    shift_k: Float[Tensor, "head_dim"] | None = None
+    gain_q: Float[Tensor, "d_gain"] | None = None
+    gain_k: Float[Tensor, "d_gain_k"] | None = None
+    shift_q: Float[Tensor, "d_gain"] | None = None
+    shift_k: Float[Tensor, "d_gain_k"] | None = None
     W_down: Float[Tensor, "d_latent d_in"] | None = None
     W_qr: Float[Tensor, "d_turned d_in"] | None = None
     W_kr: Float[Tensor, "rope_dim d_in"] | None = None
@@ -171,17 +172,18 @@ def multi_head_attention(
     tokens are given, keys and values are projected from them: cross-attention. `added` is added to
     the scores after all other steps. A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies
     the merged heads, number by number or head by head (Qiu et al. 2025, "Gated attention for large
-    language models", arXiv:2505.06708, section 3). Norms come before positions. In differential
-    attention each head halves its queries and keys, positions rotate each half like a head, and the
-    weights are the softmax of the first halves minus lambda times that of the second (Ye et al.
-    2024, "Differential Transformer", arXiv:2410.05258, eq. 1; here heads have no norm, and lambda
-    is a parameter). With latents, keys and values are made of one latent for each token. Queries
-    and keys have a part that rotates, beside each head's own part, which does not (DeepSeek-AI
-    2024, "DeepSeek-V2", arXiv:2405.04434, section 2.1; here there are none of the norms of its
-    code, and queries are not compressed). In linear attention weights are proportional to products
-    of features, without a softmax (Katharopoulos et al. 2020, "Transformers are RNNs",
-    arXiv:2006.16236, eq. 5), and the scale has no effect. A token that may attend to nothing has a
-    context of zeros, so its output is b_o.
+    language models", arXiv:2505.06708, section 3). Norms come before positions, and are over each
+    head or over a whole projection, as the variant says. In differential attention each head halves
+    its queries and keys, positions rotate each half like a head, and the weights are the softmax of
+    the first halves minus lambda times that of the second (Ye et al. 2024, "Differential
+    Transformer", arXiv:2410.05258, eq. 1; here heads have no norm, and lambda is a parameter). With
+    latents, keys and values are made of one latent for each token. Queries and keys have a part
+    that rotates, beside each head's own part, which does not (DeepSeek-AI 2024, "DeepSeek-V2",
+    arXiv:2405.04434, section 2.1; here there are none of the norms of its code, and queries are not
+    compressed). In linear attention weights are proportional to products of features, without a
+    softmax (Katharopoulos et al. 2020, "Transformers are RNNs", arXiv:2006.16236, eq. 5), and the
+    scale has no effect. A token that may attend to nothing has a context of zeros, so its output is
+    b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
     """
     p = parameters

@@ -1,6 +1,6 @@
 """The steps that today's models add to the plain equation.
 
-    norm         a norm of each head's queries and keys, before positions
+    norm         a norm of queries and keys, of each head or of all heads together, before positions
     positions    queries and keys rotated by their positions, or scores lowered with the distance,
                  or a learned number for the distance added: see `reference.relative`
     softcap      a limit of scores on both sides
@@ -67,6 +67,9 @@ class Variant:
     """whether weights are proportional to products of features, as in linear attention"""
     norm: str = ""
     """the norm of queries and keys: "rms", "layer", which subtracts the mean first, or none"""
+    norm_over: str = "head"
+    """the numbers over which a norm averages: those of a "head", or of the whole "projection", in
+    which all heads lie side by side"""
     epsilon: float = 0.0
     """the number that the norm adds to the mean square, or to the variance"""
     gain_from: float = 0.0
@@ -77,25 +80,39 @@ class Variant:
     def normalise(
         self,
         t: Float[Tensor, "*batch tokens head_dim"],
-        gain: Float[Tensor, "head_dim"] | None = None,
-        shift: Float[Tensor, "head_dim"] | None = None,
+        gain: Float[Tensor, "d_gain"] | None = None,
+        shift: Float[Tensor, "d_gain"] | None = None,
     ) -> Tensor:
         """Divide each query or key by the root of its mean square, then multiply by a gain.
 
         Sources: Zhang & Sennrich 2019, section 3 (arXiv:1910.07467); Ba et al. 2016, section 3
-        (arXiv:1607.06450); for queries and keys Dehghani et al. 2023, section 2 (arXiv:2302.05442).
+        (arXiv:1607.06450); for queries and keys Dehghani et al. 2023, section 2 (arXiv:2302.05442),
+        and over whole projections OLMo Team 2024, section 3 (arXiv:2501.00656).
         """
         if not self.norm:
             return t
         if self.norm == "layer":
-            t = t - t.mean(-1, keepdim=True)
+            t = t - self.average(t)
         t = t * self.measure(t)
-        t = t if gain is None else t * (self.gain_from + gain)
-        return t if shift is None else t + shift
+        t = t if gain is None else t * (self.gain_from + self.lay_out(gain, t))
+        return t if shift is None else t + self.lay_out(shift, t)
 
-    def measure(self, t: Float[Tensor, "*batch head_dim"]) -> Float[Tensor, "*batch 1"]:
+    def measure(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
         """Return the factor that normalises centred queries or keys: one over their size."""
-        return torch.rsqrt(t.square().mean(-1, keepdim=True) + self.epsilon)
+        return torch.rsqrt(self.average(t.square()) + self.epsilon)
+
+    def average(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
+        """Return the mean of each token, over a head, or over the heads in the axis before tokens.
+
+        If several heads share keys, the mean is the same as over each key once.
+        """
+        return t.mean((-3, -1) if self.norm_over == "projection" else -1, keepdim=True)
+
+    def lay_out(self, own: Float[Tensor, "d_gain"], t: Tensor) -> Tensor:
+        """Return a gain or a shift in the layout of queries or keys, whose heads may share keys."""
+        if self.norm_over == "head":
+            return own
+        return share_heads(own.unflatten(-1, (-1, 1, t.shape[-1])), t.shape[-3])
 
     def place(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
         """Rotate queries or keys by their positions."""

@@ -11,10 +11,10 @@ from headcheck.properties.contracts.contract import (
     Capability,
     Contract,
     Norm,
+    NormOver,
     Positions,
 )
 from headcheck.properties.contracts.parameter_mapping import BY_HEAD, Packing, ParameterMapping
-from headcheck.properties.parts import WEIGHTS
 from headcheck.properties.terms.call_form import MaskConvention, MaskSource, Polarity
 
 C = Capability
@@ -73,6 +73,7 @@ LETTERS = {
     "shift_q": "the shift of the norm of queries",
     "shift_k": "the shift of the norm of keys",
 }
+NORMED = ("gain_q", "gain_k", "shift_q", "shift_k")
 PLACES = {
     Positions.ROTARY: "number `i` with number `i` plus half",
     Positions.ROTARY_NEIGHBOURS: "number `2i` with number `2i + 1`",
@@ -230,8 +231,9 @@ def _write_shape(mapping: ParameterMapping, contract: Contract) -> str:
         broad = mapping.packing is Packing.BROADCAST
         ones = ", 1" * (2 if broad else mapping.packing.kernel_axes)
         return f"`({'1, ' * broad}heads{ones or ','})`"
-    if WEIGHTS[mapping.holds[0]].is_of_head:
-        return "`(head_dim,)`"
+    if mapping.holds[0] in NORMED:
+        whole = contract.norm_over is NormOver.PROJECTION
+        return f"`({_count_rows(mapping, contract, d_out) if whole else 'head_dim'},)`"
     own = "head_dim" if per_head else d_out
     rows = _count_rows(mapping, contract, own)
     heads = "kv_heads" if contract.has(C.GROUPED) and mapping.is_shared else "heads"
@@ -302,8 +304,11 @@ def _list_steps(contract: Contract) -> Iterator[str]:
             divided = "the root of their variance, less their mean"
         epsilon = f"{contract.norm_epsilon:g}" if contract.norm_epsilon else "the dtype's `eps`"
         gain = "1 + gain" if contract.norm_gain_from else "gain"
+        of = "each query and key"
+        if contract.norm_over is NormOver.PROJECTION:
+            of = "all heads' queries of a token, and those of all heads' keys,"
         yield (
-            f"\nFirst the numbers of each query and key are divided by {divided}, to which "
+            f"\nFirst the numbers of {of} are divided by {divided}, to which "
             f"{epsilon} is added under the root, and multiplied by the {gain}."
         )
     if contract.positions in ROTARY:

@@ -104,7 +104,7 @@ def _make_state(numbers: Tensor) -> PipelineState:
     state = PipelineState(AttentionInputs(x, parameters, HEADS, None, 1.0, TOKENS))
     state.seen = state.entered = x, x, x
     q, k, v = numbers.reshape(3, 1, TOKENS, WIDTH).unbind(0)
-    state.projected = q, k, v
+    state.projected = state.normed_whole = q, k, v
     return state
 
 

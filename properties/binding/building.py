@@ -32,6 +32,11 @@ class Built:
     case: Case
     tensors: Mapping[str, TensorInfo]
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the tensors, by path."""
+        return {path: info.shape for path, info in self.tensors.items()}
+
 
 def build_all(
     subject: Subject,

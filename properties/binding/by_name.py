@@ -17,6 +17,7 @@ from headcheck.properties.binding.bench import is_right_at
 from headcheck.properties.binding.building import Built, build_all, construct
 from headcheck.properties.binding.calls import iter_call_forms
 from headcheck.properties.binding.constructors import Constructor, is_option, iter_suggested
+from headcheck.properties.binding.extras import iter_norms
 from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
@@ -67,13 +68,17 @@ def _judge(
     name, subject = search.signature.name, search.subject
     module = construct(subject, name, built)
     causal = expects_causality(search.signature, module, built.tensors)
+
+    def make(*, causal: bool, batched: bool) -> Contract:
+        given = name, built.constructor, form, mappings, sizes
+        made = make_contract(*given, causal=causal, batched=batched)
+        return next(iter_norms(made, built.shapes, sizes.case))
+
     for hides in (causal, not causal):
-        alone = make_contract(
-            name, built.constructor, form, mappings, sizes, causal=hides, batched=False
-        )
+        alone = make(causal=hides, batched=False)
         if all(is_right_at(subject, alone, alone.fit(case)) for case in (sizes.case, OTHER)):
             return Match(alone, sizes)
-    contract = make_contract(name, built.constructor, form, mappings, sizes, causal=causal)
+    contract = make(causal=causal, batched=True)
     if any(TABLE.search(path) for path in built.tensors):
         contract = contract.with_sizes(parse_sizes("head_dim=even"))
     cases = (contract.fit(case) for case in (sizes.case, OTHER, WIDE))

@@ -10,6 +10,7 @@ from headcheck.properties.contracts.contract import (
     Capability,
     Contract,
     Norm,
+    NormOver,
     Positions,
 )
 from headcheck.properties.counting import join_words
@@ -60,7 +61,7 @@ def describe_attention(contract: Contract) -> str:
     else:
         kind += "self-attention"
     parts = [
-        "a norm of queries and keys" * (contract.norm is not Norm.NONE),
+        _describe_norm(contract),
         _describe_positions(contract),
         "a window" * contract.has(C.WINDOW),
         "shared keys and values" * contract.has(C.GROUPED),
@@ -72,6 +73,13 @@ def describe_attention(contract: Contract) -> str:
     ]
     said = [part for part in parts if part]
     return f"{kind} with {join_words(said)}" if said else kind
+
+
+def _describe_norm(contract: Contract) -> str:
+    if contract.norm is Norm.NONE:
+        return ""
+    whole = contract.norm_over is NormOver.PROJECTION
+    return "a norm of queries and keys" + " over all heads" * whole
 
 
 def _describe_positions(contract: Contract) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.properties.contracts.contract import Contract, Norm, Positions
+from headcheck.properties.contracts.contract import Contract, Norm, NormOver, Positions
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.terms.case import Case
@@ -50,7 +50,10 @@ def iter_extended(
     layout: Sequence[ParameterMapping], left: Sequence[Left], case: Case
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the layout with every assignment of the remaining tensors to sinks, gates and norms."""
-    sizes = HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
+    normed = [t for t in left if NORM.search(t.path) and not GATE.search(t.path)]
+    whole = any(t.shape != (case.head_dim,) for t in normed)
+    heads = case.d_in, case.heads, case.head_dim, case.kv_heads
+    sizes = HeadSizes(*heads, norms_projections=whole)
     options = [list(_iter_roles(tensor, sizes)) for tensor in left]
     if not options or not all(options):
         return
@@ -110,15 +113,24 @@ def _iter_gates(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
             yield gate
 
 
-def iter_norms(contract: Contract) -> Iterator[Contract]:
-    """Yield the contract with each norm that its parameters may belong to, the usual norm first."""
+def iter_norms(
+    contract: Contract, shapes: Mapping[str, tuple[int, ...]], case: Case
+) -> Iterator[Contract]:
+    """Yield the contract with each norm that its parameters may belong to, the usual norm first.
+
+    A gain that is wider than a head belongs to a norm over all heads.
+    """
     if not contract.stores("gain_q"):
         yield contract
         return
+    gains = (m.path for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k"))
+    whole = any(shapes[path] != (case.head_dim,) for path in gains)
+    over = NormOver.PROJECTION if whole else NormOver.HEAD
     kinds = (Norm.LAYER,) if contract.stores("shift_q") else KINDS
     for kind, start in itertools.product(kinds, GAINS_FROM):
         limited = contract.with_sizes(parse_sizes(LEAST[kind]))
-        yield replace(limited, norm=kind, norm_epsilon=EPSILONS[0], norm_gain_from=start)
+        normed = replace(limited, norm=kind, norm_over=over)
+        yield replace(normed, norm_epsilon=EPSILONS[0], norm_gain_from=start)
 
 
 def iter_relative(contract: Contract, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Contract]:

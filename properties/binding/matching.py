@@ -63,6 +63,8 @@ OTHER_DESIGNS = frozenset(
         "gate_on_queries",
         "gate_on_keys",
         "values_normed_too",
+        "norm_of_each_head",
+        "norm_of_all_heads",
     }
 )
 """Without a statement, these mistakes count as other kinds of attention, with a gate or a norm."""

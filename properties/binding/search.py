@@ -378,10 +378,9 @@ class BindingSearch:
                         causal=hides,
                         batched=probe.batched,
                     )
-                    shapes = {path: info.shape for path, info in probe.built.tensors.items()}
-                    few = None if layouts is iter_named_layouts else 1
+                    few, shapes = None if layouts is iter_named_layouts else 1, probe.built.shapes
                     for placed in iter_relative(contract, shapes):
-                        normed = itertools.islice(iter_norms(placed), few)
+                        normed = itertools.islice(iter_norms(placed, shapes, sizes.case), few)
                         yield from ((each, sizes) for each in normed)
 
 

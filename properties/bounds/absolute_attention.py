@@ -7,7 +7,11 @@ much the terms cancel.
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.absolute_roles import bound_roles, enter_layers
+from headcheck.properties.bounds.absolute_roles import (
+    bound_roles,
+    count_heads,
+    enter_layers,
+)
 from headcheck.properties.bounds.features import find_slopes
 from headcheck.properties.bounds.layers import bound_layer
 from headcheck.properties.bounds.loss import Loss
@@ -69,7 +73,7 @@ def compute_absolute_gradients(
         scales["x"] = into_gate @ p.W_gate
     for name, norm in zip("qk", norms, strict=True):
         if norm is not None:
-            scales |= norm.bound_own(name, parts[name])
+            scales |= norm.bound_own(name, parts[name], count_heads(name, case))
             parts[name] = norm.pull_back(parts[name])
     into_x = scales["x"]
     scales |= enter_layers(x, p, parts, case)

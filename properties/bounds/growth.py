@@ -29,7 +29,10 @@ def _grow_by_rotations(of: GrowthOf) -> float:
 
 
 def _grow_by_norms(of: GrowthOf) -> float:
-    return (6 + 2 * math.sqrt(of.case.head_dim)) * (1 + of.largest) if of.variant.norm else 0.0
+    if not of.variant.norm:
+        return 0.0
+    count = of.case.d_out if of.variant.norm_over == "projection" else of.case.head_dim
+    return (6 + 2 * math.sqrt(count)) * (1 + of.largest)
 
 
 def _grow_by_latents(of: GrowthOf) -> float:

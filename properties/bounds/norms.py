@@ -1,6 +1,7 @@
 """The errors of norms, and their absolute gradients.
 
-The same functions serve the norms of queries and keys, and those of a block's tokens.
+The same functions serve the norms of queries and keys, and those of a block's tokens. A norm over a
+whole projection has the same formulas with means over all heads' numbers of a token.
 """
 
 import math
@@ -25,24 +26,29 @@ def bound_normed_error(
 
     With r one over the root of the mean square and y = t r, an error e of t moves r by at most r³
     mean(|t| e), so y by r (e + |y| mean(|y| e)). The number r itself is rounded, and sums d
-    squares. A mean that is subtracted first adds the errors of all numbers and its own rounding
-    error.
+    squares, of one head or of all heads. A mean that is subtracted first adds the errors of all
+    numbers and its own rounding error.
     """
     if not variant.norm:
         return error
-    growth = 2 * math.sqrt(t.shape[-1]) * precision.ua
+    growth = 2 * math.sqrt(count_averaged(t, variant)) * precision.ua
     if variant.norm == "layer":
-        centred = t - t.mean(-1, keepdim=True)
-        size = t.abs().mean(-1, keepdim=True)
-        error = error + error.mean(-1, keepdim=True) + (growth + precision.u) * size
+        centred = t - variant.average(t)
+        size = variant.average(t.abs())
+        error = error + variant.average(error) + (growth + precision.u) * size
         t, error = centred, error + precision.u * centred.abs()
     r = variant.measure(t)
     y = t * r
-    moved = r * error + y.abs() * (y.abs() * r * error).mean(-1, keepdim=True)
+    moved = r * error + y.abs() * variant.average(y.abs() * r * error)
     moved = moved + y.abs() * (growth + 4 * precision.u)
-    factor = 1.0 if gain is None else (variant.gain_from + gain).abs()
+    factor = 1.0 if gain is None else (variant.gain_from + variant.lay_out(gain, t)).abs()
     normed = variant.normalise(t, gain, shift).abs()
     return moved * factor + precision.u * (2 * factor * y.abs() + normed)
+
+
+def count_averaged(t: Tensor, variant: Variant) -> int:
+    """Return over how many numbers a norm of queries or keys averages, at most."""
+    return t.shape[-1] * (t.shape[-3] if variant.norm_over == "projection" else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,21 +65,27 @@ class AbsoluteNorm:
     """r"""
     factor: Tensor
     shift: Tensor
-    centred: bool
+    variant: Variant
 
     def apply(self) -> Tensor:
         return self.unit * self.factor + self.shift
 
-    def bound_own(self, name: str, grad: Tensor) -> dict[str, Tensor]:
-        """Return the gradients of the gain and the shift, given the gradient of the result."""
-        gain = (grad * self.unit).flatten(0, -2).sum(0)
-        return {f"gain_{name}": gain, f"shift_{name}": grad.flatten(0, -2).sum(0)}
+    def bound_own(self, name: str, grad: Tensor, heads: int = 1) -> dict[str, Tensor]:
+        """Return the gradients of the gain and the shift, given the gradient of the result.
+
+        `heads` is the number of heads that have a gain of their own if the norm is over all heads.
+        """
+        parts = {f"gain_{name}": grad * self.unit, f"shift_{name}": grad}
+        if self.variant.norm_over == "head":
+            return {name: part.flatten(0, -2).sum(0) for name, part in parts.items()}
+        summed = {name: part.sum(-2).flatten(0, -3).sum(0) for name, part in parts.items()}
+        return {name: t.unflatten(0, (heads, -1)).sum(1).flatten() for name, t in summed.items()}
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Return the gradient of the norm's input, given the gradient of its result."""
         inner = grad * self.factor
-        pulled = self.size * (inner + self.unit * (self.unit * inner).mean(-1, keepdim=True))
-        return pulled + pulled.mean(-1, keepdim=True) if self.centred else pulled
+        pulled = self.size * (inner + self.unit * self.variant.average(self.unit * inner))
+        return pulled + self.variant.average(pulled) if self.variant.norm == "layer" else pulled
 
 
 def make_absolute_norm(
@@ -82,12 +94,11 @@ def make_absolute_norm(
     """Return the absolute norm for a bound and the exact values; None if there is no norm."""
     if not variant.norm:
         return None
-    centred = variant.norm == "layer"
-    if centred:
-        exact = exact - exact.mean(-1, keepdim=True)
-        bound = bound + bound.mean(-1, keepdim=True)
+    if variant.norm == "layer":
+        exact = exact - variant.average(exact)
+        bound = bound + variant.average(bound)
     size = variant.measure(exact)
-    factor = torch.ones(()) if gain is None else (variant.gain_from + gain).abs()
-    return AbsoluteNorm(
-        bound * size, size, factor, torch.zeros(()) if shift is None else shift.abs(), centred
-    )
+    ones, zeros = torch.ones(()), torch.zeros(())
+    factor = ones if gain is None else (variant.gain_from + variant.lay_out(gain, exact)).abs()
+    moved = zeros if shift is None else variant.lay_out(shift, exact).abs()
+    return AbsoluteNorm(bound * size, size, factor, moved, variant)

@@ -18,6 +18,7 @@ from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.block import Activation as Activation
 from headcheck.properties.parts.features import FeatureMap as FeatureMap
 from headcheck.properties.parts.norms import Norm as Norm
+from headcheck.properties.parts.norms import NormOver as NormOver
 from headcheck.properties.parts.positions import ROTARY as ROTARY
 from headcheck.properties.parts.positions import Positions as Positions
 from headcheck.properties.terms.call_form import USUAL, CallForm
@@ -164,6 +165,8 @@ class Contract:
     """the initial value of the lambdas of differential attention"""
     norm: Norm = Norm.NONE
     """the norm of queries and keys, before positions rotate them"""
+    norm_over: NormOver = NormOver.HEAD
+    """whether the norm averages over each head, or over all heads side by side"""
     norm_epsilon: float = 0.0
     """the number that the norm adds to the mean square, or to the variance; 0 means the dtype's
     machine epsilon"""
@@ -303,13 +306,15 @@ class Contract:
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
         """Return the shapes of all parameters in this case, by attribute path."""
         return {
-            mapping.path.format(head=head): mapping.compute_shape(self._get_head_sizes(case), head)
+            mapping.path.format(head=head): mapping.compute_shape(self.get_head_sizes(case), head)
             for mapping, head in self._iter_mappings(case)
         }
 
-    def _get_head_sizes(self, case: Case) -> HeadSizes:
+    def get_head_sizes(self, case: Case) -> HeadSizes:
+        """Return the sizes on which the shapes of parameters depend in this case."""
         own = case.d_latent, case.rope_dim, self.hidden_factor * case.d_in, self.relative_buckets
-        return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *own)
+        whole = self.norm_over is NormOver.PROJECTION
+        return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *own, whole)
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
         """Yield the mappings for this case's parameters, each with its head if it has only one."""
@@ -321,7 +326,7 @@ class Contract:
 
     def to_stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
         """Return canonical parameters as the implementation stores them, with attribute paths."""
-        sizes = self._get_head_sizes(case)
+        sizes = self.get_head_sizes(case)
         return [
             (
                 mapping.path.format(head=head),
@@ -338,7 +343,7 @@ class Contract:
         import torch
 
         blocks: dict[str, list[Tensor]] = {}
-        sizes = self._get_head_sizes(case)
+        sizes = self.get_head_sizes(case)
         for mapping, head in self._iter_mappings(case):
             path, shape = mapping.path.format(head=head), mapping.compute_shape(sizes, head)
             got = f"shape {tuple(stored[path].shape)}" if path in stored else "nothing"

@@ -64,6 +64,7 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         features=contract.feature_map is FeatureMap.ELU,
         norm=contract.norm.value,
         epsilon=contract.norm_epsilon or rounding if contract.norm else 0.0,
+        norm_over=contract.norm_over.value,
         gain_from=contract.norm_gain_from,
         block=get_block_steps(contract),
     )

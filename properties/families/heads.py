@@ -11,6 +11,7 @@ from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_other_columns_unchanged
 from headcheck.properties.families.contract import AXIS_HINT, FORM
 from headcheck.properties.families.parameter_transforms import (
+    list_own,
     make_identity_projection,
     permute_heads,
     replace_parameters,
@@ -19,7 +20,6 @@ from headcheck.properties.families.parameter_transforms import (
 )
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.parts import WEIGHTS
-from headcheck.properties.parts.weight import one
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.properties.terms.peculiarity import SINGLE_HEAD, select_plainest
@@ -65,10 +65,11 @@ def a_single_head_works_like_several(context: CaseContext) -> None:
 def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
     """Exchanging the weights of two heads only exchanges their places in the output."""
     groups = context.case.kv_heads  # heads that share keys stay together
+    sizes = context.contract.get_head_sizes(context.case)
     moved = {
         name: permute_heads(tensor, groups)
         for name, tensor in context.parameters.items()
-        if name not in ("W_o", "b_o") and WEIGHTS[name].heads is not one
+        if name not in ("W_o", "b_o") and WEIGHTS[name].heads(sizes) > 1
     }
     before, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
     if context.parameters.W_o is not None:
@@ -119,7 +120,7 @@ def each_head_fills_only_its_own_part(context: CaseContext) -> None:
     for head in {0, heads - 1}:
         rows = slice(head * d, (head + 1) * d)
         own = ("W_q", "W_k", "W_v") if context.case.kv_heads == heads else ("W_q",)
-        changed = {n: getattr(base, n).clone() for n in own}
+        changed = {n: getattr(base, n).clone() for n in list_own(context, *own)}
         for tensor in changed.values():
             tensor[rows] *= -2
         parameters = replace_parameters(context, **identity, **changed)

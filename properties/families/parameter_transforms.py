@@ -3,11 +3,14 @@
 import torch
 from torch import Tensor
 
+from headcheck.properties.contracts.contract import NormOver
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.reference import Parameters, ask_gate, linear
 
 ASKING = ("W_q", "b_q", "shift_q", "W_qr")
 """the parameters that determine queries: if all of them are zero, queries are zero"""
+GAINS = {"W_q": "gain_q", "W_k": "gain_k"}
+"""the gains of the norms of what layers return"""
 
 
 def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
@@ -19,6 +22,17 @@ def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
 def zero_parameters(context: CaseContext, *names: str) -> dict[str, Tensor]:
     """Return zeros in place of these parameters, where they exist."""
     return {n: torch.zeros_like(t) for n, t in context.parameters.items() if n in names}
+
+
+def list_own(context: CaseContext, *names: str) -> list[str]:
+    """Return parameters of which a head has rows that do not count for other heads.
+
+    If a norm is over all heads, every head's rows of W_q count for the size of all queries. Then
+    the norm's gain replaces W_q, since each head has a gain of its own; so for W_k.
+    """
+    whole = context.contract.norm_over is NormOver.PROJECTION
+    own = (GAINS.get(name, name) if whole else name for name in names)
+    return [name for name in own if getattr(context.parameters, name) is not None]
 
 
 def list_reading_layers(context: CaseContext) -> set[str]:

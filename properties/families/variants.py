@@ -19,6 +19,7 @@ from headcheck.properties.families.contract import FORM, assert_refused, it_can_
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
 from headcheck.properties.families.parameter_transforms import (
     ASKING,
+    list_own,
     make_identity_projection,
     replace_parameters,
     zero_parameters,
@@ -262,7 +263,7 @@ def neighbouring_heads_share_keys_and_values(context: CaseContext) -> None:
     expected = context.compute_expected(parameters=base)
     before = context.run(parameters=base)[0]
     for number in {0, context.case.kv_heads - 1}:
-        changed = {name: getattr(base, name).clone() for name in ("W_k", "W_v")}
+        changed = {name: getattr(base, name).clone() for name in list_own(context, "W_k", "W_v")}
         for tensor in changed.values():
             tensor[number * d : (number + 1) * d] *= -2
         after = context.run(parameters=replace_parameters(context, **identity, **changed))[0]

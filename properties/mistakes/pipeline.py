@@ -1,13 +1,15 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
-    x → see → enter → project → split → assign → norm → append → place → share → halve → map → match
-      → scale → adjust → permit → hide → normalise → subtract → use → mix → merge → gate → finish
-      → add → renorm → widen → activate → narrow → close → give
+    x → see → enter → project → norm_whole → split → assign → norm → append → place → share → halve
+      → map → match → scale → adjust → permit → hide → normalise → subtract → use → mix → merge
+      → gate → finish → add → renorm → widen → activate → narrow → close → give
 
 Most exercises have no norms, no latents, no positions, no limits of scores, no gate, one softmax
-for each head, no features, and keys for every head. In these exercises `norm`, `append`, `place`,
-`share`, `halve`, `map`, `adjust`, `subtract` and `gate` change nothing. `enter` and the steps after
-`finish` only change something in a block: norms of tokens, residuals and a feed-forward.
+for each head, no features, and keys for every head. In these exercises `norm_whole`, `norm`,
+`append`, `place`, `share`, `halve`, `map`, `adjust`, `subtract` and `gate` change nothing. Norms
+act in `norm_whole` if they are over all heads, and in `norm` if they are over each head. `enter`
+and the steps after `finish` only change something in a block: norms of tokens, residuals and a
+feed-forward.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -34,7 +36,7 @@ from headcheck.properties.mistakes.pipeline_state import softmax_with_sinks as s
 from headcheck.properties.mistakes.pipeline_state import split_heads as split_heads
 from headcheck.reference.block import activate
 from headcheck.reference.multi_head import append_beside, ask_gate, project_beside
-from headcheck.reference.variant import BlockSteps, elu_features, share_heads
+from headcheck.reference.variant import BlockSteps, Variant, elu_features, share_heads
 
 # --------------------------------------------------------------------------- the correct steps
 
@@ -71,6 +73,25 @@ def projections(s: PipelineState) -> QKVTensors:
     return linear(x, p.W_q, p.b_q), linear(k, p.W_k, p.b_k), linear(v, p.W_v, p.b_v)
 
 
+def own_whole_norms(s: PipelineState) -> QKVTensors:
+    """Queries and keys of all heads go through a norm together, if the statement asks for that."""
+    if not has_whole_norms(s):
+        return s.projected
+    (query, key, value), p, by = s.projected, s.p, get_last_norm(s)
+    query = by.normalise(query, p.gain_q, p.shift_q)
+    return query, by.normalise(key, p.gain_k, p.shift_k), value
+
+
+def has_whole_norms(s: PipelineState) -> bool:
+    """Whether queries and keys go through norms before heads are cut."""
+    return bool(s.inputs.variant.norm) and s.inputs.variant.norm_over == "projection"
+
+
+def get_last_norm(s: PipelineState) -> Variant:
+    """Return the norm over the last axis, whatever lies there: a head, or a whole projection."""
+    return replace(s.inputs.variant, norm_over="head")
+
+
 def head_blocks(s: PipelineState) -> QKVTensors:
     """Each head takes a block of neighbouring columns."""
     return split_each(split_heads, s)
@@ -80,8 +101,8 @@ def split_each(split: Callable[[Tensor, int], Tensor], s: PipelineState) -> QKVT
     """Split queries, keys and values, each into its number of heads."""
     heads, kv_heads = s.inputs.heads, s.inputs.kv_heads
     if kv_heads == heads:
-        return map_qkv(lambda t: split(t, heads), s.projected)
-    q, k, v = s.projected
+        return map_qkv(lambda t: split(t, heads), s.normed_whole)
+    q, k, v = s.normed_whole
     return split(q, heads), split(k, kv_heads), split(v, kv_heads)
 
 
@@ -91,9 +112,9 @@ def roles_as_projected(s: PipelineState) -> QKVTensors:
 
 
 def own_norms(s: PipelineState) -> QKVTensors:
-    """Queries and keys go through a norm, if the statement asks for norms."""
+    """The queries and keys of each head go through a norm, if the statement asks for norms."""
     (query, key, value), variant, p = s.roles, s.inputs.variant, s.p
-    if not variant.norm:
+    if not variant.norm or has_whole_norms(s):
         return s.roles
     query = variant.normalise(query, p.gain_q, p.shift_q)
     return query, variant.normalise(key, p.gain_k, p.shift_k), value
@@ -298,6 +319,7 @@ class Pipeline:
     see: Callable[[PipelineState], QKVTensors] = tokens
     enter: Callable[[PipelineState], QKVTensors] = normed_tokens
     project: Callable[[PipelineState], QKVTensors] = projections
+    norm_whole: Callable[[PipelineState], QKVTensors] = own_whole_norms
     split: Callable[[PipelineState], QKVTensors] = head_blocks
     assign: Callable[[PipelineState], QKVTensors] = roles_as_projected
     norm: Callable[[PipelineState], QKVTensors] = own_norms

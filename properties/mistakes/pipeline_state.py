@@ -18,6 +18,7 @@ class PipelineState:
     seen: QKVTensors = field(init=False)  # batch tokens d_in, each
     entered: QKVTensors = field(init=False)  # in a block normed
     projected: QKVTensors = field(init=False)  # batch tokens d_out, each
+    normed_whole: QKVTensors = field(init=False)  # the same, in norms over all heads
     split: QKVTensors = field(init=False)  # batch heads tokens head_dim, each
     roles: QKVTensors = field(init=False)  # the same: query, key, value
     normed: QKVTensors = field(init=False)

@@ -1,22 +1,25 @@
-"""Norms of the queries and keys of each head, before positions rotate them.
+"""Norms of queries and keys, of each head or of all heads together, before positions rotate them.
 
 Sources: Dehghani et al. 2023, section 2 (arXiv:2302.05442); Zhang & Sennrich 2019, section 3
-(arXiv:1910.07467).
+(arXiv:1910.07467); over whole projections OLMo Team 2024, "2 OLMo 2 Furious", section 3
+(arXiv:2501.00656).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headcheck.properties.parts.part import Part, holds
-from headcheck.properties.parts.weight import Draws, Weight, one
+from headcheck.properties.parts.part import Part, Problem, holds, takes
+from headcheck.properties.parts.weight import Draws, HeadSizes, Weight
 from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from headcheck.properties.contracts.contract import Contract
 
 
 class Norm(StrEnum):
@@ -27,28 +30,66 @@ class Norm(StrEnum):
     LAYER = "layer"
 
 
+class NormOver(StrEnum):
+    """The numbers over which a norm of queries or keys averages."""
+
+    HEAD = "head"
+    PROJECTION = "projection"
+
+
+def _count_queries_own(sizes: HeadSizes) -> int:
+    """Return how many heads have a gain of their own: all, or one gain serves all heads."""
+    return sizes.heads if sizes.norms_projections else 1
+
+
+def _count_keys_own(sizes: HeadSizes) -> int:
+    return sizes.kv_heads if sizes.norms_projections else 1
+
+
+def _draw(draws: Draws, name: str) -> Tensor:
+    """Draw a number for each coordinate of a head, or of all heads."""
+    case, count = draws.case, 1
+    if draws.contract.norm_over is NormOver.PROJECTION:
+        count = case.kv_heads if name[-1] == "k" else case.heads
+    return draws.vector(name, count * case.head_dim)
+
+
 def _draw_gain(name: str) -> Callable[[Draws], Tensor]:
     def draw(draws: Draws) -> Tensor:
-        gain = (1 + draws.vector(name, draws.case.head_dim) / 4) * math.sqrt(draws.case.sharpness)
+        gain = (1 + _draw(draws, name) / 4) * math.sqrt(draws.case.sharpness)
         return gain - draws.contract.norm_gain_from
 
     return draw
 
 
 def _draw_shift(name: str) -> Callable[[Draws], Tensor]:
-    return lambda draws: draws.vector(name, draws.case.head_dim) / 2
+    return lambda draws: _draw(draws, name) / 2
+
+
+def _find_problems(contract: Contract) -> Iterator[Problem]:
+    """Check that there is something to norm, and that heads tell the two kinds of norms apart."""
+    if contract.norm is Norm.NONE:
+        text = 'gains and shifts belong to norms: write norm = "rms" or "layer"'
+        yield ("parameters",), None, text
+    elif not contract.stores("W_q"):
+        text = "norms are those of projected queries and keys: say where W_q is, or leave it out"
+        yield ("norm",), None, text
+    several = takes("heads", "config")(contract) or (contract.sizes or {}).get("heads", 1) > 1
+    if contract.norm_over is NormOver.PROJECTION and not several:
+        yield ("norm_over",), None, "a single head is the whole projection: leave it out"
 
 
 NORMS = Part(
     name="norms of queries and keys",
     is_in=lambda contract: contract.norm is not Norm.NONE or holds("gain_q")(contract),
     breaks=frozenset({Capability.UNNORMED, Capability.DOT_PRODUCT}),
-    keys=("norm_epsilon", "norm_gain_from"),
+    keys=("norm_epsilon", "norm_gain_from", "norm_over"),
     missing='norms of queries and keys: write norm = "rms" or "layer"',
     weights=(
-        Weight("gain_q", 16, _draw_gain("gain_q"), one),
-        Weight("gain_k", 17, _draw_gain("gain_k"), one),
-        Weight("shift_q", 18, _draw_shift("shift_q"), one),
-        Weight("shift_k", 19, _draw_shift("shift_k"), one),
+        Weight("gain_q", 16, _draw_gain("gain_q"), _count_queries_own),
+        Weight("gain_k", 17, _draw_gain("gain_k"), _count_keys_own),
+        Weight("shift_q", 18, _draw_shift("shift_q"), _count_queries_own),
+        Weight("shift_k", 19, _draw_shift("shift_k"), _count_keys_own),
     ),
+    find_problems=_find_problems,
 )

@@ -56,6 +56,8 @@ class HeadSizes:
     """the width of a feed-forward between its layers"""
     buckets: int = 0
     """how many buckets of distances there are, if scores get a number for each"""
+    norms_projections: bool = False
+    """whether norms of queries and keys are over all heads, each of which has its own gain"""
 
     @property
     def d_out(self) -> int:
@@ -135,8 +137,3 @@ class Weight:
     def is_per_head(self) -> bool:
         """Whether it has one number for each head."""
         return self.columns is None and self.rows is one and self.heads is not one
-
-    @property
-    def is_of_head(self) -> bool:
-        """Whether it has a number for each coordinate of a head, which all heads share."""
-        return self.columns is None and self.rows is head_dim and self.heads is one

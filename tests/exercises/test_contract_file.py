@@ -359,6 +359,21 @@ def test_a_folder_is_told_from_a_slug(
         ),
         (
             'entry = "class"',
+            'norm_over = "projection"',
+            'line 4: belongs to norms of queries and keys: write norm = "rms" or "layer", or leave',
+        ),
+        (
+            'entry = "class"',
+            'norm = "rms"\nnorm_over = "heads"',
+            "line 5: `norm_over` knows no 'heads'; did you mean 'head'?",
+        ),
+        (
+            "[parameters]",
+            '[parameters]\nq_norm = "gain_q"',
+            'line 17: gains and shifts belong to norms: write norm = "rms" or "layer"',
+        ),
+        (
+            'entry = "class"',
             "lambda_init = 0.5",
             "line 4: belongs to differential attention: say where lambdas are stored, or leave it",
         ),
@@ -384,6 +399,20 @@ def test_a_folder_is_told_from_a_slug(
 def test_a_mistake_is_told_with_its_line(old: str, new: str, said: str, tmp_path: Path) -> None:
     assert CONTRACT.count(old) >= 1
     assert read_complaint(tmp_path / "fused", CONTRACT.replace(old, new, 1)).startswith(said)
+
+
+def test_norms_over_a_projection_need_several_heads(tmp_path: Path) -> None:
+    text = CONTRACT.replace('entry = "class"', 'norm = "rms"\nnorm_over = "projection"')
+    assert load_exercise(write_folder(tmp_path / "several", text)).contract.norm
+    single = text.replace('num_heads = { quantity = "heads", default = 2 }\n', "")
+    said = read_complaint(tmp_path / "fused", single)
+    assert said == "line 5: a single head is the whole projection: leave it out"
+
+
+def test_norms_are_those_of_layers(tmp_path: Path) -> None:
+    text = BY_SLUG["online_softmax"].source.replace("entry =", 'norm = "rms"\nentry =', 1)
+    said = read_complaint(tmp_path / "roles", text)
+    assert "norms are those of projected queries and keys: say where W_q is" in said
 
 
 def test_only_what_is_causal_continues_a_sequence(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ ADAPTERS = (
     Adapter("transformers_bart", "Bart", "transformers.models.bart.modeling_bart"),
     Adapter("transformers_llama", "Llama", "transformers.models.llama.modeling_llama"),
     Adapter("transformers_qwen3", "Qwen3", "transformers.models.qwen3.modeling_qwen3"),
+    Adapter("transformers_olmo2", "Olmo2", "transformers.models.olmo2.modeling_olmo2"),
     Adapter("transformers_gpt_oss", "GptOss", "transformers.models.gpt_oss.modeling_gpt_oss"),
     Adapter("transformers_phi", "Phi", "transformers.models.phi.modeling_phi"),
     Adapter(

@@ -114,6 +114,25 @@ def test_what_is_no_projection_is_stored_and_read_back(
     assert torch.equal(mapping.unpack(packed, sizes)[0], canonical)
 
 
+@pytest.mark.parametrize(
+    ("holds", "packing", "given_as", "stored_as"),
+    [
+        ("gain_q", Packing.ROWS, (12,), (12,)),
+        ("gain_k", Packing.ROWS, (6,), (6,)),
+        ("shift_k", Packing.STACKED, (6,), (2, 3)),
+        ("gain_q", Packing.INTERLEAVED, (12,), (12,)),
+    ],
+)
+def test_a_norm_over_all_heads_has_a_gain_for_each(
+    holds: str, packing: Packing, given_as: tuple[int, ...], stored_as: tuple[int, ...]
+) -> None:
+    sizes = HeadSizes(d_in=5, heads=4, head_dim=3, kv_heads=2, norms_projections=True)
+    mapping, canonical = ParameterMapping("own", (holds,), False, packing), torch.randn(given_as)
+    packed = mapping.pack([canonical], sizes, None)
+    assert tuple(packed.shape) == mapping.compute_shape(sizes, None) == stored_as
+    assert torch.equal(mapping.unpack(packed, sizes)[0], canonical)
+
+
 @given(draw_stored(), st.integers(0, 99))
 def test_what_is_packed_has_the_shape_that_is_told(
     stored_as: tuple[ParameterMapping, HeadSizes], seed: int

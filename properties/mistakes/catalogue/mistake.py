@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
-from headcheck.properties.contracts.contract import Capability, Contract, Positions
+from headcheck.properties.contracts.contract import Capability, Contract, NormOver, Positions
 from headcheck.properties.contracts.parameter_mapping import Packing
 from headcheck.properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
 from headcheck.properties.mistakes.steps.calls import CallWrapper
 
-Feature = Capability | Positions
+Feature = Capability | Positions | NormOver
 """a feature of a contract on which it depends whether a mistake is possible"""
 
 PACKED_WEIGHTS = ("W_q", "W_k", "W_v")
@@ -71,7 +71,7 @@ class Mistake:
 
     def applies_to(self, contract: Contract) -> bool:
         """Whether the mistake is possible under a contract."""
-        features = contract.capabilities | {contract.positions}
+        features = contract.capabilities | {contract.positions, contract.norm_over}
         return self.needs <= features and not self.unless & features
 
     def simulated_by(

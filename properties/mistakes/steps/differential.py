@@ -84,7 +84,7 @@ def _take_turns(t: Tensor) -> Tensor:
 
 def all_columns_halved(s: PipelineState) -> QKVTensors:
     """Split the first half of all columns among the first maps of all heads."""
-    query, key, _ = s.projected
+    query, key, _ = s.normed_whole
     return _halve_columns(query, s), _halve_columns(key, s), s.shared[2]
 
 

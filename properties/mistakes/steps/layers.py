@@ -138,11 +138,11 @@ def every_nth_column(s: PipelineState) -> QKVTensors:
 
 def split_into(count: Callable[[PipelineState], int]) -> Callable[[PipelineState], QKVTensors]:
     """Split into `count` heads instead of the number that the statement asks for."""
-    return lambda s: map_qkv(lambda t: split_heads(t, count(s)), s.projected)
+    return lambda s: map_qkv(lambda t: split_heads(t, count(s)), s.normed_whole)
 
 
 def heads_behind_tokens(s: PipelineState) -> QKVTensors:
-    return map_qkv(lambda t: t.unflatten(-1, (s.inputs.heads, -1)), s.projected)
+    return map_qkv(lambda t: t.unflatten(-1, (s.inputs.heads, -1)), s.normed_whole)
 
 
 def overlapping_slices(s: PipelineState) -> QKVTensors:
@@ -153,22 +153,22 @@ def overlapping_slices(s: PipelineState) -> QKVTensors:
 
 
 def _pack(s: PipelineState) -> Tensor:
-    return torch.cat(s.projected, dim=-1)
+    return torch.cat(s.normed_whole, dim=-1)
 
 
 def packed_by_view(s: PipelineState) -> QKVTensors:
-    parts = _pack(s).reshape(3, *s.projected[0].shape).unbind(0)
+    parts = _pack(s).reshape(3, *s.normed_whole[0].shape).unbind(0)
     return map_qkv(lambda t: split_heads(t, s.inputs.heads), parts)
 
 
 def packed_by_view_of_each_sequence(s: PipelineState) -> QKVTensors:
-    batch, tokens, width = s.projected[0].shape
+    batch, tokens, width = s.normed_whole[0].shape
     parts = _pack(s).reshape(batch, 3, tokens, width).unbind(1)
     return map_qkv(lambda t: split_heads(t, s.inputs.heads), parts)
 
 
 def packed_by_straight_view(s: PipelineState) -> QKVTensors:
-    batch, tokens, _ = s.projected[0].shape
+    batch, tokens, _ = s.normed_whole[0].shape
     q, k, v = _pack(s).reshape(batch, 3, s.inputs.heads, tokens, -1).unbind(1)
     return q, k, v
 

@@ -1,7 +1,10 @@
-"""Faulty steps for norms of queries and keys: left out, misplaced, or another function."""
+"""Faulty steps for norms of queries and keys: left out, misplaced, or another function.
+
+Norms are over each head, or over all heads before these are cut. A faulty norm takes the place of
+either: `Norm` is a norm over the last axis, which is a head or a whole projection.
+"""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,75 +14,130 @@ from headcheck.properties.mistakes.pipeline import (
     PipelineState,
     QKVTensors,
     StepOverrides,
+    get_last_norm,
+    has_whole_norms,
+    merge_heads,
+    split_heads,
 )
+from headcheck.reference.variant import Variant
 
-Norm = Callable[[PipelineState, Tensor, Tensor | None, Tensor | None], Tensor]
+Norm = Callable[[Variant, Tensor, Tensor | None, Tensor | None], Tensor]
 """normalises queries or keys, with a gain and a shift"""
 
 
-def right_norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    return s.inputs.variant.normalise(t, gain, shift)
+def right_norm(norm: Variant, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    return norm.normalise(t, gain, shift)
 
 
-def without_gain(s: PipelineState, t: Tensor, _: Tensor | None, shift: Tensor | None) -> Tensor:
-    plain = replace(s.inputs.variant, gain_from=1.0)
-    return plain.normalise(t, None, shift)
+def without_gain(norm: Variant, t: Tensor, _: Tensor | None, shift: Tensor | None) -> Tensor:
+    return norm.normalise(t, None, shift)
 
 
-def without_root(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-    variant = s.inputs.variant
-    t = t - t.mean(-1, keepdim=True) if variant.norm == "layer" else t
-    normed = t * variant.measure(t).square()
-    normed = normed if gain is None else normed * (variant.gain_from + gain)
-    return normed if shift is None else normed + shift
+def without_root(norm: Variant, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    t = t - t.mean(-1, keepdim=True) if norm.norm == "layer" else t
+    return _scale_and_shift(norm, t * norm.measure(t).square(), gain, shift)
 
 
-def by_another_mean(
-    s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None
-) -> Tensor:
+def by_another_mean(norm: Variant, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
     """Subtract the mean only from the dividend, and divide by the root of the variance."""
-    variant = s.inputs.variant
-    normed = t * variant.measure(t - t.mean(-1, keepdim=True))
-    normed = normed if gain is None else normed * (variant.gain_from + gain)
-    return normed if shift is None else normed + shift
+    size = norm.measure(t - t.mean(-1, keepdim=True))
+    return _scale_and_shift(norm, t * size, gain, shift)
 
 
-def with_gain_from(start: float) -> Norm:
-    """Add another number to the stored gain."""
+def over_tokens(norm: Variant, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    """Average each number over the tokens of its sequence."""
+    t = t - t.mean(-2, keepdim=True) if norm.norm == "layer" else t
+    return _scale_and_shift(norm, t * norm.measure(t.mT).mT, gain, shift)
 
-    def norm(s: PipelineState, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
-        return replace(s.inputs.variant, gain_from=start).normalise(t, gain, shift)
 
-    return norm
+def _scale_and_shift(norm: Variant, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+    t = t if gain is None else t * (norm.gain_from + gain)
+    return t if shift is None else t + shift
 
 
 def normed_by(
     norm: Norm, *, query: bool = True, key: bool = True, value: bool = False
-) -> Callable[[PipelineState], QKVTensors]:
+) -> StepOverrides:
     """Apply a norm to queries, keys or values; values get the parameters of the keys' norm."""
 
-    def apply(s: PipelineState) -> QKVTensors:
-        q, k, v = s.roles
-        q = norm(s, q, s.p.gain_q, s.p.shift_q) if query else q
-        k = norm(s, k, s.p.gain_k, s.p.shift_k) if key else k
-        return q, k, norm(s, v, s.p.gain_k, s.p.shift_k) if value else v
+    def apply(s: PipelineState, tensors: QKVTensors) -> QKVTensors:
+        (q, k, v), by, p = tensors, get_last_norm(s), s.p
+        q = norm(by, q, p.gain_q, p.shift_q) if query else q
+        k = norm(by, k, p.gain_k, p.shift_k) if key else k
+        return q, k, norm(by, v, p.gain_k, p.shift_k) if value else v
 
-    return apply
+    return _in_place(apply)
 
 
-def left_out(s: PipelineState) -> QKVTensors:
-    return s.roles
+def _in_place(apply: Callable[[PipelineState, QKVTensors], QKVTensors]) -> StepOverrides:
+    """Apply a function where norms belong: to whole projections, or to each head."""
+
+    def norm_whole(s: PipelineState) -> QKVTensors:
+        return apply(s, s.projected) if has_whole_norms(s) else s.projected
+
+    def norm(s: PipelineState) -> QKVTensors:
+        return s.roles if has_whole_norms(s) else apply(s, s.roles)
+
+    return {"norm_whole": norm_whole, "norm": norm}
+
+
+LEFT_OUT = _in_place(lambda s, tensors: tensors)
+
+
+def _norm_keys_as_queries(s: PipelineState, tensors: QKVTensors) -> QKVTensors:
+    (q, k, v), by, p = tensors, get_last_norm(s), s.p
+    return by.normalise(q, p.gain_q, p.shift_q), by.normalise(k, p.gain_q, p.shift_q), v
+
+
+KEYS_AS_QUERIES = _in_place(_norm_keys_as_queries)
+
+
+def _norm_each_head(s: PipelineState, tensors: QKVTensors) -> QKVTensors:
+    """Norm each head alone, with its part of the gain of all heads."""
+
+    def norm(t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        own = (each if each is None else each.view(t.shape[1], 1, -1) for each in (gain, shift))
+        return _scale_and_shift(by, by.normalise(t), *own)
+
+    (q, k, v), by, p = tensors, get_last_norm(s), s.p
+    return norm(q, p.gain_q, p.shift_q), norm(k, p.gain_k, p.shift_k), v
+
+
+EACH_HEAD: StepOverrides = {
+    "norm_whole": lambda s: s.projected,
+    "norm": lambda s: _norm_each_head(s, s.roles),
+}
+"""norms of each head, where norms should be over all heads"""
+
+
+def norms_of_all_heads(s: PipelineState) -> QKVTensors:
+    """Norm all heads together, with the gain of one head, where each should have its own norm."""
+
+    def norm(t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        normed = split_heads(by.normalise(merge_heads(t)), t.shape[1])
+        return _scale_and_shift(by, normed, gain, shift)
+
+    (q, k, v), by, p = s.roles, get_last_norm(s), s.p
+    return norm(q, p.gain_q, p.shift_q), norm(k, p.gain_k, p.shift_k), v
 
 
 def _place_first(s: PipelineState) -> QKVTensors:
-    before = s.copy()
-    before.normed = s.roles
-    q, k, v = CORRECT.place(before)
-    norm = s.inputs.variant.normalise
-    return norm(q, s.p.gain_q, s.p.shift_q), norm(k, s.p.gain_k, s.p.shift_k), v
+    (q, k, v), by, p = CORRECT.place(s), get_last_norm(s), s.p
+    if not has_whole_norms(s):
+        return by.normalise(q, p.gain_q, p.shift_q), by.normalise(k, p.gain_k, p.shift_k), v
+    heads, kv_heads = s.inputs.heads, s.inputs.kv_heads
+    q = split_heads(by.normalise(merge_heads(q), p.gain_q, p.shift_q), heads)
+    return q, split_heads(by.normalise(merge_heads(k), p.gain_k, p.shift_k), kv_heads), v
 
 
-AFTER_POSITIONS: StepOverrides = {"norm": left_out, "place": _place_first}
+def _place_first_by_head(s: PipelineState) -> QKVTensors:
+    return _norm_each_head(s, CORRECT.place(s)) if has_whole_norms(s) else _place_first(s)
+
+
+AFTER_POSITIONS: tuple[StepOverrides, ...] = (
+    {**LEFT_OUT, "place": _place_first},
+    {**LEFT_OUT, "place": _place_first_by_head},
+)
 
 
 # ---------------------------------------------------------------------- that nobody asks for
@@ -134,7 +192,7 @@ def _each(which: tuple[bool, ...], norm: Plain) -> Callable[[PipelineState], QKV
 def _before_split(which: tuple[bool, ...], norm: Plain) -> Callable[[PipelineState], QKVTensors]:
     def split(s: PipelineState) -> QKVTensors:
         before = s.copy()
-        before.projected = _apply(which, norm, s.projected)
+        before.normed_whole = _apply(which, norm, s.normed_whole)
         return CORRECT.split(before)
 
     return split

@@ -59,6 +59,8 @@ STEPS: list[tuple[dict[str, Any], str]] = [
     ({"norm": "rms_plus_one", "share": 0.5}, "The first 0.5 of the numbers"),
     ({"norm": "layer"}, "the root of their variance"),
     ({"norm": "torch"}, "the dtype's `eps`"),
+    ({"norm": "rms", "whole": True}, "the numbers of all heads' queries of a token"),
+    ({"norm": "rms", "whole": True, "shared": True}, "`(kv_heads · head_dim,)`"),
     ({"sink": "whole"}, "`(1, heads, 1, 1)`"),
     ({"sink": "flat", "shared": True}, "`(heads,)`"),
     ({"gate": "heads_with_bias"}, "`(heads, width)`"),

@@ -8,7 +8,7 @@ import pytest
 
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.describe import describe_attention
-from headcheck.properties.contracts.contract import Capability, Norm, Positions
+from headcheck.properties.contracts.contract import Capability, Norm, NormOver, Positions
 from headcheck.properties.terms.case import Case
 from tests.properties.binding.strangers import bind_source, must_bind
 from tests.properties.binding.today import make_today
@@ -42,6 +42,12 @@ RIGHT: list[Steps] = [
     {"sink": "flat", "share": 1, "shared": True},
     {"norm": "rms", "gate": "heads", "share": 0.25, "shared": True},
     {"gate": "numbers", "norm": "rms", "out": "axes"},
+    {"norm": "rms", "whole": True},
+    {"norm": "layer", "whole": True},
+    {"norm": "torch", "whole": True, "share": 1},
+    {"norm": "rms_plus_one", "whole": True, "shared": True},
+    {"norm": "rms_float32", "whole": True, "share": 1, "shared": True},
+    {"norm": "layer", "whole": True, "gate": "heads", "shared": True},
     {"sink": "flat", "gate": "numbers"},
     {"sink": "whole", "share": 0.5},
     {"projections": "axes", "out": "axes", "norm": "rms", "share": 1},
@@ -71,6 +77,8 @@ def test_a_right_class_is_bound_exactly_with_its_steps(steps: Steps) -> None:
     norm, share = steps.get("norm", ""), steps.get("share", 0)
     assert contract.norm is KINDS.get(norm, Norm.RMS)
     assert contract.has(C.UNNORMED) == (norm == "")
+    whole = NormOver.PROJECTION if steps.get("whole") else NormOver.HEAD
+    assert contract.norm_over is whole
     assert contract.norm_gain_from == float(norm == "rms_plus_one")
     assert contract.positions is (Positions.ROTARY if share else Positions.NONE)
     assert contract.rotary_share == (share or 1)
@@ -100,7 +108,7 @@ def test_another_gate_or_norm_is_not_accused(name: str) -> None:
 def test_what_is_found_is_said() -> None:
     steps: Steps = {"norm": "rms", "share": 0.5, "sink": "flat", "gate": "heads"}
     said = describe_attention(must_bind(make_today(**steps)).contract)
-    for part in ("a norm of queries and keys", "of half of each head", "sinks", "a gate"):
+    for part in ("a norm of queries and keys, ", "of half of each head", "sinks", "a gate"):
         assert part in said
 
 

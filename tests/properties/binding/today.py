@@ -73,6 +73,11 @@ PROJECTIONS = {
         'q, k, v = (torch.einsum("btd,dhk->bhtk", x, w) for w in (self.w_q, self.w_k, self.w_v))',
     ),
 }
+WHOLE = (
+    "q, k, v = self.q_norm(self.q_proj(x)), self.k_norm(self.k_proj(x)), self.v_proj(x)\n"
+    "q, k, v = (t.unflatten(-1, (-1, self.width)).transpose(1, 2) for t in (q, k, v))"
+)
+"""projections whose norms are over all heads"""
 SHARED = "k, v = (t.repeat_interleave(self.heads // t.shape[1], 1) for t in (k, v))"
 ATTEND = """
 s = q @ k.mT * self.width ** -0.5
@@ -91,11 +96,13 @@ def make_today(
     out: str = "linear",
     projections: str = "linear",
     shared: bool = False,
+    whole: bool = False,
 ) -> str:
     """The source of a causal class with these steps."""
     kv = "kv_heads" if shared else "heads"
     made, project = PROJECTIONS[projections]
-    norms = "self.q_norm, self.k_norm = RMSNorm(dim // heads), RMSNorm(dim // heads)"
+    widths = ("dim", f"dim // heads * {kv}") if whole else ("dim // heads", "dim // heads")
+    norms = "self.q_norm, self.k_norm = RMSNorm({}), RMSNorm({})".format(*widths)
     init = [
         "super().__init__()",
         "self.heads, self.width = heads, dim // heads",
@@ -106,8 +113,8 @@ def make_today(
         OUTPUTS[out][0],
     ]
     forward = [
-        project,
-        "q, k = self.q_norm(q), self.k_norm(k)" if norm else "",
+        WHOLE if whole else project,
+        "q, k = self.q_norm(q), self.k_norm(k)" if norm and not whole else "",
         f"count = int(self.width * {share})\nq, k = turn(q, count), turn(k, count)"
         if share
         else "",

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from headcheck.properties.mistakes.catalogue import (
     FEATURES,
     GATES,
     LIMITED,
+    NORMS,
     OF_SOME_CONTRACTS,
     ROTARY,
     SINKS,
@@ -127,6 +129,15 @@ def with_gate(inputs: AttentionInputs) -> AttentionInputs:
     return replace(inputs, parameters=replace(inputs.parameters, W_gate=gate))
 
 
+def with_norms(inputs: AttentionInputs, over: str, **more: Any) -> AttentionInputs:
+    """Norms of queries and keys, with gains of each head's width or of all heads' widths."""
+    d, d_kv = (len(getattr(inputs.parameters, name)) for name in ("W_q", "W_k"))
+    widths = (d, d_kv) if over == "projection" else (inputs.head_dim,) * 2
+    gains = {f"gain_{n}": 1 + numbers(64 + i, widths[i]) / 4 for i, n in enumerate("qk")}
+    variant = Variant(norm="rms", norm_over=over, epsilon=1e-6, **more)
+    return replace(inputs, parameters=replace(inputs.parameters, **gains), variant=variant)
+
+
 def with_earlier_keys(inputs: AttentionInputs, earlier: int) -> AttentionInputs:
     """Queries that are the last of the tokens whose keys are given."""
     keys = inputs.tokens + earlier
@@ -174,13 +185,18 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (with_gate(given("none", heads=2, head_dim=3, d_in=6, tokens=6)), CORRECT),
     (with_earlier_keys(given(tokens=4), 5), CORRECT),
     (with_earlier_keys(given(tokens=3, heads=1, plain=True), 2), CORRECT),
+    (with_norms(given(), "head"), CORRECT),
+    (with_norms(given(), "projection"), CORRECT),
+    (with_norms(given("none", plain=True, tokens=6), "projection", rotary=True), CORRECT),
+    (with_norms(given(heads=2, head_dim=6), "head", rotary=True), CORRECT),
+    (with_norms(given(heads=6, kv_heads=2), "projection"), CORRECT),
     (in_blocks(given("none", tokens=7), 3), CORRECT),
     (in_blocks(given("none", tokens=8, heads=2, plain=True), 2), CORRECT),
     (in_blocks(given("none", tokens=4, spread=9.0), 6), CORRECT),
 )
 """Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
 that heads share, positions, sinks, gates, lambdas, features, keys that come earlier, blocks."""
-VARIANTS = (*ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES, *DIFFERENTIAL, *FEATURES)
+VARIANTS = (*ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES, *DIFFERENTIAL, *FEATURES, *NORMS)
 ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *VARIANTS)
 
 
