@@ -18,7 +18,7 @@ Theory of operation
 import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headcheck.grader import fault
 from headcheck.grader.batch.check import has_side_effects
@@ -26,6 +26,7 @@ from headcheck.grader.grading.consequences import Explained, explain_verdicts
 from headcheck.grader.grading.evidence import list_candidates
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.sandbox.grader_side.servers import SandboxError
+from headcheck.properties.check import Searched
 from headcheck.properties.families.purity import evaluation_is_repeatable
 from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.property import Property, Verdict
@@ -43,6 +44,7 @@ class ExampleSearch:
     verdicts: list[Verdict]
     finished: set[Property]
     """the properties that need no further search"""
+    searched: Searched = field(default_factory=Searched)
 
     def explain(self, mistakes: Sequence[DiagnosedMistake]) -> Explained:
         """Return the consequences of mistakes; all other failures get a smallest case first."""
@@ -76,8 +78,9 @@ class ExampleSearch:
             return verdict
         if any(map(has_side_effects, self.verdicts)):  # then it was checked alone, too
             self.live.harness.forget()
-        search = functools.partial(self.live.shrink, verdict)
-        return fault.contain(search, verdict, SandboxError)
+        search = functools.partial(self.live.shrink, verdict, self.searched)
+        shrunk, self.searched = fault.contain(search, (verdict, self.searched), SandboxError)
+        return shrunk
 
 
 def explain_with_examples(

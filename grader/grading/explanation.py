@@ -45,10 +45,8 @@ def explain_failures(
     """
     session, harness = live.session, live.harness
     found = () if searched is None else tuple(searched.found)
-    begun = harness.get_searched()
     for _ in session.iter_tries():
         faults: list[NoteRecord] = []
-        harness.go_back_to(begun)
         with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
             live.revive()
         diagnose = functools.partial(

@@ -25,8 +25,9 @@ from headcheck.grader.batch.check import check_all, check_all_live
 from headcheck.grader.grading import infer, open_mode
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.explanation import explain_failures
+from headcheck.grader.grading.further_search import search_further
 from headcheck.grader.grading.infer import Inferred, Target
-from headcheck.grader.grading.live_checker import LiveChecker, search_further
+from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.recording import (
     MAX_DEFINITIONS,
     attach_hint,

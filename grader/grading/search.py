@@ -48,7 +48,6 @@ from headcheck.properties.families.gradients import (
 )
 from headcheck.properties.families.history import no_order_of_events_matters
 from headcheck.properties.families.values import it_equals_the_equation
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import (
@@ -56,7 +55,6 @@ from headcheck.properties.violations.violation import (
     STATUS_MESSAGES,
     Status,
     SubmissionFailed,
-    ViolationKind,
 )
 
 FIRST = (
@@ -213,16 +211,16 @@ def _find_reason_to_stop(verdict: Verdict) -> str:
     return STATUS_MESSAGES.get(verdict.status, "")
 
 
-def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKind) -> Case:
+def reduce_case(smaller: CounterexampleSearch, case: Case) -> Case:
     """Return a smaller case on which a property fails in the same way, reduced field by field.
 
     The method of `properties.check` does not help here: generated cases are so large that a random
     smaller case rarely fails. Instead, a binary search finds where each size begins to fail.
     """
-    smaller = CounterexampleSearch(prop, harness, kind, frozenset(harness.unsupported))
+    contract = smaller.harness.contract
 
     def fails(changed: Case) -> bool:
-        return smaller.fails_untransformed(harness.contract.fit(changed))
+        return smaller.fails_untransformed(contract.fit(changed))
 
     before = None
     while before != case:
@@ -232,7 +230,7 @@ def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKin
             case = plain if plain != case and fails(plain) else case
         for name in REDUCED_SIZES:
             case = _reduce_size(case, name, fails)
-    return harness.contract.fit(case)
+    return contract.fit(case)
 
 
 def _reduce_size(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:

@@ -39,6 +39,7 @@ from headcheck.properties.cases.search_cases import (
     draw_companions,
     generate_search_cases,
 )
+from headcheck.properties.check import CounterexampleSearch
 from headcheck.properties.families.dropout_sizes import dropout_acts_at_every_size
 from headcheck.properties.families.gradients import the_gradients_of_the_weights_are_right
 from headcheck.properties.families.history import no_order_of_events_matters
@@ -286,7 +287,8 @@ def test_a_find_is_reduced_only_as_far_as_its_property_can_be_tried() -> None:
     exec(source, namespace)
     harness = Harness(make_subject(namespace), multi_head.contract)
     drawn = Case(tokens=5, context_length=9, d_in=9, heads=2, head_dim=3, mask_form=MaskForm.NONE)
-    reduced = reduce_case(hidden_tokens_get_no_weight, harness, drawn, ViolationKind.VALUE)
+    smaller = CounterexampleSearch(hidden_tokens_get_no_weight, harness, ViolationKind.VALUE)
+    reduced = reduce_case(smaller, drawn)
     assert (reduced.tokens, reduced.d_in) == (5, 2)
 
 
