@@ -12,7 +12,7 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, AnswerKind
 from headcheck.grader.audit.matrix import load_namespace
 from headcheck.grader.authoring.behaviour import Behaviour, observe
-from headcheck.grader.batch.check import check_all
+from headcheck.grader.grading.attempts import check_all
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.harness.harness import Harness

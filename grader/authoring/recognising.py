@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading import infer, open_mode
-from headcheck.grader.grading.grade import grade_definition
+from headcheck.grader.grading.definition import grade_definition
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.cells import read_source

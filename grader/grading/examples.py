@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headcheck.grader import fault
-from headcheck.grader.batch.check import has_side_effects
+from headcheck.grader.grading.attempts import has_side_effects
 from headcheck.grader.grading.consequences import Explained, explain_verdicts
 from headcheck.grader.grading.evidence import list_candidates
 from headcheck.grader.grading.live_checker import LiveChecker

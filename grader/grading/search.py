@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headcheck.exercises import Exercise
-from headcheck.grader.batch.check import has_side_effects
+from headcheck.grader.grading.attempts import has_side_effects
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.subject import Channel
