@@ -3,15 +3,15 @@
 Theory
 ------
 A verdict should be about what an answer computes. Three things can keep an attempt from measuring
-this: calls that disturb later calls, a bias that nobody asked for, and other arguments or results
+this: a bias that nobody asked for, calls that disturb later calls, and other arguments or results
 than the statement's. Each is a mistake of its own, with a property about it, and would otherwise
 fail most of the other properties, too. So an attempt that shows such a mistake is followed by one
 that leaves it out:
 
 - as asked: by the contract of the exercise;
+- silenced: with the unwanted biases at zero;
 - alone: each property on its own modules, so that modules that disturb each other fail only the
   property about this;
-- silenced: with the unwanted biases at zero;
 - in the class's own terms: with its own arguments, weights and results.
 
 An attempt is a value, and pure functions make one from the result of another. `judge` is the one

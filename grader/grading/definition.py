@@ -16,6 +16,7 @@ from headcheck.grader.grading.attempts import (
     repeat_alone,
     silence,
 )
+from headcheck.grader.grading.events import Judged, Listener, TargetStarted, ignore
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.explanation import explain_failures
 from headcheck.grader.grading.further_search import search_further
@@ -31,7 +32,6 @@ from headcheck.grader.grading.recording import (
     select_certain_notes,
     summarise_status,
 )
-from headcheck.grader.grading.search import SearchCallback, ignore_search
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import check_stated_form
 from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note
@@ -40,15 +40,8 @@ from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.property import Verdict, VerdictCallback, ignore_verdict
+from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import SubmissionFailed
-
-TargetCallback = Callable[[Target], None]
-"""A callback that gets every target before the target is graded."""
-
-
-def ignore_target(target: Target) -> None:
-    """Do nothing: the caller does not follow single targets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +64,7 @@ def silence_biases(judged: LiveJudgement) -> Attempt | None:
     return silence(judged.attempt, biases) if biases else None
 
 
-FOLLOW_UPS: tuple[FollowUp, ...] = (repeat_alone, silence_biases, repeat_alone)
+FOLLOW_UPS: tuple[FollowUp, ...] = (silence_biases, repeat_alone)
 """the attempts that may follow the first one, in this order"""
 
 
@@ -81,9 +74,7 @@ class DefinitionGrader:
 
     reading: Session
     settings: Settings
-    on_target: TargetCallback = ignore_target
-    on_verdict: VerdictCallback = ignore_verdict
-    on_search: SearchCallback = ignore_search
+    emit: Listener = ignore
 
     def __enter__(self) -> "DefinitionGrader":
         self._opened = contextlib.ExitStack()
@@ -103,14 +94,12 @@ class DefinitionGrader:
             before.live.restart()
         goes_on = before is not None and attempt.way is Way.ALONE
         live = before.live if before is not None and goes_on else self._open(attempt)
-        is_first = attempt == ask(attempt.target)
-        if is_first:
-            self.on_target(attempt.target)
-        announce = self.on_verdict if is_first else ignore_verdict
+        emit = self.emit if attempt == ask(attempt.target) else ignore
+        emit(TargetStarted(attempt.target))
         transfer = attempt.target.exercise.contract.transfer or ()
         try:
             warnings = live.session.load(attempt.target.name, *(each.name for each in transfer))
-            verdicts = self._check(attempt, live, announce)
+            verdicts = self._check(attempt, live, emit)
         except SubmissionFailed as failed:
             return LiveJudgement(attempt=attempt, failure=failed, live=live)
         return LiveJudgement(attempt=attempt, verdicts=verdicts, live=live, warnings=warnings)
@@ -129,14 +118,12 @@ class DefinitionGrader:
             harness.contract = target.contract
         return LiveChecker(session, harness)
 
-    def _check(
-        self, attempt: Attempt, live: LiveChecker, announce: VerdictCallback
-    ) -> list[Verdict]:
+    def _check(self, attempt: Attempt, live: LiveChecker, emit: Listener) -> list[Verdict]:
         """Return the verdicts of an attempt, also on the stated form in a class's own terms."""
         seed, device = self.settings.seed.value, self.settings.device
         verdicts = []
         for verdict in check_properties(attempt, live.harness, live.check, seed, device):
-            announce(verdict)
+            emit(Judged(verdict))
             verdicts.append(verdict)
         if attempt.target.contract is None:
             return verdicts
@@ -149,7 +136,7 @@ class DefinitionGrader:
         if judged.failure is not None:
             return self._record_failure(judged.failure, judged, submission)
         try:
-            searched = search_further(live, target, self.settings, verdicts, self.on_search)
+            searched = search_further(live, target, self.settings, verdicts, self.emit)
             if searched is not None:
                 verdicts = [searched.found.get(v.property, v) for v in verdicts]
             hinted = attach_hint(verdicts, judged.warnings)

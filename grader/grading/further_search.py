@@ -4,13 +4,12 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.search import (
     DroppingChannel,
-    SearchCallback,
     SearchResult,
-    ignore_search,
     reduce_case,
     search,
 )
@@ -28,7 +27,7 @@ def search_further(
     target: Target,
     settings: Settings,
     verdicts: Sequence[Verdict],
-    on_search: SearchCallback = ignore_search,
+    emit: Listener = ignore,
 ) -> SearchResult | None:
     """Try generated cases on passed properties, in a separate process; None unless requested."""
     if settings.search is None:
@@ -50,7 +49,7 @@ def search_further(
             settings.search,
             seed=settings.seed.value,
             device=settings.device,
-            on_case=on_search,
+            emit=emit,
         )
 
 

@@ -28,10 +28,9 @@ from headcheck.grader.grading.definition import (
     DefinitionGrader,
     FollowUp,
     LiveJudgement,
-    TargetCallback,
-    ignore_target,
     record_error,
 )
+from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.recording import (
     MAX_DEFINITIONS,
@@ -46,10 +45,6 @@ from headcheck.grader.grading.recording import (
     summarise_status,
 )
 from headcheck.grader.grading.same_code import JudgedCode, make_key
-from headcheck.grader.grading.search import (
-    SearchCallback,
-    ignore_search,
-)
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.unwritten import find_unwritten
 from headcheck.grader.reading.siblings import gather_siblings
@@ -67,7 +62,7 @@ from headcheck.properties.families.contract import (
     the_config_holds_all_it_needs,
     the_output_has_the_right_shape,
 )
-from headcheck.properties.property import Verdict, VerdictCallback, ignore_verdict
+from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import NOT_FAILED, Status, SubmissionFailed
 
 OTHER_ARGUMENTS = re.compile(
@@ -80,7 +75,7 @@ def grade_file(
     server: ChildFactory,
     submission: Submission,
     settings: Settings,
-    on_search: SearchCallback = ignore_search,
+    emit: Listener = ignore,
     judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
     """Return the records of one file, or one record that says why there is no verdict.
@@ -90,7 +85,7 @@ def grade_file(
     because these would keep every file from being graded.
     """
     try:
-        return grade_file_or_raise(server, submission, settings, on_search, judged)
+        return grade_file_or_raise(server, submission, settings, emit, judged)
     except MachineBusy as busy:
         return [record_busy(submission, settings, str(busy))]
     except (SandboxError, BadContract):
@@ -104,7 +99,7 @@ def grade_file_or_raise(
     server: ChildFactory,
     submission: Submission,
     settings: Settings,
-    on_search: SearchCallback = ignore_search,
+    emit: Listener = ignore,
     judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
     """Return the records of one file: one record for every definition that answers an exercise.
@@ -125,7 +120,7 @@ def grade_file_or_raise(
         known = judged.recall(key, submission, session) if judged is not None else []
         if known:
             return known
-        records = grade_inferred(session, submission, settings, inferred, on_search=on_search)
+        records = grade_inferred(session, submission, settings, inferred, emit)
         beside = note_siblings(siblings)
         records = [replace(record, notes=(*record.notes, *beside)) for record in records]
         if judged is not None and not _was_killed(session):
@@ -161,17 +156,13 @@ def grade_inferred(
     submission: Submission,
     settings: Settings,
     inferred: Inferred,
-    on_target: TargetCallback = ignore_target,
-    on_verdict: VerdictCallback = ignore_verdict,
-    on_search: SearchCallback = ignore_search,
+    emit: Listener = ignore,
 ) -> list[SubmissionRecord]:
     """Return the records of inferred targets, or one record that says why there are no targets.
 
-    The callbacks get each target and each verdict as soon as it is known, and also the progress of
-    a search. Raises only internal errors.
+    Raises only internal errors.
     """
-    callbacks = on_target, on_verdict, on_search
-    grading = _Grading(session, submission, settings, inferred.signatures, *callbacks)
+    grading = _Grading(session, submission, settings, inferred.signatures, emit)
     records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
     records = records or grading.grade_others(inferred.functions)
     return records or [grading.record_nothing(inferred.problem)]
@@ -185,9 +176,7 @@ class _Grading:
     submission: Submission
     settings: Settings
     signatures: Mapping[str, Signature]
-    on_target: TargetCallback
-    on_verdict: VerdictCallback
-    on_search: SearchCallback
+    emit: Listener
     began: float = field(default_factory=time.monotonic)
     failure: tuple[str, SubmissionFailed] | None = None
     """the failure that kept a class from being recognised"""
@@ -223,8 +212,7 @@ class _Grading:
         """Return the record of a definition; None for one that answers no exercise after all."""
         if target.name in self.unwritten:
             return self._record_error(self.unwritten[target.name], target)
-        callbacks = self.on_target, self.on_verdict, self.on_search
-        with DefinitionGrader(self.session, self.settings, *callbacks) as grader:
+        with DefinitionGrader(self.session, self.settings, self.emit) as grader:
             judged = grader.judge(target, follow_ups)
             if target.name in self.unrelated:
                 return None

@@ -26,6 +26,7 @@ from typing import Any
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading.attempts import has_side_effects
+from headcheck.grader.grading.events import Listener, SearchAdvanced, ignore
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.subject import Channel
@@ -90,14 +91,6 @@ class SearchResult:
     """why the search ended before its limit; empty otherwise"""
 
 
-SearchCallback = Callable[[float, float], None]
-"""A callback that gets two numbers after every case: the used part of the limit, and the limit."""
-
-
-def ignore_search(done: float, limit: float) -> None:
-    """Do nothing: the caller does not follow a search."""
-
-
 def search(
     exercise: Exercise,
     verdicts: Sequence[Verdict],
@@ -107,7 +100,7 @@ def search(
     *,
     seed: int = 0,
     device: str = "cpu",
-    on_case: SearchCallback = ignore_search,
+    emit: Listener = ignore,
 ) -> SearchResult:
     """Try generated cases on the properties that passed, and return the failures.
 
@@ -120,7 +113,7 @@ def search(
     found: dict[Property, Verdict] = {}
     tried = 0
     stream = generate_search_cases(exercise.contract, seed, exercise.slug, device)
-    for case in limit_cases(stream, limit, on_case):
+    for case in limit_cases(stream, limit, emit):
         companions = draw_companions(exercise.contract, seed, exercise.slug, tried, device)
         checks = list_checks(exercise.contract, left, tried, case)
         beside = ((it_equals_the_equation, small) for small in companions)
@@ -141,15 +134,15 @@ def search(
 
 
 def limit_cases(
-    cases: Iterable[Case], limit: SearchLimit, on_case: SearchCallback = ignore_search
+    cases: Iterable[Case], limit: SearchLimit, emit: Listener = ignore
 ) -> Iterator[Case]:
-    """Yield as many cases as the limit allows; after each, report the used part of the limit."""
+    """Yield as many cases as the limit allows; before each, say which part of it is used."""
     began = time.monotonic()
     for number, case in enumerate(itertools.islice(cases, limit.cases)):
         if limit.seconds is None:
-            on_case(number, limit.cases or 0)
+            emit(SearchAdvanced(number, limit.cases or 0))
         elif (elapsed := time.monotonic() - began) < limit.seconds:
-            on_case(elapsed, limit.seconds)
+            emit(SearchAdvanced(elapsed, limit.seconds))
         else:
             return
         yield case
