@@ -12,14 +12,12 @@ from headcheck.grader.grading.attempts import (
     Way,
     ask,
     check_properties,
-    judge,
     repeat_alone,
     silence,
 )
 from headcheck.grader.grading.events import Judged, Listener, TargetStarted, ignore
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.explanation import explain_failures
-from headcheck.grader.grading.further_search import search_further
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.recording import (
@@ -32,6 +30,7 @@ from headcheck.grader.grading.recording import (
     select_certain_notes,
     summarise_status,
 )
+from headcheck.grader.grading.search import search_further
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import check_stated_form
 from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note
@@ -84,11 +83,7 @@ class DefinitionGrader:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def judge(self, target: Target, follow_ups: Sequence[FollowUp] = FOLLOW_UPS) -> LiveJudgement:
-        """Judge a target in one or more attempts."""
-        return judge(ask(target), self._run, follow_ups)
-
-    def _run(self, attempt: Attempt, before: LiveJudgement | None) -> LiveJudgement:
+    def run(self, attempt: Attempt, before: LiveJudgement | None) -> LiveJudgement:
         """Run an attempt in a new process, after the process of the best attempt has ended."""
         if before is not None:
             before.live.restart()
@@ -173,11 +168,3 @@ def record_error(
     """Return the record of something that was not judged, with the lines of the error."""
     source = collect_excerpts(session, [(error.cell, error.line)])
     return replace(record_ungraded(submission, settings, began, error, target), source=source)
-
-
-def grade_definition(
-    reading: Session, submission: Submission, target: Target, settings: Settings
-) -> SubmissionRecord:
-    """Return the record of one definition. Raises only internal errors."""
-    with DefinitionGrader(reading, settings) as grader:
-        return grader.record(grader.judge(target), submission)

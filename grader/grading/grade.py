@@ -22,7 +22,7 @@ from headcheck.exercises import ALL
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import infer, open_mode
-from headcheck.grader.grading.attempts import Attempt, Judgement, ask, repeat_alone
+from headcheck.grader.grading.attempts import Attempt, Judgement, ask, judge, repeat_alone
 from headcheck.grader.grading.definition import (
     FOLLOW_UPS,
     DefinitionGrader,
@@ -213,7 +213,7 @@ class _Grading:
         if target.name in self.unwritten:
             return self._record_error(self.unwritten[target.name], target)
         with DefinitionGrader(self.session, self.settings, self.emit) as grader:
-            judged = grader.judge(target, follow_ups)
+            judged = judge(ask(target), grader.run, follow_ups)
             if target.name in self.unrelated:
                 return None
             return grader.record(judged, self.submission)

@@ -104,7 +104,7 @@ def follow(
     """The events of grading an answer, and the attempts that were made."""
     events: list[Event] = []
     attempts: list[Attempt] = []
-    run = DefinitionGrader._run
+    run = DefinitionGrader.run
 
     def note(
         grader: DefinitionGrader, attempt: Attempt, before: LiveJudgement | None
@@ -112,7 +112,7 @@ def follow(
         attempts.append(attempt)
         return run(grader, attempt, before)
 
-    monkeypatch.setattr(DefinitionGrader, "_run", note)
+    monkeypatch.setattr(DefinitionGrader, "run", note)
     path = folder / "ada.py"
     path.write_text(source, encoding="utf-8")
     [handed_in] = find_submissions([str(path)])
