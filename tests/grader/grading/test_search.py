@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.events import Event, SearchAdvanced
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.search import (
     HISTORY_EVERY,
@@ -336,11 +337,11 @@ def test_values_and_gradients_come_first_then_what_can_be_recorded() -> None:
 
 
 def test_progress_is_reported_in_the_units_of_the_limit() -> None:
-    said: list[tuple[float, float]] = []
+    said: list[Event] = []
     cases = [Case(seed=seed) for seed in range(9)]
-    drawn = limit_cases(cases, SearchLimit(cases=3), lambda *at: said.append(at))
+    drawn = limit_cases(cases, SearchLimit(cases=3), said.append)
     assert list(drawn) == cases[:3]
-    assert said == [(0, 3), (1, 3), (2, 3)]
+    assert said == [SearchAdvanced(done, 3) for done in range(3)]
     assert list(limit_cases(cases, SearchLimit(seconds=1e-9))) == []
     assert list(limit_cases(cases, SearchLimit(seconds=60))) == cases
 
