@@ -15,7 +15,7 @@ from headcheck.grader.grading.attempts import (
     repeat_alone,
     silence,
 )
-from headcheck.grader.grading.events import Judged, Listener, TargetStarted, ignore
+from headcheck.grader.grading.events import Listener, PropertyJudged, TargetStarted, ignore
 from headcheck.grader.grading.excerpts import collect_excerpts
 from headcheck.grader.grading.explanation import explain_failures
 from headcheck.grader.grading.infer import Target
@@ -118,7 +118,7 @@ class DefinitionGrader:
         seed, device = self.settings.seed.value, self.settings.device
         verdicts = []
         for verdict in check_properties(attempt, live.harness, live.check, seed, device):
-            emit(Judged(verdict))
+            emit(PropertyJudged(verdict))
             verdicts.append(verdict)
         if attempt.target.contract is None:
             return verdicts

@@ -15,7 +15,7 @@ class TargetStarted:
 
 
 @dataclass(frozen=True)
-class Judged:
+class PropertyJudged:
     """A property has its first verdict; each property of a target is announced once."""
 
     verdict: Verdict
@@ -30,7 +30,7 @@ class SearchAdvanced:
     limit: float
 
 
-Event = TargetStarted | Judged | SearchAdvanced
+Event = TargetStarted | PropertyJudged | SearchAdvanced
 Listener = Callable[[Event], None]
 
 

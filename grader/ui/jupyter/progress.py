@@ -8,7 +8,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
-from headcheck.grader.grading.events import Event, Judged, SearchAdvanced, TargetStarted
+from headcheck.grader.grading.events import Event, PropertyJudged, SearchAdvanced, TargetStarted
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import NOT_FAILED
 
@@ -47,7 +47,7 @@ class Progress:
                 self.checks = len(target.exercise.properties)
                 self.verdicts.clear()
                 self._last = -REFRESH_S
-            case Judged(verdict):
+            case PropertyJudged(verdict):
                 self.verdicts.append(verdict)
             case SearchAdvanced(done, limit):
                 share = f"{done / limit:.0%} of the search on generated cases"

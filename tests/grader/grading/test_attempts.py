@@ -19,7 +19,7 @@ from headcheck.grader.grading.attempts import (
     silence,
 )
 from headcheck.grader.grading.definition import DefinitionGrader, LiveJudgement
-from headcheck.grader.grading.events import Event, Judged, SearchAdvanced, TargetStarted
+from headcheck.grader.grading.events import Event, PropertyJudged, SearchAdvanced, TargetStarted
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.search_limit import SearchLimit
@@ -122,7 +122,7 @@ def follow(
 
 
 def list_judged(events: list[Event]) -> list[str]:
-    return [event.verdict.property.name for event in events if isinstance(event, Judged)]
+    return [event.verdict.property.name for event in events if isinstance(event, PropertyJudged)]
 
 
 @pytest.mark.parametrize(
