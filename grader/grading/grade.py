@@ -22,7 +22,7 @@ from headcheck.exercises import ALL
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import infer, open_mode
-from headcheck.grader.grading.attempts import Attempt, Judgement, ask, judge, repeat_alone
+from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
 from headcheck.grader.grading.definition import (
     FOLLOW_UPS,
     DefinitionGrader,
@@ -229,7 +229,8 @@ class _Grading:
         named = target.name == target.exercise.contract.name and not target.by_position
         resembles = not asked and not named
         differs = has_other_form(judged.verdicts, asked=asked, named=named)
-        if _has_passed(judged) or not (resembles or differs):
+        passed = summarise_status(judged.verdicts) is Status.PASSED
+        if judged.failure is not None or passed or not (resembles or differs):
             return None
         signature = self.signatures.get(target.name)
         if signature is None:  # a function of other things than queries, keys and values
@@ -276,10 +277,6 @@ class _Grading:
     def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
         given = self.submission, self.settings, self.began, error, target
         return record_error(self.session, *given)
-
-
-def _has_passed(judged: Judgement) -> bool:
-    return judged.failure is None and summarise_status(judged.verdicts) is Status.PASSED
 
 
 def has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> bool:
