@@ -242,10 +242,10 @@ class _Grading:
             self.unrelated.add(target.name)
         if binding is None or binding.inexact or (binding.mistakes and not differs):
             return None
-        other: Target | None = open_mode.make_open_target(signature, binding)
-        if asked:
-            other = open_mode.make_adapted_target(signature, target, binding)
-        return None if other is None else ask(other)
+        if not asked:
+            return ask(open_mode.make_open_target(signature, binding))
+        adapted = open_mode.make_adapted_target(signature, target, binding)
+        return None if adapted is None else ask(adapted)
 
     def _recognise(self, signature: Signature) -> Binding | None:
         try:
