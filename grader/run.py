@@ -23,6 +23,7 @@ from headcheck.exercises import Exercise
 from headcheck.grader import files, terminal
 from headcheck.grader.files import WriteError
 from headcheck.grader.grading import devices, infer, worker_pool
+from headcheck.grader.grading.events import Event, SearchAdvanced
 from headcheck.grader.grading.precompile import precompile_plans
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.settings import Settings
@@ -162,10 +163,12 @@ def grade_with_progress(
         task = progress.add_task("grading", total=len(found))
         search = progress.add_task("generated cases", visible=False)
 
-        def show_search(done: float, limit: float) -> None:
-            progress.update(search, completed=int(done), total=ceil(limit), visible=True)
+        def show(event: Event) -> None:
+            if isinstance(event, SearchAdvanced):
+                done, total = int(event.done), ceil(event.limit)
+                progress.update(search, completed=done, total=total, visible=True)
 
-        graded = worker_pool.grade_all(server, found, settings, show_search)
+        graded = worker_pool.grade_all(server, found, settings, show)
         for number, (file, records) in enumerate(graded, start=1):
             progress.update(task, description=file.display_path[-40:], advance=1)
             progress.update(search, visible=False)

@@ -27,7 +27,7 @@ VISIBLE = 0.1
 """the relative difference at which a reader sees that a number is wrong"""
 OTHER_NUMBERS = 6
 """how many other seeds are tried with the smallest case to find a visible difference"""
-SEARCH_BUDGET = 100
+MAX_SEARCHED = 100
 """the most cases that all searches on one submission may try; one example in a hundred needs more
 """
 ADDED_IN_SHAPE = re.compile(r"^shape \((?:1, ){1,2}(\d+, \d+)\)")
@@ -35,32 +35,55 @@ ADDED_AXES = re.compile(r"^([^\[]+)\[(?:0, ){1,2}(\d+, \d+)\]")
 Error = TypeVar("Error", bound=Exception)
 
 
+@dataclass(frozen=True)
+class Searched:
+    """What the searches for smallest cases on one submission have found, and what they may try.
+
+    Whoever makes several searches passes the result of one to the next. A search whose process was
+    killed is simply made again.
+    """
+
+    counterexamples: tuple[Case, ...] = ()
+    """small cases on which properties failed"""
+    left: int = MAX_SEARCHED
+    """how many more cases may be tried"""
+
+
 def check_property(prop: Property, harness: Harness, cases: Sequence[Case]) -> Verdict:
     """Check one property on its selected cases; shrink a failing case as far as possible.
 
     Raises only internal errors. The caller must replace a dead process.
     """
-    return shrink_failure(find_first_failure(prop, harness, cases), harness)
+    verdict, _ = shrink_failure(find_first_failure(prop, harness, cases), harness, Searched())
+    return verdict
 
 
-def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
+def shrink_failure(
+    verdict: Verdict, harness: Harness, before: Searched
+) -> tuple[Verdict, Searched]:
     """Return a verdict with the smallest case on which the property fails in the same way.
 
-    A verdict without a failure that can be shrunk is returned unchanged. Raises the same errors as
-    `check_property`.
+    The second result is for the next search. A small case on which another property failed is used
+    if this property also fails on it: one example for several properties is easier to follow, and
+    saves a search. A verdict without a failure that can be shrunk is returned unchanged. Raises the
+    same errors as `check_property`.
     """
     prop, case, violation = verdict.property, verdict.case, verdict.violation
     if case is None or violation is None or not harness.contract.has(*prop.needs):
-        return verdict
-    search = CounterexampleSearch(prop, harness, violation.kind, verdict.without)
-    smallest, found = _reuse_counterexample(search, case) or find_smallest_failure(
-        search, case, violation
-    )
+        return verdict, before
+    search = CounterexampleSearch(prop, harness, violation.kind, before.left, verdict.without)
+    examples = before.counterexamples
+    if (reused := search.find_first(examples, case)) is not None:
+        smallest, found = search.find_most_visible(reused)
+    else:
+        smallest, found = find_smallest_failure(search, case, violation)
+        examples = (*examples, smallest)
     known = found.case or (verdict.case_description if smallest == case else "")
     on = known or describe_case(harness.contract, smallest)
     found = drop_added_axes(found, harness.contract)
     detailed = found.with_details(prop.claim, on, prop.hint)
-    return replace(verdict, case=smallest, violation=detailed, case_description=on)
+    shrunk = replace(verdict, case=smallest, violation=detailed, case_description=on)
+    return shrunk, Searched(examples, search.left)
 
 
 def find_first_failure(prop: Property, harness: Harness, cases: Sequence[Case]) -> Verdict:
@@ -109,17 +132,6 @@ def drop_added_axes(violation: Violation, contract: Contract) -> Violation:
     return replace(changed, expected=expected, got=got)
 
 
-def _reuse_counterexample(
-    search: "CounterexampleSearch", case: Case
-) -> tuple[Case, Violation] | None:
-    """Return a small case on which another property failed, if this property also fails on it.
-
-    Sharing one example between several properties is easier to follow, and saves a search.
-    """
-    reused = search.find_first(search.harness.counterexamples, case)
-    return None if reused is None else search.find_most_visible(reused)
-
-
 def find_smallest_failure(
     search: "CounterexampleSearch", case: Case, violation: Violation
 ) -> tuple[Case, Violation]:
@@ -135,23 +147,22 @@ def find_smallest_failure(
         search.find_first(few, start)
     else:
         search.shrink(start)
-    smallest, found = search.find_most_visible(min(search.failing_cases, key=search.rank))
-    search.harness.counterexamples.append(smallest)
-    return smallest, found
+    return search.find_most_visible(min(search.failing_cases, key=search.rank))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CounterexampleSearch:
     """A search for cases on which a property fails in the same way; no case is checked twice.
 
-    All searches on a submission share a budget of cases, because a submission that fails every
-    property in another way would otherwise take hours. The budget is a count, because a time limit
-    would give other examples in other runs.
+    The number of cases is limited, because a submission that fails every property in another way
+    would otherwise take hours. A time limit would give other examples in other runs.
     """
 
     prop: Property
     harness: Harness
     kind: ViolationKind
+    left: int = MAX_SEARCHED
+    """how many more cases may be tried"""
     without: frozenset[Peculiarity] = frozenset()
     """peculiarities that cases must not have"""
     tried: dict[Case, Violation | None] = field(default_factory=dict)
@@ -226,8 +237,8 @@ class CounterexampleSearch:
         return tuple(case for case in cases if not any(each.is_in(case) for each in self.without))
 
     def _fails(self, case: Case) -> bool:
-        if case not in self.tried and self.harness.search_count < SEARCH_BUDGET:
-            self.harness.search_count += 1
+        if case not in self.tried and self.left > 0:
+            self.left -= 1
             self.tried[case] = _find_violation(self.prop, self.harness.create_context(case))
         found = self.tried.get(case)
         return found is not None and found.kind is self.kind

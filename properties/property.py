@@ -267,19 +267,10 @@ class Verdict:
 
 CheckOnCases = Callable[[Property, Sequence[Case]], Verdict]
 """checks a property on these cases"""
-VerdictCallback = Callable[[Verdict], None]
-"""is called with every verdict as soon as it is known"""
-
-
-def ignore_verdict(verdict: Verdict) -> None:
-    """Ignore a verdict, when nobody waits for single verdicts."""
 
 
 def check_in_order(
-    plan: Mapping[Property, Sequence[Case]],
-    harness: Harness,
-    check: CheckOnCases,
-    on_verdict: VerdictCallback = ignore_verdict,
+    plan: Mapping[Property, Sequence[Case]], harness: Harness, check: CheckOnCases
 ) -> Iterator[Verdict]:
     """Check each property on its cases, unless one that it requires does not hold.
 
@@ -304,5 +295,4 @@ def check_in_order(
             broken.append(prop)
             if prop.about is not None and blocked_by is None:
                 harness.unsupported[prop.about] = prop
-        on_verdict(verdict)
         yield verdict

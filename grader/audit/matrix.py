@@ -23,7 +23,7 @@ import torch
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, AnswerKind, BadBank, load_bank
 from headcheck.exercises.mutants import generate_mutants, load_equivalents
-from headcheck.grader.batch.check import check_all
+from headcheck.grader.grading.attempts import check_all
 from headcheck.grader.grading.search import DroppingChannel, SearchResult, search
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, make_subject

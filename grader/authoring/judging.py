@@ -12,12 +12,12 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, AnswerKind
 from headcheck.grader.audit.matrix import load_namespace
 from headcheck.grader.authoring.behaviour import Behaviour, observe
-from headcheck.grader.batch.check import check_all
+from headcheck.grader.batch.check import make_batch_check
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.diagnosis import diagnose
-from headcheck.properties.property import Property, Verdict
+from headcheck.properties.property import Property, Verdict, check_in_order
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status
 
@@ -49,13 +49,6 @@ class Judged:
         return not self.same and self.caught_by is None
 
 
-class _Caught(BaseException):
-    """A property is broken, so the other properties need not be tried."""
-
-    def __init__(self, prop: Property) -> None:
-        self.property = prop
-
-
 def judge(answer: Answer, exercise: Exercise) -> Judged:
     """Judge one answer in this process; a right answer is judged only by its results."""
     try:
@@ -65,30 +58,22 @@ def judge(answer: Answer, exercise: Exercise) -> Judged:
     if not answer.is_wrong:
         return Judged(answer, same=same)
     harness = Harness(make_subject(load_namespace(answer)), exercise.contract)
-    caught = _find_broken(answer, exercise, harness)
+    caught = _find_broken(exercise, harness)
     if caught is None:
         return Judged(answer, same=same or _is_same_by_other_names(answer, exercise, harness))
     return Judged(answer, caught.name, _name_mistake(answer, exercise), same)
 
 
-def _find_broken(answer: Answer, exercise: Exercise, harness: Harness) -> Property | None:
+def _find_broken(exercise: Exercise, harness: Harness) -> Property | None:
     """Return the first property that an answer breaks."""
 
     def check(prop: Property, cases: Sequence[Case]) -> Verdict:
-        verdict = find_first_failure(prop, harness, cases)
-        if verdict.status is not Status.PASSED and not verdict.unsupported:
-            raise _Caught(prop)
-        return verdict
+        return find_first_failure(prop, harness, cases)
 
-    def restart() -> None:
-        harness.subject = make_subject(load_namespace(answer))
-        harness.forget()
-
-    try:
-        check_all(harness, exercise, check, restart)
-    except _Caught as caught:
-        return caught.property
-    return None
+    check_batched = make_batch_check(harness, exercise, check)
+    verdicts = check_in_order(exercise.plan_cases(), harness, check_batched)
+    broken = (v for v in verdicts if v.status is not Status.PASSED and not v.unsupported)
+    return next((verdict.property for verdict in broken), None)
 
 
 def _is_same_by_other_names(answer: Answer, exercise: Exercise, harness: Harness) -> bool:

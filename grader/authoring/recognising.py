@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading import infer, open_mode
-from headcheck.grader.grading.grade import grade_definition
+from headcheck.grader.grading.attempts import ask, judge
+from headcheck.grader.grading.definition import FOLLOW_UPS, DefinitionGrader
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.cells import read_source
@@ -158,7 +159,9 @@ def accept(
     for _ in range(MAX_ROUNDS):
         exercise = replace(recognised.target.exercise, contract=contract)
         target = replace(recognised.target, exercise=exercise)
-        record = grade_definition(session, submission, target, settings)
+        with DefinitionGrader(session, settings) as grader:
+            judged = judge(ask(target), grader.run, FOLLOW_UPS)
+            record = grader.record(judged, submission)
         broken = [each.name for each in record.properties if each.status in FAILED]
         if record.error is not None:
             raise WrongSolution(record)

@@ -1,7 +1,7 @@
-"""Reach a verdict on every property of an exercise, from batched answers or else live calls."""
+"""Check properties of an exercise by batched answers, or else by live calls."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.exercises import Exercise
@@ -12,39 +12,24 @@ from headcheck.grader.batch.transcript import TranscriptReplay
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.property import (
-    Property,
-    PropertyGroup,
-    Verdict,
-    VerdictCallback,
-    check_in_order,
-    ignore_verdict,
-)
+from headcheck.properties.property import CheckOnCases, Property, PropertyGroup, Verdict
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import NOT_FAILED, Status
+from headcheck.properties.violations.violation import Status
 
 MANY = 32
 """if more cases than this have been replaced, only a sample of them is checked"""
-CheckLive = Callable[[Property, Sequence[Case]], Verdict]
-"""checks a property on cases, on the submission itself"""
 
 
-def check_all(
+def make_batch_check(
     harness: Harness,
     exercise: Exercise,
-    check_live: CheckLive,
-    restart: Callable[[], None],
+    check_live: CheckOnCases,
     seed: int = 0,
     device: str = "cpu",
-    on_verdict: VerdictCallback = ignore_verdict,
-) -> list[Verdict]:
-    """Return a verdict on every property; `check_live` checks those that batches cannot decide.
+) -> CheckOnCases:
+    """Run the batch plan, and return a check that uses the answers.
 
-    If calls have side effects, a verdict would depend on all earlier calls. Then `restart` makes
-    the submission forget these calls, and every property is checked separately, on its own modules.
-    So a submission whose modules disturb each other fails only the property about such effects. A
-    property that held on all its cases is checked again on the first and the last of them.
-    `on_verdict` is then called a second time for each.
+    `check_live` checks the properties that batches cannot decide.
     """
     plan = exercise.plan_cases(seed, device)
     answers = run_batch_plan(harness, exercise, seed, device)
@@ -58,47 +43,7 @@ def check_all(
         verdict = check_live(prop, left if is_planned else thin_out(left))
         return replace(verdict, cases_tried=len(cases) - len(left) + verdict.cases_tried)
 
-    return _check_again_alone(harness, plan, check_one, check_live, restart, on_verdict)
-
-
-def check_all_live(
-    harness: Harness,
-    exercise: Exercise,
-    check_live: CheckLive,
-    restart: Callable[[], None],
-    seed: int = 0,
-    device: str = "cpu",
-    on_verdict: VerdictCallback = ignore_verdict,
-) -> list[Verdict]:
-    """Do the same without a batch plan, which for a single class would cost more than it saves."""
-    plan = exercise.plan_cases(seed, device)
-    return _check_again_alone(harness, plan, check_live, check_live, restart, on_verdict)
-
-
-def _check_again_alone(
-    harness: Harness,
-    plan: Mapping[Property, Sequence[Case]],
-    check_one: CheckLive,
-    check_live: CheckLive,
-    restart: Callable[[], None],
-    on_verdict: VerdictCallback,
-) -> list[Verdict]:
-    """Check every property; if calls have side effects, check each again on its own modules."""
-    held: set[Property] = set()
-
-    def check_isolated(prop: Property, cases: Sequence[Case]) -> Verdict:
-        harness.forget()
-        ends = cases if len(cases) < 3 else (cases[0], cases[-1])
-        verdict = check_live(prop, ends if prop in held else cases)
-        passed = verdict.status is Status.PASSED
-        return replace(verdict, cases_tried=len(cases)) if passed else verdict
-
-    verdicts = list(check_in_order(plan, harness, check_one, on_verdict))
-    if any(has_side_effects(verdict) for verdict in verdicts):
-        held |= {each.property for each in verdicts if each.status is Status.PASSED}
-        restart()
-        verdicts = list(check_in_order(plan, harness, check_isolated, on_verdict))
-    return verdicts
+    return check_one
 
 
 def thin_out(cases: Sequence[Case]) -> Sequence[Case]:
@@ -109,11 +54,6 @@ def thin_out(cases: Sequence[Case]) -> Sequence[Case]:
     wrong, hundreds of such cases are not worth the time.
     """
     return cases[:: max(1, -(-len(cases) // MANY))]
-
-
-def has_side_effects(verdict: Verdict) -> bool:
-    """Return whether a verdict says that calls have effects other than their answers."""
-    return verdict.status not in NOT_FAILED and verdict.property.group is PropertyGroup.PURITY
 
 
 @dataclass(eq=False)

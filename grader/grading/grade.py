@@ -4,7 +4,7 @@
 for each file in between:
 
 1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
-2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`;
+2. check: each definition is judged in one or more attempts (`attempts`), in processes of its own;
    `search_further` tries generated cases if a search was requested.
 3. explain: `explain_failures` names mistakes and finds their consequences. It also searches for the
    smallest examples of the failures to show, counts points, and collects evidence and excerpts.
@@ -15,54 +15,46 @@ import functools
 import gc
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headcheck.exercises import ALL
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
-from headcheck.grader.batch.check import check_all, check_all_live
 from headcheck.grader.grading import infer, open_mode
-from headcheck.grader.grading.excerpts import collect_excerpts
-from headcheck.grader.grading.explanation import explain_failures
+from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
+from headcheck.grader.grading.definition import (
+    FOLLOW_UPS,
+    DefinitionGrader,
+    FollowUp,
+    LiveJudgement,
+    record_error,
+)
+from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.infer import Inferred, Target
-from headcheck.grader.grading.live_checker import LiveChecker, search_further
 from headcheck.grader.grading.recording import (
     MAX_DEFINITIONS,
-    attach_hint,
     explain_load_error,
     explain_not_found,
     explain_unrecognised,
     note_siblings,
     record_busy,
-    record_definition,
     record_left_out,
-    record_note,
     record_ungraded,
     record_unreadable,
-    record_warnings,
-    select_certain_notes,
     summarise_status,
 )
 from headcheck.grader.grading.same_code import JudgedCode, make_key
-from headcheck.grader.grading.search import (
-    SearchCallback,
-    ignore_search,
-)
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.grading.stated_form import check_stated_form
-from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note, silence
 from headcheck.grader.grading.unwritten import find_unwritten
 from headcheck.grader.reading.siblings import gather_siblings
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from headcheck.grader.report.records import (
     ErrorRecord,
-    PropertyRecord,
     SubmissionRecord,
 )
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.binding.binding import Binding
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.families.contract import (
@@ -70,27 +62,20 @@ from headcheck.properties.families.contract import (
     the_config_holds_all_it_needs,
     the_output_has_the_right_shape,
 )
-from headcheck.properties.harness.harness import Harness
-from headcheck.properties.property import Verdict, VerdictCallback, ignore_verdict
-from headcheck.properties.violations.violation import NOT_FAILED, Note, Status, SubmissionFailed
+from headcheck.properties.property import Verdict
+from headcheck.properties.violations.violation import NOT_FAILED, Status, SubmissionFailed
 
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
 )
 """matches errors of a class that was called with arguments it does not take"""
-TargetCallback = Callable[[Target], None]
-"""A callback that gets every target before the target is graded."""
-
-
-def ignore_target(target: Target) -> None:
-    """Do nothing: the caller does not follow single targets."""
 
 
 def grade_file(
     server: ChildFactory,
     submission: Submission,
     settings: Settings,
-    on_search: SearchCallback = ignore_search,
+    emit: Listener = ignore,
     judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
     """Return the records of one file, or one record that says why there is no verdict.
@@ -100,7 +85,7 @@ def grade_file(
     because these would keep every file from being graded.
     """
     try:
-        return grade_file_or_raise(server, submission, settings, on_search, judged)
+        return grade_file_or_raise(server, submission, settings, emit, judged)
     except MachineBusy as busy:
         return [record_busy(submission, settings, str(busy))]
     except (SandboxError, BadContract):
@@ -114,7 +99,7 @@ def grade_file_or_raise(
     server: ChildFactory,
     submission: Submission,
     settings: Settings,
-    on_search: SearchCallback = ignore_search,
+    emit: Listener = ignore,
     judged: JudgedCode | None = None,
 ) -> list[SubmissionRecord]:
     """Return the records of one file: one record for every definition that answers an exercise.
@@ -135,7 +120,7 @@ def grade_file_or_raise(
         known = judged.recall(key, submission, session) if judged is not None else []
         if known:
             return known
-        records = grade_inferred(session, submission, settings, inferred, on_search=on_search)
+        records = grade_inferred(session, submission, settings, inferred, emit)
         beside = note_siblings(siblings)
         records = [replace(record, notes=(*record.notes, *beside)) for record in records]
         if judged is not None and not _was_killed(session):
@@ -171,17 +156,13 @@ def grade_inferred(
     submission: Submission,
     settings: Settings,
     inferred: Inferred,
-    on_target: TargetCallback = ignore_target,
-    on_verdict: VerdictCallback = ignore_verdict,
-    on_search: SearchCallback = ignore_search,
+    emit: Listener = ignore,
 ) -> list[SubmissionRecord]:
     """Return the records of inferred targets, or one record that says why there are no targets.
 
-    The callbacks get each target and each verdict as soon as it is known, and also the progress of
-    a search. Raises only internal errors.
+    Raises only internal errors.
     """
-    callbacks = on_target, on_verdict, on_search
-    grading = _Grading(session, submission, settings, inferred.signatures, *callbacks)
+    grading = _Grading(session, submission, settings, inferred.signatures, emit)
     records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
     records = records or grading.grade_others(inferred.functions)
     return records or [grading.record_nothing(inferred.problem)]
@@ -195,9 +176,7 @@ class _Grading:
     submission: Submission
     settings: Settings
     signatures: Mapping[str, Signature]
-    on_target: TargetCallback
-    on_verdict: VerdictCallback
-    on_search: SearchCallback
+    emit: Listener
     began: float = field(default_factory=time.monotonic)
     failure: tuple[str, SubmissionFailed] | None = None
     """the failure that kept a class from being recognised"""
@@ -205,6 +184,8 @@ class _Grading:
     """unrecognised classes, each with a description of the attempts"""
     failures: list[str] = field(default_factory=list)
     """the errors raised when unrecognised classes were constructed or called"""
+    unrelated: set[str] = field(default_factory=set)
+    """the definitions that only resemble an exercise by their names"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
     """the errors for definitions that are unchanged from the starter, by name"""
 
@@ -212,7 +193,8 @@ class _Grading:
         """Return the records of the definitions that answer exercises by their names."""
         with contextlib.suppress(SubmissionFailed):  # then it fails again when it is judged
             self.unwritten = find_unwritten(self.session, targets[:MAX_DEFINITIONS])
-        graded = (self._grade_in_its_terms(target) for target in targets[:MAX_DEFINITIONS])
+        follow_ups = (*FOLLOW_UPS, self._use_own_terms, repeat_alone)
+        graded = (self._grade(target, follow_ups) for target in targets[:MAX_DEFINITIONS])
         records = [record for record in graded if record is not None]
         if len(targets) > MAX_DEFINITIONS:
             left_out = targets[MAX_DEFINITIONS:]
@@ -221,39 +203,49 @@ class _Grading:
 
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
         """Return the records of definitions that are recognised by their behaviour."""
-        records = []
-        for signature in candidates[:MAX_DEFINITIONS]:
-            binding = self._recognise_alone(signature)
-            if binding is not None:
-                records.append(self._grade(open_mode.make_open_target(signature, binding)))
-        return records
+        bound = ((each, self._recognise_alone(each)) for each in candidates[:MAX_DEFINITIONS])
+        targets = (open_mode.make_open_target(s, b) for s, b in bound if b is not None)
+        graded = (self._grade(target, FOLLOW_UPS) for target in targets)
+        return [record for record in graded if record is not None]
 
-    def _grade_in_its_terms(self, target: Target) -> SubmissionRecord | None:
-        """Return the record of an answer; an answer with another form is judged in its own terms.
+    def _grade(self, target: Target, follow_ups: Sequence[FollowUp]) -> SubmissionRecord | None:
+        """Return the record of a definition; None for one that answers no exercise after all."""
+        if target.name in self.unwritten:
+            return self._record_error(self.unwritten[target.name], target)
+        with DefinitionGrader(self.session, self.settings, self.emit) as grader:
+            judged = judge(ask(target), grader.run, follow_ups)
+            if target.name in self.unrelated:
+                return None
+            return grader.record(judged, self.submission)
 
-        If no exercise was requested, such an answer is judged only by its behaviour. Returns None
-        for a definition that only resembles an exercise by its name, has another form, and computes
-        no known attention.
+    def _use_own_terms(self, judged: LiveJudgement) -> Attempt | None:
+        """Return the attempt in a class's own terms, if it has another form than was asked for.
+
+        If no exercise was requested, such a class is judged only by its behaviour. A definition
+        that only resembles an exercise by its name, has another form, and computes no known
+        attention answers no exercise.
         """
-        record = self._grade(target)
-        signature = self.signatures.get(target.name)
-        passed = record.status == Status.PASSED.value
+        target, asked = judged.attempt.target, self.settings.exercise is not None
         named = target.name == target.exercise.contract.name and not target.by_position
-        resembles = self.settings.exercise is None and not named
-        differs = has_other_form(record, asked=self.settings.exercise is not None, named=named)
-        if passed or not (resembles or differs):
-            return record
+        resembles = not asked and not named
+        differs = has_other_form(judged.verdicts, asked=asked, named=named)
+        passed = summarise_status(judged.verdicts) is Status.PASSED
+        if judged.failure is not None or passed or not (resembles or differs):
+            return None
+        signature = self.signatures.get(target.name)
         if signature is None:  # a function of other things than queries, keys and values
-            return None if resembles and differs else record
+            self.unrelated |= {target.name} if resembles and differs else set()
+            return None
+        judged.live.restart()
         binding = self._recognise(signature)
         if binding is None and resembles and differs and self.failure is None:
-            return None
+            self.unrelated.add(target.name)
         if binding is None or binding.inexact or (binding.mistakes and not differs):
-            return record
-        other: Target | None = open_mode.make_open_target(signature, binding)
-        if self.settings.exercise is not None:
-            other = open_mode.make_adapted_target(signature, target, binding)
-        return record if other is None else self._grade(other)
+            return None
+        if not asked:
+            return ask(open_mode.make_open_target(signature, binding))
+        adapted = open_mode.make_adapted_target(signature, target, binding)
+        return None if adapted is None else ask(adapted)
 
     def _recognise(self, signature: Signature) -> Binding | None:
         try:
@@ -272,13 +264,6 @@ class _Grading:
         recognise = functools.partial(self._recognise, signature)
         return fault.contain(recognise, None, SandboxError, BadContract)
 
-    def _grade(self, target: Target) -> SubmissionRecord:
-        if target.name in self.unwritten:
-            return self._record_error(self.unwritten[target.name], target)
-        self.on_target(target)
-        args = self.session, self.submission, target, self.settings
-        return grade_definition(*args, self.on_verdict, self.on_search)
-
     def record_nothing(self, problem: ErrorRecord | None) -> SubmissionRecord:
         """Return the record of a file that holds nothing to judge."""
         if self.failure is not None and not self.unrecognised:
@@ -290,94 +275,28 @@ class _Grading:
         return self._record_error(problem)
 
     def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
-        source = collect_excerpts(self.session, [(error.cell, error.line)])
-        record = record_ungraded(self.submission, self.settings, self.began, error, target)
-        return replace(record, source=source)
+        given = self.submission, self.settings, self.began, error, target
+        return record_error(self.session, *given)
 
 
-def has_other_form(record: SubmissionRecord, *, asked: bool, named: bool) -> bool:
+def has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> bool:
     """Whether a definition's arguments, calls or results differ from the exercise's.
 
     If this exercise was requested, or the definition has the exercise's name, an error within
     `forward` counts as a mistake and not as another form. Otherwise a class that crashes at most
     lengths might be taken for another kind of attention because of the remaining lengths.
     """
-    form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
-    unmet = [p for p in record.properties if p.name in form and p.status not in NOT_FAILED]
+    form = (*FORM, the_config_holds_all_it_needs)
+    unmet = [v for v in verdicts if v.property in form and v.status not in NOT_FAILED]
     if asked:
-        return any(p.status == Status.FAILED.value or _takes_others(p) for p in unmet)
-    return any(not (named and _crashes_in_forward(p)) for p in unmet)
+        return any(v.status is Status.FAILED or _takes_others(v) for v in unmet)
+    return any(not (named and _crashes_in_forward(v)) for v in unmet)
 
 
-def _takes_others(unmet: PropertyRecord) -> bool:
+def _takes_others(unmet: Verdict) -> bool:
     return OTHER_ARGUMENTS.search(unmet.message) is not None
 
 
-def _crashes_in_forward(unmet: PropertyRecord) -> bool:
-    called = unmet.name == the_output_has_the_right_shape.name
-    return called and unmet.status == Status.CRASHED.value and not _takes_others(unmet)
-
-
-def grade_definition(
-    reading: Session,
-    submission: Submission,
-    target: Target,
-    settings: Settings,
-    on_verdict: VerdictCallback = ignore_verdict,
-    on_search: SearchCallback = ignore_search,
-) -> SubmissionRecord:
-    """Return the record of one definition.
-
-    `on_verdict` gets each verdict as soon as it is known, and `on_search` gets the progress of a
-    search. Raises only internal errors.
-    """
-    began, exercise = time.monotonic(), target.exercise
-    contract = replace(exercise.contract, name=target.name)
-    session = reading.start_successor(
-        settings.get_limits(exercise), by_hand=settings.is_by_hand(exercise)
-    )
-    with contextlib.closing(session):
-        try:
-            warnings = session.load(target.name, *(other.name for other in contract.transfer or ()))
-            harness = Harness(ChannelSubject(session), contract)
-            if target.contract is not None:
-                harness.contract = target.contract
-            live = LiveChecker(session, harness)
-            verdicts = check_definition(live, target, settings, on_verdict)
-            noted: list[Note] = []
-            biases = () if target.contract else find_unasked_biases(live, verdicts)
-            if biases and (other := silence(live, biases)):
-                verdicts = check_definition(other, target, settings, ignore_verdict)
-                live, noted = other, [make_note(biases)]
-            searched = search_further(live, target, settings, verdicts, on_search)
-            if searched is not None:
-                verdicts = [searched.found.get(v.property, v) for v in verdicts]
-            explanation = explain_failures(
-                live, target, settings, attach_hint(verdicts, warnings), searched
-            )
-        except SubmissionFailed as failed:
-            error = explain_load_error(failed, target.name)
-            source = collect_excerpts(session, [(error.cell, error.line)])
-            record = record_ungraded(submission, settings, began, error, target)
-            return replace(record, source=source)
-    certain = select_certain_notes(live.harness, verdicts)
-    notes = [
-        *record_warnings(warnings, live.harness.contract, summarise_status(verdicts)),
-        *map(record_note, [*target.notes, *noted, *certain]),
-    ]
-    found = verdicts, notes, explanation
-    return record_definition(submission, target, began, *found, settings.rounding)
-
-
-def check_definition(
-    live: LiveChecker, target: Target, settings: Settings, on_verdict: VerdictCallback
-) -> list[Verdict]:
-    """Return the verdicts on one definition, judged by its own contract if it has one."""
-    exercise, seed, device = target.exercise, settings.seed.value, settings.device
-    alone = target.contract is not None or open_mode.is_open(exercise)
-    check = check_all_live if alone else check_all
-    verdicts = check(live.harness, exercise, live.check, live.restart, seed, device, on_verdict)
-    if target.contract is None:
-        return verdicts
-    plan = exercise.plan_cases(seed, device)
-    return check_stated_form(live, live.harness.requested_contract, plan, verdicts)
+def _crashes_in_forward(unmet: Verdict) -> bool:
+    called = unmet.property is the_output_has_the_right_shape
+    return called and unmet.status is Status.CRASHED and not _takes_others(unmet)

@@ -1,27 +1,16 @@
-"""Check properties one by one or in a search, in a submission's process, which may end any time."""
+"""Check properties one by one, in a submission's process, which may end at any time."""
 
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.grader.grading.infer import Target
-from headcheck.grader.grading.search import (
-    DroppingChannel,
-    SearchCallback,
-    SearchResult,
-    ignore_search,
-    reduce_case,
-    search,
-)
-from headcheck.grader.grading.settings import Settings
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.session import Session
-from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.cases.search_cases import estimate_work
 from headcheck.properties.cases.smaller_inputs import is_large, make_smaller
-from headcheck.properties.check import find_first_failure, shrink_failure
+from headcheck.properties.check import Searched, find_first_failure, shrink_failure
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
@@ -68,9 +57,8 @@ class LiveChecker:
         with contextlib.suppress(SubmissionFailed):  # it is tried again, and fails there
             self.revive()
         before = self.session.budget.total_s
-        verdict = self._check(
-            prop, functools.partial(find_first_failure, prop, self.harness, cases)
-        )
+        find = functools.partial(find_first_failure, prop, self.harness, cases)
+        verdict = self.check_in_process(prop, find)
         return verdict, self.session.budget.total_s - before
 
     def _is_slow_on_less(self, prop: Property, late: Verdict) -> bool:
@@ -115,41 +103,18 @@ class LiveChecker:
         fitting = transform_cases(contract, prop.transform, known)
         return [case for case in fitting if estimate_work(case) <= work]
 
-    def shrink(self, verdict: Verdict) -> Verdict:
+    def shrink(self, verdict: Verdict, before: Searched) -> tuple[Verdict, Searched]:
         """Return a failure on the smallest case, or unchanged if no process can be started."""
-        begun = self.harness.get_searched()
         for _ in self.session.iter_tries():
-            self.harness.go_back_to(begun)
             try:
                 self.revive()
             except SubmissionFailed:
-                return verdict
-            shrunk = shrink_failure(verdict, self.harness)
+                return verdict, before
+            shrunk = shrink_failure(verdict, self.harness, before)
         return shrunk
 
-    def check_generated(self, prop: Property, case: Case) -> Verdict:
-        """Check one property on one generated case, which may be large.
-
-        The peculiarities that the answer is known not to support are removed from the case first.
-        """
-        verdict = self._check(prop, lambda: self._try_plain(prop, case))
-        if verdict.violation is None or verdict.case is None:
-            return verdict
-        kind = verdict.violation.kind
-        smaller = reduce_case(prop, self.harness, verdict.case, kind)
-        again = self.shrink(self.check(prop, [smaller]))
-        if again.violation is not None:
-            return again
-        # It fails only after what came before it in this process: reported as it was found.
-        return verdict
-
-    def _try_plain(self, prop: Property, case: Case) -> Verdict:
-        harness = self.harness
-        left = prop.replace_cases(harness.contract, [case], harness.unsupported.keys())
-        found = find_first_failure(prop, harness, left)
-        return found if left else Verdict(prop, Status.NOT_TRIED)
-
-    def _check(self, prop: Property, check: Callable[[], Verdict]) -> Verdict:
+    def check_in_process(self, prop: Property, check: Callable[[], Verdict]) -> Verdict:
+        """Check one property, again if the process was ended from outside during the check."""
         for _ in self.session.iter_tries():
             try:
                 self.revive()
@@ -175,35 +140,3 @@ def _is_too_slow(verdict: Verdict) -> bool:
     endless = verdict.status is Status.TIMED_OUT
     used_up = isinstance(verdict.failure, BudgetExhausted)
     return endless and not used_up and verdict.case is not None and is_large(verdict.case)
-
-
-def search_further(
-    live: "LiveChecker",
-    target: Target,
-    settings: Settings,
-    verdicts: Sequence[Verdict],
-    on_search: SearchCallback = ignore_search,
-) -> SearchResult | None:
-    """Try generated cases on passed properties, in a separate process; None unless requested."""
-    if settings.search is None:
-        return None
-    with contextlib.closing(live.session.open_search()) as session:
-        channel = DroppingChannel(session)
-        harness = Harness(ChannelSubject(channel), live.harness.requested_contract)
-        harness.unsupported |= live.harness.unsupported
-        searching = LiveChecker(session, harness)
-
-        def finish_case() -> None:
-            harness.forget()
-            channel.drop_all()
-
-        return search(
-            target.exercise,
-            verdicts,
-            searching.check_generated,
-            finish_case,
-            settings.search,
-            seed=settings.seed.value,
-            device=settings.device,
-            on_case=on_search,
-        )

@@ -25,10 +25,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headcheck.exercises import Exercise
-from headcheck.grader.batch.check import has_side_effects
+from headcheck.grader.grading.attempts import has_side_effects
+from headcheck.grader.grading.events import Listener, SearchAdvanced, ignore
+from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.search_limit import SearchLimit
+from headcheck.grader.grading.settings import Settings
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
-from headcheck.grader.sandbox.grader_side.subject import Channel
+from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject
 from headcheck.grader.sandbox.operations import DROP, NamedTensors
 from headcheck.grader.sandbox.wire import Message
 from headcheck.properties.cases.case_transforms import transform_cases
@@ -40,7 +44,7 @@ from headcheck.properties.cases.search_cases import (
     is_long,
     is_plain,
 )
-from headcheck.properties.check import CounterexampleSearch
+from headcheck.properties.check import CounterexampleSearch, Searched, find_first_failure
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.families.gradients import (
     the_gradient_of_the_input_is_right,
@@ -56,7 +60,6 @@ from headcheck.properties.violations.violation import (
     STATUS_MESSAGES,
     Status,
     SubmissionFailed,
-    ViolationKind,
 )
 
 FIRST = (
@@ -92,14 +95,6 @@ class SearchResult:
     """why the search ended before its limit; empty otherwise"""
 
 
-SearchCallback = Callable[[float, float], None]
-"""A callback that gets two numbers after every case: the used part of the limit, and the limit."""
-
-
-def ignore_search(done: float, limit: float) -> None:
-    """Do nothing: the caller does not follow a search."""
-
-
 def search(
     exercise: Exercise,
     verdicts: Sequence[Verdict],
@@ -109,7 +104,7 @@ def search(
     *,
     seed: int = 0,
     device: str = "cpu",
-    on_case: SearchCallback = ignore_search,
+    emit: Listener = ignore,
 ) -> SearchResult:
     """Try generated cases on the properties that passed, and return the failures.
 
@@ -122,7 +117,7 @@ def search(
     found: dict[Property, Verdict] = {}
     tried = 0
     stream = generate_search_cases(exercise.contract, seed, exercise.slug, device)
-    for case in limit_cases(stream, limit, on_case):
+    for case in limit_cases(stream, limit, emit):
         companions = draw_companions(exercise.contract, seed, exercise.slug, tried, device)
         checks = list_checks(exercise.contract, left, tried, case)
         beside = ((it_equals_the_equation, small) for small in companions)
@@ -143,15 +138,15 @@ def search(
 
 
 def limit_cases(
-    cases: Iterable[Case], limit: SearchLimit, on_case: SearchCallback = ignore_search
+    cases: Iterable[Case], limit: SearchLimit, emit: Listener = ignore
 ) -> Iterator[Case]:
-    """Yield as many cases as the limit allows; after each, report the used part of the limit."""
+    """Yield as many cases as the limit allows; before each, say which part of it is used."""
     began = time.monotonic()
     for number, case in enumerate(itertools.islice(cases, limit.cases)):
         if limit.seconds is None:
-            on_case(number, limit.cases or 0)
+            emit(SearchAdvanced(number, limit.cases or 0))
         elif (elapsed := time.monotonic() - began) < limit.seconds:
-            on_case(elapsed, limit.seconds)
+            emit(SearchAdvanced(elapsed, limit.seconds))
         else:
             return
         yield case
@@ -213,16 +208,16 @@ def _find_reason_to_stop(verdict: Verdict) -> str:
     return STATUS_MESSAGES.get(verdict.status, "")
 
 
-def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKind) -> Case:
+def reduce_case(smaller: CounterexampleSearch, case: Case) -> Case:
     """Return a smaller case on which a property fails in the same way, reduced field by field.
 
     The method of `properties.check` does not help here: generated cases are so large that a random
     smaller case rarely fails. Instead, a binary search finds where each size begins to fail.
     """
-    smaller = CounterexampleSearch(prop, harness, kind, frozenset(harness.unsupported))
+    contract = smaller.harness.contract
 
     def fails(changed: Case) -> bool:
-        return smaller.fails_untransformed(harness.contract.fit(changed))
+        return smaller.fails_untransformed(contract.fit(changed))
 
     before = None
     while before != case:
@@ -232,7 +227,7 @@ def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKin
             case = plain if plain != case and fails(plain) else case
         for name in REDUCED_SIZES:
             case = _reduce_size(case, name, fails)
-    return harness.contract.fit(case)
+    return contract.fit(case)
 
 
 def _reduce_size(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:
@@ -257,6 +252,74 @@ def _set_size(case: Case, name: str, size: int) -> Case:
     if name == "context_length":
         size = max(size, case.tokens)
     return replace(case, **{name: size})  # type: ignore[arg-type]  # a size
+
+
+def search_further(
+    live: LiveChecker,
+    target: Target,
+    settings: Settings,
+    verdicts: Sequence[Verdict],
+    emit: Listener = ignore,
+) -> SearchResult | None:
+    """Try generated cases on passed properties, in a separate process; None unless requested."""
+    if settings.search is None:
+        return None
+    with contextlib.closing(live.session.open_search()) as session:
+        channel = DroppingChannel(session)
+        harness = Harness(ChannelSubject(channel), live.harness.requested_contract)
+        harness.unsupported |= live.harness.unsupported
+
+        def finish_case() -> None:
+            harness.forget()
+            channel.drop_all()
+
+        return search(
+            target.exercise,
+            verdicts,
+            GeneratedCaseChecker(LiveChecker(session, harness)).check,
+            finish_case,
+            settings.search,
+            seed=settings.seed.value,
+            device=settings.device,
+            emit=emit,
+        )
+
+
+@dataclass(eq=False)
+class GeneratedCaseChecker:
+    """Checks properties on generated cases, which may be large, and reduces those that fail."""
+
+    live: LiveChecker
+    searched: Searched = field(default_factory=Searched)
+
+    def check(self, prop: Property, case: Case) -> Verdict:
+        """Check one property on one generated case.
+
+        The peculiarities that the answer is known not to support are removed from the case first.
+        """
+        verdict = self.live.check_in_process(prop, lambda: self._try_plain(prop, case))
+        if verdict.violation is None or verdict.case is None:
+            return verdict
+        again = self._shrink(verdict, verdict.case)
+        # If it fails only after what came before it in this process, it is reported as found.
+        return verdict if again.violation is None else again
+
+    def _try_plain(self, prop: Property, case: Case) -> Verdict:
+        harness = self.live.harness
+        left = prop.replace_cases(harness.contract, [case], harness.unsupported.keys())
+        found = find_first_failure(prop, harness, left)
+        return found if left else Verdict(prop, Status.NOT_TRIED)
+
+    def _shrink(self, verdict: Verdict, case: Case) -> Verdict:
+        """Check a property again on a case that was reduced as far as it still fails."""
+        assert verdict.violation is not None, "it failed"
+        prop, kind, harness = verdict.property, verdict.violation.kind, self.live.harness
+        without = frozenset(harness.unsupported)
+        smaller = CounterexampleSearch(prop, harness, kind, self.searched.left, without)
+        again = self.live.check(prop, [reduce_case(smaller, case)])
+        before = Searched(self.searched.counterexamples, smaller.left)
+        again, self.searched = self.live.shrink(again, before)
+        return again
 
 
 @dataclass(eq=False)

@@ -12,7 +12,6 @@ from headcheck.properties.families.contract import (
     the_biases_follow_the_option,
     there_are_no_other_parameters,
 )
-from headcheck.properties.harness.harness import Harness
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.property import Verdict
 from headcheck.properties.terms.peculiarity import BIASES
@@ -46,24 +45,6 @@ def find_unasked_biases(live: LiveChecker, verdicts: Sequence[Verdict]) -> tuple
 def _is_unasked(name: str, asked: dict[str, tuple[int, ...]]) -> bool:
     layer, _, last = name.rpartition(".")
     return last == "bias" and name not in asked and f"{layer}.weight" in asked
-
-
-def silence(live: LiveChecker, biases: tuple[str, ...]) -> LiveChecker | None:
-    """Return a checker of the same submission, in a new process, whose biases are zero.
-
-    The new checker uses the budget for searches in the same file, since the budget for checks may
-    be nearly used up. Returns None if no process can be started.
-    """
-    live.restart()
-    session = live.session
-    before = session.budget
-    session.silenced, session.budget = biases, session.search_budget
-    try:
-        session.revive()
-    except SubmissionFailed:
-        session.silenced, session.budget = (), before
-        return None
-    return LiveChecker(session, Harness(live.harness.subject, live.harness.requested_contract))
 
 
 def make_note(biases: Sequence[str]) -> Note:

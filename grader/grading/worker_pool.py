@@ -31,10 +31,10 @@ from typing import Protocol, Self, runtime_checkable
 import torch
 
 from headcheck.grader.grading import devices
+from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.grade import grade_file
 from headcheck.grader.grading.recording import record_busy
 from headcheck.grader.grading.same_code import JudgedCode
-from headcheck.grader.grading.search import SearchCallback, ignore_search
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import SubmissionRecord
@@ -131,11 +131,11 @@ def grade_all(
     sandbox: Sandbox | RemoteGrader,
     found: Sequence[Submission],
     settings: Settings,
-    on_search: SearchCallback = ignore_search,
+    emit: Listener = ignore,
 ) -> Generator[GradedSubmission, None, None]:
     """Yield all submissions in order, each with its records once all before it are graded.
 
-    With one job, this process and its sandbox grade, and the progress of searches is reported. With
+    With one job, this process and its sandbox grade, and emit events. With
     several jobs, the same number of workers grade. A `RemoteGrader` grades on other machines.
     Raises SandboxError and internal errors.
     """
@@ -147,7 +147,7 @@ def grade_all(
         gc.freeze()
         judged = JudgedCode()
         for submission in found:
-            yield submission, grade_file(sandbox, submission, settings, on_search, judged)
+            yield submission, grade_file(sandbox, submission, settings, emit, judged)
         return
     trusted = isinstance(sandbox, UnconfinedSandbox) or sandbox.trusted
     zygote = None if isinstance(sandbox, UnconfinedSandbox) else sandbox.zygote

@@ -192,10 +192,6 @@ class Harness:
         self.subject = subject
         self.requested_contract = contract
         self.notes: dict[tuple[str, str], Note] = {}
-        self.counterexamples: list[Case] = []
-        """small cases on which properties failed"""
-        self.search_count = 0
-        """how many cases were tried in the search for counterexamples"""
         self.unsupported: dict[Peculiarity, Any] = {}
         """unsupported features, each with the property that showed it"""
         self._contexts: dict[Case, LiveContext] = {}
@@ -322,18 +318,6 @@ class Harness:
     def forget(self) -> None:
         """Drop all contexts, because the process that held their modules is gone."""
         self._contexts.clear()
-
-    def get_searched(self) -> tuple[tuple[Case, ...], int]:
-        """Return the counterexamples found so far, and how many cases were tried."""
-        return tuple(self.counterexamples), self.search_count
-
-    def go_back_to(self, searched: tuple[tuple[Case, ...], int]) -> None:
-        """Forget later searches: if a process was killed, these did not find a smallest case.
-
-        The next check then has the same result as if the process had not been killed.
-        """
-        cases, self.search_count = searched
-        self.counterexamples[:] = cases
 
     def add_note(self, note: Note) -> None:
         """Keep a note; equal notes are kept once."""

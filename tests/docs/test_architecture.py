@@ -60,6 +60,20 @@ def test_each_function_of_one_submission_is_called_by_one_above_it() -> None:
         assert any((caller, f"{path}:{name}") in calls for caller in callers), name
 
 
+def list_rows(title: str) -> list[list[str]]:
+    """The cells of the first table of a section, without its heading."""
+    table = PAGE.partition(f"## {title}\n\n")[2].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table]
+
+
+def test_a_property_runs_in_at_most_five_ways_each_with_its_reason() -> None:
+    ways = list_rows("A property runs in five ways")
+    assert len(ways) == 5
+    for _, who, why in ways:
+        assert why
+        assert all((ROOT / path).exists() for path in re.findall(r"`([\w/]+\.py)`", who))
+
+
 def test_the_walk_names_its_layers_in_order() -> None:
     section = PAGE.partition("### One submission\n")[2].partition("\n### ")[0]
     said = re.findall(r"^\*\*(\w+)\*\*", section, re.MULTILINE)

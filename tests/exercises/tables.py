@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headcheck.exercises import Exercise
-from headcheck.grader.batch.check import check_all
+from headcheck.grader.grading.attempts import check_all
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import PUBLIC_SEED
 from headcheck.properties.check import find_first_failure

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headcheck.exercises import BY_SLUG, Exercise
-from headcheck.grader.batch.check import check_all
+from headcheck.grader.grading.attempts import check_all
 from headcheck.grader.grading.recording import summarise_status
 from headcheck.grader.report.points import award_points, distribute_points
 from headcheck.grader.sandbox.grader_side.subject import make_subject

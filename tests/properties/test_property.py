@@ -12,7 +12,9 @@ from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_transforms import at_least, with_values
 from headcheck.properties.check import (
+    MAX_SEARCHED,
     CounterexampleSearch,
+    Searched,
     check_property,
     find_first_failure,
     find_smallest_failure,
@@ -126,16 +128,13 @@ def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
     )
 
 
-def test_a_search_that_is_taken_back_leaves_nothing_behind() -> None:
+def test_a_search_that_is_made_again_finds_the_same() -> None:
     harness = nobody()
-    begun = harness.get_searched()
-    failed = check_property(claim(wrong_where(lambda case: case.tokens >= 2)), harness, BANK)
-    found = shrink_failure(failed, harness)
-    assert harness.counterexamples and harness.search_count
-    harness.go_back_to(begun)
-    assert harness.get_searched() == ((), 0)
-    again = shrink_failure(failed, harness)
-    assert (again.case, again.message) == (found.case, found.message)
+    failed = find_first_failure(claim(wrong_where(lambda case: case.tokens >= 2)), harness, BANK)
+    found, searched = shrink_failure(failed, harness, Searched())
+    assert searched.counterexamples and searched.left < MAX_SEARCHED
+    again, as_much = shrink_failure(failed, harness, Searched())
+    assert (again.case, again.message, as_much) == (found.case, found.message, searched)
 
 
 @pytest.mark.parametrize("group", PropertyGroup)
@@ -245,10 +244,11 @@ def test_a_failure_is_shrunk_within_what_it_was_asked_for() -> None:
     first, late = BANK[:1], nobody()
     verdict = find_first_failure(broken, late, first)
     late.unsupported[AXIS_OF_ONE] = broken
-    assert shrink_failure(verdict, late).case == check_property(broken, nobody(), first).case
+    shrunk, _ = shrink_failure(verdict, late, Searched())
+    assert shrunk.case == check_property(broken, nobody(), first).case
     early = nobody()
     early.unsupported[AXIS_OF_ONE] = broken
-    narrow = shrink_failure(find_first_failure(broken, early, BANK[-1:]), early)
+    narrow, _ = shrink_failure(find_first_failure(broken, early, BANK[-1:]), early, Searched())
     assert narrow.case is not None and not AXIS_OF_ONE.is_in(narrow.case)
 
 
@@ -280,9 +280,11 @@ def test_unreproducible_violation_is_reported_on_its_case() -> None:
 
 def test_violation_in_another_dtype_is_no_smaller_example() -> None:
     broken, harness = claim(wrong_where(lambda case: True)), nobody()
+    searched = Searched()
     for dtype in ("float64", "float32"):
         case = replace(SMALLEST, tokens=3, context_length=3, dtype=dtype)
-        found = check_property(broken, harness, [case])
+        failed = find_first_failure(broken, harness, [case])
+        found, searched = shrink_failure(failed, harness, searched)
         assert found.case == replace(SMALLEST, dtype=dtype), (
             "where it failed, not where another did"
         )
@@ -317,10 +319,7 @@ def test_search_checks_no_case_twice_and_ends() -> None:
     assert len(calls) < 200
 
 
-def test_all_searches_on_a_subject_share_a_number_of_cases(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("headcheck.properties.check.SEARCH_BUDGET", 200)
+def test_all_searches_on_a_subject_share_a_number_of_cases() -> None:
     tried: list[Case] = []
 
     def only_on(wrong: Case) -> CheckFunction:
@@ -334,9 +333,12 @@ def test_all_searches_on_a_subject_share_a_number_of_cases(
 
         return judge
 
-    harness = nobody()
-    verdicts = [check_property(claim(only_on(case)), harness, [case]) for case in BANK]
-    assert harness.search_count == 200
+    harness, searched, verdicts = nobody(), Searched(left=200), []
+    for case in BANK:
+        failed = find_first_failure(claim(only_on(case)), harness, [case])
+        verdict, searched = shrink_failure(failed, harness, searched)
+        verdicts.append(verdict)
+    assert searched.left == 0
     assert len(tried) == 200 + len(BANK)
     assert [verdict.case for verdict in verdicts] == list(BANK), "what failed is told all the same"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.batch.check import has_side_effects
+from headcheck.grader.grading.attempts import has_side_effects
 from headcheck.grader.grading.recording import summarise_status
 from headcheck.grader.report.points import award_points
 from headcheck.grader.sandbox.grader_side.subject import make_subject

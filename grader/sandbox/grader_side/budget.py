@@ -1,4 +1,4 @@
-"""The budget of one file, shared by all its definitions and all processes started for it.
+"""The budgets of one file, shared by all its definitions and all processes started for it.
 
 Theory
 ------
@@ -15,9 +15,13 @@ is bounded by the total idle time, however many calls it is spread over.
 
 A submission is not wrong if each of its calls ends but all of them together use up the file's time.
 It loses no points for checks that could not be made (`Status.NOT_ASKED`).
+
+A file has a budget for each purpose, within the same limits. So neither a search nor a second
+attempt without unwanted biases takes anything from the time for the first verdicts.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from math import ceil
 
 from headcheck.grader.sandbox import operations
@@ -44,6 +48,14 @@ BATCH_REQUESTS = (operations.RUN_BATCH.name, operations.RUN_TRANSCRIPT.name)
 LOAD_REQUESTS = (operations.LOAD.name, operations.RESUME.name)
 UNTIMED_REQUESTS = (*LOAD_REQUESTS, *BATCH_REQUESTS)
 """requests that may be slow, since they import libraries or make many calls"""
+
+
+class Purpose(Enum):
+    """What the processes of a file are started for."""
+
+    VERDICTS = "verdicts"
+    SILENCED = "verdicts without unwanted biases"
+    SEARCH = "search"
 
 
 class BudgetExhausted(SubmissionFailed):

@@ -12,7 +12,7 @@ from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.reading.excerpts import SourceLines
 from headcheck.grader.reading.submission import NO_SIBLINGS, Siblings
 from headcheck.grader.sandbox import operations
-from headcheck.grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget
+from headcheck.grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget, Purpose
 from headcheck.grader.sandbox.grader_side.replies import get_message, is_out_of_memory
 from headcheck.grader.sandbox.grader_side.servers import (
     MachineBusy,
@@ -102,13 +102,18 @@ class Session:
     """the paths of the parameters that are set to zero in every constructed module and stay zero"""
     names: tuple[str, ...] = ()
     child: SubmissionChannel | None = None
-    budget: Budget = field(default_factory=Budget)
-    """the budget that all sessions on the same file share"""
-    search_budget: Budget = field(default_factory=Budget)
-    """a separate budget for searches in the same file, so that they leave the time for verdicts
-    untouched"""
+    purpose: Purpose = Purpose.VERDICTS
+    budgets: Mapping[Purpose, Budget] = field(
+        default_factory=lambda: {purpose: Budget() for purpose in Purpose}
+    )
+    """the budgets that all sessions on the same file share"""
     killed_children: int = 0
     """how many earlier children were killed from outside"""
+
+    @property
+    def budget(self) -> Budget:
+        """The budget from which this session takes its time."""
+        return self.budgets[self.purpose]
 
     def read_outline(self) -> Mapping[str, Any]:
         """Read the outline of the submission, without running it. Raises SubmissionFailed."""
@@ -140,25 +145,16 @@ class Session:
     def _ask(self, operation: Operation[Form], **meta: Any) -> Form:
         return ChannelSubject(self).ask(operation, meta)[0]
 
-    def start_successor(self, limits: Limits, *, by_hand: bool = False) -> "Session":
+    def start_successor(self, limits: Limits, **changes: Any) -> "Session":
         """Return a session for the same submission, with the process that has only read it."""
-        other = Session(
-            self.server,
-            self.data,
-            self.kind,
-            limits,
-            self.siblings,
-            by_hand,
-            budget=self.budget,
-            search_budget=self.search_budget,
-        )
+        other = replace(self, limits=limits, names=(), child=None, killed_children=0, **changes)
         if limits == self.limits and not self.names:
             self.child, other.child = None, self.child
         return other
 
     def open_search(self) -> "Session":
         """Return a session for the same definitions, with a process and a budget for searches."""
-        return replace(self, child=None, killed_children=0, budget=self.search_budget)
+        return replace(self, child=None, killed_children=0, purpose=Purpose.SEARCH)
 
     @property
     def is_alive(self) -> bool:

@@ -217,9 +217,8 @@ def _grade(
     limits = settings.get_limits(settings.exercise)
     submission = Submission(Path(text.display_name), text.display_name, name)
     sandbox = LiveSandbox(namespace, text)
-    callbacks = progress.begin, progress.update, progress.update_search
     with contextlib.closing(Session(sandbox, text.data, text.kind, limits)) as session:
-        [record] = grade_inferred(session, submission, settings, inferred, *callbacks)
+        [record] = grade_inferred(session, submission, settings, inferred, progress.follow)
     return record
 
 

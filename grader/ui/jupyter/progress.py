@@ -8,7 +8,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
-from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.events import Event, PropertyJudged, SearchAdvanced, TargetStarted
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import NOT_FAILED
 
@@ -23,8 +23,7 @@ class Progress:
         self.name = name
         self.checks = 0
         """the number of checks; 0 until it is known what the definition is"""
-        self.verdicts: dict[str, Verdict] = {}
-        """the verdicts so far, by property"""
+        self.verdicts: list[Verdict] = []
         self.search = ""
         """the progress of the search; empty before a search or if there is none"""
         self._shown: DisplayHandle | None = None
@@ -41,21 +40,18 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def begin(self, target: Target) -> None:
-        """Count the verdicts on a definition from now on."""
-        self.checks = len(target.exercise.properties)
-        self.verdicts.clear()
-        self._last = -REFRESH_S
-        self._show()
-
-    def update(self, verdict: Verdict) -> None:
-        """Count one more verdict."""
-        self.verdicts[verdict.property.name] = verdict
-        self._show()
-
-    def update_search(self, done: float, limit: float) -> None:
-        """Show how far a search on generated cases is."""
-        self.search = f"checking {self.name}: {done / limit:.0%} of the search on generated cases"
+    def follow(self, event: Event) -> None:
+        """Show what has happened: verdicts are counted anew for each target."""
+        match event:
+            case TargetStarted(target):
+                self.checks = len(target.exercise.properties)
+                self.verdicts.clear()
+                self._last = -REFRESH_S
+            case PropertyJudged(verdict):
+                self.verdicts.append(verdict)
+            case SearchAdvanced(done, limit):
+                share = f"{done / limit:.0%} of the search on generated cases"
+                self.search = f"checking {self.name}: {share}"
         self._show()
 
     @property
@@ -65,7 +61,7 @@ class Progress:
     @property
     def broken(self) -> list[Verdict]:
         """The verdicts of failed properties."""
-        return [each for each in self.verdicts.values() if each.status not in NOT_FAILED]
+        return [each for each in self.verdicts if each.status not in NOT_FAILED]
 
     @property
     def message(self) -> str:

@@ -32,7 +32,7 @@ from headcheck.grader.ui.pytest_plugin.messages import (
 )
 from headcheck.properties import families
 from headcheck.properties.cases.case_set import DEFAULT_COUNT, generate_case_set
-from headcheck.properties.check import check_property
+from headcheck.properties.check import Searched, find_first_failure, shrink_failure
 from headcheck.properties.contracts.case_description import describe_case
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.families import far_positions, layouts, library_use
@@ -112,6 +112,7 @@ class PropertySuite:
         searched = ChannelSubject(InProcessChannel(self._runtime))
         self.search_harness = Harness(searched, self.contract)
         """holds the contexts of single cases, which `forget_searched` drops with their modules"""
+        self._shrunk = Searched()
         self._outcomes: dict[PropertyVariant, VariantOutcome] = {}
         self._searched: dict[PropertyVariant, VariantOutcome] = {}
         self._refusals: dict[Case, SubmissionFailed | None] = {}
@@ -273,7 +274,8 @@ class PropertySuite:
         """Check a property on cases; if one case cannot be checked, the others still count."""
         rest, passed, stopped = cases, 0, list[Verdict]()
         while True:
-            verdict = check_property(prop, self.harness, rest)
+            failed = find_first_failure(prop, self.harness, rest)
+            verdict, self._shrunk = shrink_failure(failed, self.harness, self._shrunk)
             if verdict.failure is None:
                 break
             stopped.append(verdict)

@@ -9,9 +9,10 @@ import pytest
 from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, find_answer, load_bank
 from headcheck.grader.batch import plan
-from headcheck.grader.batch.check import MANY, check_all, run_batch_plan, thin_out
+from headcheck.grader.batch.check import MANY, run_batch_plan, thin_out
 from headcheck.grader.batch.message import PLACEHOLDER_NAME, Comparison
 from headcheck.grader.batch.plan import compile_batch_plan
+from headcheck.grader.grading.attempts import check_all
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.grader.sandbox.wire import Message
 from headcheck.properties.check import find_first_failure

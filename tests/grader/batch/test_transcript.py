@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headcheck.grader.batch import transcript
-from headcheck.grader.batch.check import check_all
 from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.batch.transcript import TranscriptReplay
+from headcheck.grader.grading.attempts import check_all
 from headcheck.grader.sandbox.grader_side.subject import Channel, ChannelSubject
 from headcheck.grader.sandbox.wire import Message
 from headcheck.properties.check import check_property

@@ -12,8 +12,8 @@ import pytest
 from headcheck.grader import run
 from headcheck.grader.course.export import Gradebook
 from headcheck.grader.grading import worker_pool
+from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.recording import record_busy
-from headcheck.grader.grading.search import SearchCallback, ignore_search
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import (
@@ -92,7 +92,7 @@ class FakeGrader:
         server: object,
         found: Sequence[Submission],
         chosen: Settings,
-        on_search: SearchCallback = ignore_search,
+        emit: Listener = ignore,
     ) -> Iterator[tuple[Submission, list[SubmissionRecord]]]:
         self.seeds.add(chosen.seed)
         bonus = -50.0 if chosen.seed.kind is SeedKind.GIVEN else 0.0

@@ -18,6 +18,7 @@ from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.view import make_view
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.ui.options import examples_option
+from headcheck.properties.check import Searched
 from headcheck.properties.property import Verdict
 
 SLUG = "causal_attention"
@@ -106,9 +107,9 @@ def test_a_failure_that_cannot_be_tried_again_stays_as_it_was(
     """No process can be started any more: the verdict is all there is."""
     seen: list[Verdict] = []
 
-    def refuse(live: LiveChecker, verdict: Verdict) -> Verdict:
+    def refuse(live: LiveChecker, verdict: Verdict, before: Searched) -> tuple[Verdict, Searched]:
         seen.append(verdict)
-        return verdict
+        return verdict, before
 
     monkeypatch.setattr(LiveChecker, "shrink", refuse)
     record = grade(server, SLUG, wrong("no_mask"))
@@ -127,7 +128,7 @@ class CausalAttention(Plain):
 def test_what_fails_by_chance_is_not_shrunk(
     server: ServerHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(live: LiveChecker, verdict: Verdict) -> Verdict:
+    def refuse(live: LiveChecker, verdict: Verdict, before: Searched) -> None:
         raise AssertionError("it has no smallest case")
 
     monkeypatch.setattr(LiveChecker, "shrink", refuse)

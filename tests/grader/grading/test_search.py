@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headcheck.exercises import BY_SLUG
+from headcheck.grader.grading.events import Event, SearchAdvanced
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.search import (
     HISTORY_EVERY,
@@ -39,6 +40,7 @@ from headcheck.properties.cases.search_cases import (
     draw_companions,
     generate_search_cases,
 )
+from headcheck.properties.check import CounterexampleSearch
 from headcheck.properties.families.dropout_sizes import dropout_acts_at_every_size
 from headcheck.properties.families.gradients import the_gradients_of_the_weights_are_right
 from headcheck.properties.families.history import no_order_of_events_matters
@@ -286,7 +288,8 @@ def test_a_find_is_reduced_only_as_far_as_its_property_can_be_tried() -> None:
     exec(source, namespace)
     harness = Harness(make_subject(namespace), multi_head.contract)
     drawn = Case(tokens=5, context_length=9, d_in=9, heads=2, head_dim=3, mask_form=MaskForm.NONE)
-    reduced = reduce_case(hidden_tokens_get_no_weight, harness, drawn, ViolationKind.VALUE)
+    smaller = CounterexampleSearch(hidden_tokens_get_no_weight, harness, ViolationKind.VALUE)
+    reduced = reduce_case(smaller, drawn)
     assert (reduced.tokens, reduced.d_in) == (5, 2)
 
 
@@ -334,11 +337,11 @@ def test_values_and_gradients_come_first_then_what_can_be_recorded() -> None:
 
 
 def test_progress_is_reported_in_the_units_of_the_limit() -> None:
-    said: list[tuple[float, float]] = []
+    said: list[Event] = []
     cases = [Case(seed=seed) for seed in range(9)]
-    drawn = limit_cases(cases, SearchLimit(cases=3), lambda *at: said.append(at))
+    drawn = limit_cases(cases, SearchLimit(cases=3), said.append)
     assert list(drawn) == cases[:3]
-    assert said == [(0, 3), (1, 3), (2, 3)]
+    assert said == [SearchAdvanced(done, 3) for done in range(3)]
     assert list(limit_cases(cases, SearchLimit(seconds=1e-9))) == []
     assert list(limit_cases(cases, SearchLimit(seconds=60))) == cases
 

@@ -1,0 +1,170 @@
+"""Judge one definition of a submission, explain its failures, and record the outcome."""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headcheck.grader.grading.attempts import (
+    Attempt,
+    Judgement,
+    Way,
+    ask,
+    check_properties,
+    repeat_alone,
+    silence,
+)
+from headcheck.grader.grading.events import Listener, PropertyJudged, TargetStarted, ignore
+from headcheck.grader.grading.excerpts import collect_excerpts
+from headcheck.grader.grading.explanation import explain_failures
+from headcheck.grader.grading.infer import Target
+from headcheck.grader.grading.live_checker import LiveChecker
+from headcheck.grader.grading.recording import (
+    attach_hint,
+    explain_load_error,
+    record_definition,
+    record_note,
+    record_ungraded,
+    record_warnings,
+    select_certain_notes,
+    summarise_status,
+)
+from headcheck.grader.grading.search import search_further
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.stated_form import check_stated_form
+from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
+from headcheck.properties.harness.harness import Harness
+from headcheck.properties.property import Verdict
+from headcheck.properties.violations.violation import SubmissionFailed
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveJudgement(Judgement):
+    """The result of an attempt, and its process, which can be started again."""
+
+    live: LiveChecker
+    warnings: Sequence[Mapping[str, Any]] = ()
+    """what was noticed when the definition was loaded"""
+
+
+FollowUp = Callable[[LiveJudgement], Attempt | None]
+
+
+def silence_biases(judged: LiveJudgement) -> Attempt | None:
+    """Return the attempt without unwanted biases, if these make other properties fail."""
+    if judged.attempt.target.contract is not None:
+        return None
+    biases = find_unasked_biases(judged.live, judged.verdicts)
+    return silence(judged.attempt, biases) if biases else None
+
+
+FOLLOW_UPS: tuple[FollowUp, ...] = (silence_biases, repeat_alone)
+"""the attempts that may follow the first one, in this order"""
+
+
+@dataclass(eq=False)
+class DefinitionGrader:
+    """Judges a definition. Use as a context manager; it ends the processes of all attempts."""
+
+    reading: Session
+    settings: Settings
+    emit: Listener = ignore
+
+    def __enter__(self) -> "DefinitionGrader":
+        self._opened = contextlib.ExitStack()
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def run(self, attempt: Attempt, before: LiveJudgement | None) -> LiveJudgement:
+        """Run an attempt in a new process, after the process of the best attempt has ended."""
+        if before is not None:
+            before.live.restart()
+        goes_on = before is not None and attempt.way is Way.ALONE
+        live = before.live if before is not None and goes_on else self._open(attempt)
+        emit = self.emit if attempt == ask(attempt.target) else ignore
+        emit(TargetStarted(attempt.target))
+        transfer = attempt.target.exercise.contract.transfer or ()
+        try:
+            warnings = live.session.load(attempt.target.name, *(each.name for each in transfer))
+            verdicts = self._check(attempt, live, emit)
+        except SubmissionFailed as failed:
+            return LiveJudgement(attempt=attempt, failure=failed, live=live)
+        return LiveJudgement(attempt=attempt, verdicts=verdicts, live=live, warnings=warnings)
+
+    def _open(self, attempt: Attempt) -> LiveChecker:
+        target, exercise = attempt.target, attempt.target.exercise
+        session = self.reading.start_successor(
+            self.settings.get_limits(exercise),
+            by_hand=self.settings.is_by_hand(exercise),
+            silenced=attempt.silenced,
+            purpose=attempt.purpose,
+        )
+        self._opened.enter_context(contextlib.closing(session))
+        harness = Harness(ChannelSubject(session), replace(exercise.contract, name=target.name))
+        if target.contract is not None:
+            harness.contract = target.contract
+        return LiveChecker(session, harness)
+
+    def _check(self, attempt: Attempt, live: LiveChecker, emit: Listener) -> list[Verdict]:
+        """Return the verdicts of an attempt, also on the stated form in a class's own terms."""
+        seed, device = self.settings.seed.value, self.settings.device
+        verdicts = []
+        for verdict in check_properties(attempt, live.harness, live.check, seed, device):
+            emit(PropertyJudged(verdict))
+            verdicts.append(verdict)
+        if attempt.target.contract is None:
+            return verdicts
+        plan = attempt.target.exercise.plan_cases(seed, device)
+        return check_stated_form(live, live.harness.requested_contract, plan, verdicts)
+
+    def record(self, judged: LiveJudgement, submission: Submission) -> SubmissionRecord:
+        """Search further if requested, explain the failures, and return the record."""
+        target, live, verdicts = judged.attempt.target, judged.live, judged.verdicts
+        if judged.failure is not None:
+            return self._record_failure(judged.failure, judged, submission)
+        try:
+            searched = search_further(live, target, self.settings, verdicts, self.emit)
+            if searched is not None:
+                verdicts = [searched.found.get(v.property, v) for v in verdicts]
+            hinted = attach_hint(verdicts, judged.warnings)
+            explanation = explain_failures(live, target, self.settings, hinted, searched)
+        except SubmissionFailed as failed:
+            return self._record_failure(failed, judged, submission)
+        silenced, status = judged.attempt.silenced, summarise_status(verdicts)
+        noted = [make_note(silenced)] if silenced else []
+        certain = select_certain_notes(live.harness, verdicts)
+        notes = [
+            *record_warnings(judged.warnings, live.harness.contract, status),
+            *map(record_note, [*target.notes, *noted, *certain]),
+        ]
+        found = verdicts, notes, explanation
+        return record_definition(submission, target, self._began, *found, self.settings.rounding)
+
+    def _record_failure(
+        self, failed: SubmissionFailed, judged: LiveJudgement, submission: Submission
+    ) -> SubmissionRecord:
+        target = judged.attempt.target
+        error = explain_load_error(failed, target.name)
+        given = submission, self.settings, self._began, error, target
+        return record_error(judged.live.session, *given)
+
+
+def record_error(
+    session: Session,
+    submission: Submission,
+    settings: Settings,
+    began: float,
+    error: ErrorRecord,
+    target: Target | None = None,
+) -> SubmissionRecord:
+    """Return the record of something that was not judged, with the lines of the error."""
+    source = collect_excerpts(session, [(error.cell, error.line)])
+    return replace(record_ungraded(submission, settings, began, error, target), source=source)
