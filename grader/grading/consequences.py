@@ -25,7 +25,6 @@ from headcheck.properties.families.contract import the_dtype_is_kept, the_output
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.mistakes.faulty_attention import (
     Computation,
     list_computations,
@@ -33,6 +32,7 @@ from headcheck.properties.mistakes.faulty_attention import (
     make_namespace,
     restate,
 )
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, ViolationKind

@@ -27,7 +27,7 @@ from headcheck.grader.grading.evidence import list_candidates
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.sandbox.grader_side.servers import SandboxError
 from headcheck.properties.families.purity import evaluation_is_repeatable
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.group import PropertyGroup
 

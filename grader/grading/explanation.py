@@ -25,7 +25,7 @@ from headcheck.grader.grading.search import SearchResult
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import DiagnosisRecord, Excerpt, NoteRecord
 from headcheck.grader.sandbox.grader_side.servers import SandboxError
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import SubmissionFailed
 

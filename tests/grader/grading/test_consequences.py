@@ -35,13 +35,13 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.families.weights import the_weights_sum_to_one
 from headcheck.properties.mistakes.catalogue import ALL as MISTAKES
 from headcheck.properties.mistakes.catalogue.dropout import DROPOUT
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.mistakes.faulty_attention import (
     list_computations,
     make_correct_computation,
     restate,
 )
 from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, Violation, ViolationKind

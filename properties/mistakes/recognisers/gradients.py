@@ -1,4 +1,4 @@
-"""Find a mistake with right outputs that cuts the graph of the gradients.
+"""Recognise a mistake with right outputs that cuts the graph of the gradients.
 
 The gradients of a few cases are compared with those of every mistake of
 `properties.mistakes.catalogue.gradients`. A mistake is named only if it explains the gradients of
@@ -8,7 +8,7 @@ A function of queries, keys and values gets different tokens for each of these, 
 are compared separately.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,7 +21,6 @@ from headcheck.properties.contracts.contract import Capability, Returns
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.catalogue.backward import BACKWARD
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
-from headcheck.properties.mistakes.catalogue.mistake import Mistake
 from headcheck.properties.mistakes.pipeline import (
     SHAPE_ERRORS,
     AttentionInputs,
@@ -32,6 +31,8 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
     make_attention_inputs,
 )
+from headcheck.properties.mistakes.recognisers.answers import Answers
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 from headcheck.reference import Parameters
@@ -108,37 +109,23 @@ def _is_close(own: Tensor | None, other: Tensor, tolerance: float) -> bool:
     return bool(((own.to(torch.float64) - other).abs() <= tolerance).all())
 
 
-@dataclass(frozen=True)
-class GradientMistake:
-    """A mistake in the gradients, its pipelines, and how many gradients it explains."""
-
-    mistake: Mistake
-    pipeline: Pipeline
-    explained: int
-
-
-def diagnose_gradients(harness: Harness, device: str) -> GradientMistake | None:
-    """Return the mistake that explains all gradients; none if they are right or unexplained.
-
-    Raises SubmissionFailed or Violation.
-    """
-    contract = harness.contract
-    if contract.returns is Returns.WEIGHTS_TWICE or not contract.has(Capability.TOKENS):
-        return None
-    samples = [*_iter_samples(harness, device)]
+def recognise_gradients(answers: Answers) -> tuple[DiagnosedMistake, ...]:
+    """Name the mistake that explains all gradients of a submission whose outputs are right."""
+    contract = answers.contract
+    apart = contract.returns is Returns.WEIGHTS_TWICE
+    if apart or not contract.has(Capability.TOKENS) or not answers.are_right:
+        return ()
+    samples = [*_iter_samples(answers.harness, answers.device)]
     base = get_correct_pipeline(contract)
     if not samples or all(sample.is_explained_by(base) for sample in samples):
-        return None
-    for mistake in _select_mistakes(harness):
-        for overrides in mistake.variants:
-            if all(sample.is_explained_by(base.override(overrides)) for sample in samples):
-                return GradientMistake(mistake, base.override(overrides), len(samples))
-    return None
-
-
-def _select_mistakes(harness: Harness) -> Sequence[Mistake]:
-    contract = harness.contract
-    return [each for each in (*GRADIENTS, *BACKWARD) if each.applies_to(contract)]
+        return ()
+    possible = (each for each in (*GRADIENTS, *BACKWARD) if each.applies_to(contract))
+    for mistake, overrides in ((each, way) for each in possible for way in each.variants):
+        pipeline = base.override(overrides)
+        if all(sample.is_explained_by(pipeline) for sample in samples):
+            tried = len(samples)
+            return (DiagnosedMistake(mistake, tried, tried, ways=((pipeline,),)),)
+    return ()
 
 
 def _iter_samples(harness: Harness, device: str) -> Iterator[GradientSample]:
