@@ -35,6 +35,9 @@ class DiagnosedMistake:
     submission. There are several if they are indistinguishable, and none if no pipeline is known"""
     output: int | None = None
     """the only output with the mistake, if outputs are computed separately; else None"""
+    words: str = ""
+    """what the submission does, for the message of the check that found it; empty if none did"""
+    hint: str = ""
 
 
 class Recogniser(Protocol[E_contra]):
