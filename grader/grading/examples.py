@@ -103,10 +103,10 @@ def explain_with_examples(
 def _list_shown(verdicts: Sequence[Verdict], explained: Explained) -> Iterator[Property]:
     """Yield the consequences that are shown: the first one, and those with figures."""
     following = [v for v in verdicts if v.property in explained.properties]
-    if (structural := explained.structural) is None:
-        example = find_example(following, verdicts)
+    if explained.structural:
+        example = [v for v in following if explained.is_shown_by(v)][:1]
     else:
-        example = [v for v in following if structural.is_shown_by(v)][:1]
+        example = find_example(following, verdicts)
     yield from (verdict.property for verdict in example)
     yield from (verdicts[i].property for i in list_candidates(verdicts))
 

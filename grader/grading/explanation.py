@@ -69,7 +69,7 @@ def explain_failures(
         named = explained.list_named(mistakes)
         describe = functools.partial(explain.record_diagnoses, session, named, harness.contract)
         diagnosis: Sequence[DiagnosisRecord] = _contain(faults, describe, [])
-        besides = explained.structural is not None and not mistakes
+        besides = explained.structural and not mistakes
         if session.is_alive and not besides:  # else weights are right, or not what is wrong
             attach = functools.partial(
                 evidence.attach_evidence, properties, shown, harness, mistakes

@@ -1,8 +1,14 @@
 """The protocol of recognisers: from evidence about a submission to the mistakes that explain it.
 
-What counts as evidence depends on where a mistake shows: in the answers to cases, in the outputs of
-calls with a cache, or in the properties that fail. Recognisers of the same evidence stand in a
-tuple, the simplest explanation first, and `recognise` asks them in this order.
+What counts as evidence depends on where a mistake shows. Recognisers of the same evidence stand in
+a tuple, the simplest explanation first, and `recognise` asks them in this order. There are three
+such tuples, asked in this order, too:
+
+1. A check of calls with a cache names the way that gives the outputs (`cached_calls`).
+2. After the checks, the submission answers further cases. Its answers show mistakes in the
+   equation, in numbers, in gradients and in dropout (`properties.mistakes.diagnosis`).
+3. The failures that do not follow from these mistakes are symptoms of structural mistakes, among
+   them those of step 1 (`grader.grading.consequences`).
 """
 
 import contextlib
@@ -11,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from headcheck.properties.mistakes.catalogue.mistake import Mistake
+from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake
 from headcheck.properties.mistakes.pipeline import Pipeline
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
@@ -35,6 +42,8 @@ class DiagnosedMistake:
     submission. There are several if they are indistinguishable, and none if no pipeline is known"""
     output: int | None = None
     """the only output with the mistake, if outputs are computed separately; else None"""
+    symptoms: StructuralMistake | None = None
+    """the mistake with its symptoms, if it is recognised by the properties that fail"""
     words: str = ""
     """what the submission does, for the message of the check that found it; empty if none did"""
     hint: str = ""
