@@ -22,6 +22,7 @@ from headcheck.properties.mistakes.steps.cached_calls import (
     scale_again,
     see_the_past,
     share_first,
+    shift_by,
     stand_where_they_are,
 )
 
@@ -49,6 +50,18 @@ def in_some_calls(mistake: Mistake) -> Mistake:
     """Return the mistake of a submission that attends in a wrong way in only some of the calls."""
     sentence = f"{mistake.sentence} It is so in some calls only."
     return replace(mistake, name=f"{mistake.name}_at_times", sentence=sentence)
+
+
+def _define(
+    name: str,
+    sentence: str,
+    words: str,
+    sees: Seeing = see_the_past,
+    stands: Standing = stand_where_they_are,
+    hint: str = "",
+) -> CachedWay:
+    """Return the only way in which a mistake is made."""
+    return CachedWay(define_mistake(name, sentence), words, sees, stands, hint=hint)
 
 
 OWN_UNSEEN = define_mistake(
@@ -83,49 +96,39 @@ BIAS_LACKING = define_mistake(
 )
 
 VISIBILITIES = (
-    CachedWay(
-        define_mistake(
-            "cache_unused",
-            "A call with a cache attends only to its own tokens: keys and values of earlier ones "
-            "are not kept, or not used.",
-        ),
+    _define(
+        "cache_unused",
+        "A call with a cache attends only to its own tokens: keys and values of earlier ones "
+        "are not kept, or not used.",
         "each call attends to its own tokens alone",
         lambda call, query, key: (key >= call.begin) & (key <= query),
     ),
-    CachedWay(
-        define_mistake(
-            "cache_mask_at_the_top_left",
-            "With a cache the causal mask begins at the first key: the first new token sees that "
-            "key only, although it comes after all keys of the cache.",
-        ),
+    _define(
+        "cache_mask_at_the_top_left",
+        "With a cache the causal mask begins at the first key: the first new token sees that "
+        "key only, although it comes after all keys of the cache.",
         "the first token of a call sees the first key alone, the second sees two, and so on",
         lambda call, query, key: key <= query - call.begin,
         hint=MASK_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "no_mask_with_a_cache",
-            "With a cache nothing is masked: new tokens see the new ones that come after them.",
-        ),
+    _define(
+        "no_mask_with_a_cache",
+        "With a cache nothing is masked: new tokens see the new ones that come after them.",
         "the tokens of a call see those that come after them in it",
         lambda call, query, key: (key <= query) | torch.tensor(call.begin > 0),
         hint=MASK_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "next_token_visible_with_a_cache",
-            "With a cache every new token sees the one after it: the mask begins one diagonal too "
-            "late.",
-        ),
+    _define(
+        "next_token_visible_with_a_cache",
+        "With a cache every new token sees the one after it: the mask begins one diagonal too "
+        "late.",
         "the tokens of a call with a cache see the one that comes after them",
         lambda call, query, key: key <= query + min(1, call.begin),
         hint=MASK_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "one_call_cached",
-            "Earlier keys and values are lost: a cache holds only those of the last call.",
-        ),
+    _define(
+        "one_call_cached",
+        "Earlier keys and values are lost: a cache holds only those of the last call.",
         "the cache holds the tokens of one call only",
         lambda call, query, key: (key >= call.before) & (key <= query),
     ),
@@ -140,99 +143,78 @@ VISIBILITIES = (
         "a call with a cache does not attend to its own tokens",
         lambda call, query, key: (key <= query) & (call.is_kept() | (call.begin == 0)),
     ),
-    CachedWay(
-        define_mistake(
-            "first_of_cache_lost",
-            "Each call loses the first of the kept tokens.",
-        ),
+    _define(
+        "first_of_cache_lost",
+        "Each call loses the first of the kept tokens.",
         "each call loses the first of the tokens that are kept",
         lambda call, query, key: (key >= call.number) & (key <= query),
     ),
-    CachedWay(
-        define_mistake(
-            "last_of_call_not_kept",
-            "The last token of each call is not kept: later ones do not see it.",
-        ),
+    _define(
+        "last_of_call_not_kept",
+        "The last token of each call is not kept: later ones do not see it.",
         "the last token of each call is not kept",
         lambda call, query, key: (key <= query) & ~(call.is_kept() & (key == call.ends - 1)),
     ),
-    CachedWay(
-        define_mistake(
-            "only_last_of_call_kept",
-            "With a cache only the last new token of each call is kept: later ones do not see the "
-            "others.",
-        ),
+    _define(
+        "only_last_of_call_kept",
+        "With a cache only the last new token of each call is kept: later ones do not see the "
+        "others.",
         "of the new tokens of a call with a cache only the last is kept",
         lambda call, query, key: (
             (key <= query) & (~call.is_kept() | (call.numbers == 0) | (key == call.ends - 1))
         ),
     ),
-    CachedWay(
-        define_mistake(
-            "new_keys_before_kept_ones",
-            "New keys come before the kept ones, so the causal mask treats them as older.",
-        ),
+    _define(
+        "new_keys_before_kept_ones",
+        "New keys come before the kept ones, so the causal mask treats them as older.",
         "new keys stand before the kept ones, and the mask takes them for the older",
         lambda call, query, key: call.end - call.ends + key - call.begins <= query,
         hint=MASK_HINT,
     ),
 )
-POSITIONS = (
-    CachedWay(
-        define_mistake(
-            "positions_counted_anew",
-            "With a cache positions are counted from the first new token, and not from the first "
-            "of the sequence.",
-        ),
+PLACED = (
+    _define(
+        "positions_counted_anew",
+        "With a cache positions are counted from the first new token, and not from the first "
+        "of the sequence.",
         "positions are counted from the first token of each call",
         stands=lambda call, query, key: (query - call.begin, key - call.begins),
         hint=POSITION_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "key_positions_counted_anew",
-            "With a cache the new keys are placed as if they were the first of the sequence; the "
-            "queries stand where they should.",
-        ),
+    _define(
+        "key_positions_counted_anew",
+        "With a cache the new keys are placed as if they were the first of the sequence; the "
+        "queries stand where they should.",
         "keys are placed as if each call began at position 0",
         stands=lambda call, query, key: (query, key - call.begins),
         hint=POSITION_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "query_positions_counted_anew",
-            "With a cache the queries are placed as if they were the first of the sequence; the "
-            "keys stand where they should.",
-        ),
+    _define(
+        "query_positions_counted_anew",
+        "With a cache the queries are placed as if they were the first of the sequence; the "
+        "keys stand where they should.",
         "queries are placed as if each call began at position 0",
         stands=lambda call, query, key: (query - call.begin, key),
         hint=POSITION_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "kept_keys_turned_again",
-            "Kept keys are rotated again in every call: they were already rotated when they were "
-            "new.",
-        ),
+    _define(
+        "kept_keys_turned_again",
+        "Kept keys are rotated again in every call: they were already rotated when they were new.",
         "kept keys are rotated again in every call",
         stands=lambda call, query, key: (query, key * (call.number - call.numbers + 1)),
         hint=KEPT_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "new_keys_turned_twice",
-            "With a cache the new keys are rotated twice.",
-        ),
+    _define(
+        "new_keys_turned_twice",
+        "With a cache the new keys are rotated twice.",
         "new keys are rotated twice in calls with a cache",
         stands=lambda call, query, key: (query, key * (1 + call.numbers.clamp(max=1))),
         hint=POSITION_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "calls_counted_for_positions",
-            "With a cache positions begin at the number of earlier calls, not at the number of "
-            "earlier tokens.",
-        ),
+    _define(
+        "calls_counted_for_positions",
+        "With a cache positions begin at the number of earlier calls, not at the number of "
+        "earlier tokens.",
         "positions begin at the number of earlier calls",
         stands=lambda call, query, key: (
             query - call.begin + call.number,
@@ -240,33 +222,22 @@ POSITIONS = (
         ),
         hint=POSITION_HINT,
     ),
-    CachedWay(
-        define_mistake(
-            "kept_keys_not_turned",
-            "Keys are kept before they are rotated, and are never rotated later.",
-        ),
+    _define(
+        "kept_keys_not_turned",
+        "Keys are kept before they are rotated, and are never rotated later.",
         "kept keys are not rotated",
         stands=lambda call, query, key: (query, key * ~call.is_kept()),
         hint=POSITION_HINT,
     ),
+)
+SHIFTED = tuple(
     CachedWay(
         ONE_OFF,
-        "positions are one too large in calls with a cache",
-        stands=lambda call, query, key: (
-            query + min(1, call.number),
-            key + call.numbers.clamp(max=1),
-        ),
+        f"positions are one too {size} in calls with a cache",
+        stands=shift_by(by),
         hint=POSITION_HINT,
-    ),
-    CachedWay(
-        ONE_OFF,
-        "positions are one too small in calls with a cache",
-        stands=lambda call, query, key: (
-            query - min(1, call.number),
-            key - call.numbers.clamp(max=1),
-        ),
-        hint=POSITION_HINT,
-    ),
+    )
+    for by, size in ((1, "large"), (-1, "small"))
 )
 BEGINNINGS = tuple(
     CachedWay(
@@ -277,6 +248,7 @@ BEGINNINGS = tuple(
     )
     for start in STARTS
 )
+POSITIONS = (*PLACED, *SHIFTED, *BEGINNINGS)
 SHARED = tuple(
     CachedWay(
         define_mistake(f"kept_of_first_{what}", sentence),
@@ -332,7 +304,7 @@ def iter_layer_ways(head_dim: int, bare: Heads) -> Iterator[CachedWay]:
 
 
 CACHED_CALLS: tuple[Mistake, ...] = (
-    *dict.fromkeys(way.mistake for way in (*VISIBILITIES, *POSITIONS, *BEGINNINGS, *SHARED)),
+    *dict.fromkeys(way.mistake for way in (*VISIBILITIES, *POSITIONS, *SHARED)),
     CUT_OFF, WINDOWED, SCALED_AGAIN, BIAS_LACKING,
 )  # fmt: skip
 """the mistakes in attending with a cache"""

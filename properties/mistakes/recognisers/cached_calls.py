@@ -20,7 +20,6 @@ from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.mistakes.catalogue.cached_calls import (
-    BEGINNINGS,
     POSITIONS,
     SHARED,
     VISIBILITIES,
@@ -74,7 +73,7 @@ class CachedOutputs:
         """Return the wrong ways to attend that are possible in this case, without limits."""
         context = self.context
         turned = get_variant(context.contract, context.case).rotary
-        own = (*POSITIONS, *BEGINNINGS) if turned else ()
+        own = POSITIONS if turned else ()
         bare = self._project(replace(context.parameters, b_q=None, b_k=None, b_v=None))
         return [*VISIBILITIES, *own, *SHARED, *iter_layer_ways(context.case.head_dim, bare)]
 

@@ -29,16 +29,9 @@ from headcheck.properties.terms.case import Case
 COPIES = 128
 RATE = 0.3
 CASE = Case(
-    batch=COPIES,
-    tokens=4,
-    context_length=4,
-    d_in=12,
-    heads=2,
-    head_dim=6,
-    group=1,
-    dropout=RATE,
+    batch=COPIES, tokens=4, context_length=4, d_in=12, heads=2, head_dim=6, group=1, dropout=RATE,
     seed=2011,
-)
+)  # fmt: skip
 TOLERANCE = 1e-9
 
 

@@ -18,7 +18,7 @@ from headcheck.properties.bounds.gradients import ROLES
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.contracts.contract import Capability, Returns
-from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.mistakes.catalogue.backward import BACKWARD
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.pipeline import (
@@ -115,7 +115,7 @@ def recognise_gradients(answers: Answers) -> tuple[DiagnosedMistake, ...]:
     apart = contract.returns is Returns.WEIGHTS_TWICE
     if apart or not contract.has(Capability.TOKENS) or not answers.are_right:
         return ()
-    samples = [*_iter_samples(answers.harness, answers.device)]
+    samples = [*_iter_samples(answers)]
     base = get_correct_pipeline(contract)
     if not samples or all(sample.is_explained_by(base) for sample in samples):
         return ()
@@ -128,57 +128,51 @@ def recognise_gradients(answers: Answers) -> tuple[DiagnosedMistake, ...]:
     return ()
 
 
-def _iter_samples(harness: Harness, device: str) -> Iterator[GradientSample]:
-    contract = harness.contract
-    fitted = [contract.fit(replace(case, device=device)) for case in CASES]
+def _iter_samples(answers: Answers) -> Iterator[GradientSample]:
+    harness, contract = answers.harness, answers.contract
+    fitted = [contract.fit(replace(case, device=answers.device)) for case in CASES]
     if not contract.has(Capability.ROLES, Capability.CROSS):
         for case in dict.fromkeys(fitted):
             yield from _collect_samples(harness.create_context(case))
         return
     for causal in (False, True)[: 1 + contract.has(Capability.CAUSAL_OPTION)]:
         for case, longer in zip(fitted, LONGER, strict=True):
-            yield from _collect_samples_of_roles(
-                harness.create_context(replace(case, causal=causal)), longer
+            others = make_other_tokens(case, contract, case.tokens + longer)
+            yield from _collect_samples(
+                harness.create_context(replace(case, causal=causal)), others
             )
 
 
-def _collect_samples_of_roles(context: LiveContext, longer: int) -> Iterator[GradientSample]:
-    """Yield the gradients of queries, keys and values of different tokens; none on a crash.
+def _collect_samples(
+    context: LiveContext, others: tuple[Tensor, ...] = ()
+) -> Iterator[GradientSample]:
+    """Yield the gradients of each result. If queries are not the other tokens, a crash ends them.
 
     If there are as many queries as keys, code that forgets a transpose runs without an error.
     """
     case, contract = context.case, context.contract
-    others = make_other_tokens(case, contract, case.tokens + longer)
-    visible = context.may_attend(case.tokens, None, case.tokens + longer)
+    keys, mask = (others[0].shape[-2], None) if others else (None, context.mask)
+    visible = context.may_attend(case.tokens, mask, keys)
     inputs = make_attention_inputs(contract, case, context.x, context.parameters, visible, others)
     base = get_correct_pipeline(contract)
     context.adapter.set(context.parameters)
     for result, tensor in enumerate(run_pipeline(base, inputs).answer):
-        cotangent = _draw_cotangent(case, result, tensor)
+        generator = torch.Generator().manual_seed(case.seed + result)
+        cotangent = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
         try:
-            found = context.adapter.vjp_apart(inputs.sources, cotangent, output=result)
+            own = _ask(context, inputs, cotangent, result)
         except SubmissionFailed as failure:
-            if failure.status is Status.CRASHED:
+            if others and failure.status is Status.CRASHED:
                 return
             raise
-        own = dict(zip(ROLES, found, strict=True))
         yield GradientSample(inputs, base, result, cotangent, own)
 
 
-def _draw_cotangent(case: Case, result: int, like: Tensor) -> Tensor:
-    generator = torch.Generator().manual_seed(case.seed + result)
-    return torch.randn(like.shape, generator=generator, dtype=torch.float64)
-
-
-def _collect_samples(context: LiveContext) -> list[GradientSample]:
-    case, contract = context.case, context.contract
-    visible = context.may_attend(case.tokens, context.mask)
-    inputs = make_attention_inputs(contract, case, context.x, context.parameters, visible)
-    base = get_correct_pipeline(contract)
-    context.adapter.set(context.parameters)
-    samples = []
-    for result, tensor in enumerate(run_pipeline(base, inputs).answer):
-        cotangent = _draw_cotangent(case, result, tensor)
-        own = context.adapter.vjp(context.x, cotangent, context.mask, result)
-        samples.append(GradientSample(inputs, base, result, cotangent, own))
-    return samples
+def _ask(
+    context: LiveContext, inputs: AttentionInputs, cotangent: Tensor, result: int
+) -> Gradients:
+    """Return the submission's gradients, of different tokens apart. Raises SubmissionFailed."""
+    if not inputs.others:
+        return context.adapter.vjp(context.x, cotangent, context.mask, result)
+    found = context.adapter.vjp_apart(inputs.sources, cotangent, output=result)
+    return dict(zip(ROLES, found, strict=True))

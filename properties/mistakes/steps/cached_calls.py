@@ -84,6 +84,15 @@ def begin_at(start: int) -> Standing:
     return stand
 
 
+def shift_by(number: int) -> Standing:
+    """Let positions be too large by this number in calls with a cache."""
+
+    def stand(call: ChunkCall, query: Places, key: Places) -> tuple[Places, Places]:
+        return query + number * min(1, call.number), key + number * call.numbers.clamp(max=1)
+
+    return stand
+
+
 def share_first(axis: int) -> Change:
     """Use what is kept of the first sequence or head for all."""
 
