@@ -21,7 +21,7 @@ from headcheck.grader.report.records import NoteRecord, PropertyRecord, shorten
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.families.contract import the_dtype_is_kept, the_output_is_finite
+from headcheck.properties.families.results import the_dtype_is_kept, the_output_is_finite
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake

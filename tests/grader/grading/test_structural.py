@@ -14,9 +14,10 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import text
-from headcheck.properties.families.contract import the_biases_follow_the_option, the_dtype_is_kept
+from headcheck.properties.families.contract import the_biases_follow_the_option
 from headcheck.properties.families.gradients import every_weight_gets_a_gradient
 from headcheck.properties.families.purity import the_input_is_left_unchanged
+from headcheck.properties.families.results import the_dtype_is_kept
 from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
 from headcheck.properties.mistakes.recognisers.recogniser import recognise
 from headcheck.properties.property import Verdict

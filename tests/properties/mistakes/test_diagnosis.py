@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
-from headcheck.properties.families.contract import every_length_up_to_the_context_works
+from headcheck.properties.families.results import every_length_up_to_the_context_works
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, Mistake
 from headcheck.properties.mistakes.diagnosis import diagnose
