@@ -34,6 +34,7 @@ from headcheck.properties.mistakes.faulty_attention import (
 )
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, recognise
 from headcheck.properties.property import Property, Verdict
+from headcheck.properties.sized_cache import EACH, SizedCache
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, ViolationKind
 
@@ -48,8 +49,7 @@ TOLD_OF_ITSELF = {
 }
 """properties of all outputs whose violation makes every comparison of numbers fail, too"""
 PASSED: Outcome = (Status.PASSED.value, "")
-
-_KNOWN: dict[tuple[Contract, Computation, Property, Case], Outcome] = {}
+_OUTCOMES = SizedCache[Outcome](MAX_KNOWN * EACH)
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,13 @@ class ComputationChecker:
 
     def check(self, prop: Property, case: Case) -> Outcome:
         """Return the outcome of a property on a case."""
-        key = self.contract, self.computation, prop, case
-        if key not in _KNOWN:
-            if len(_KNOWN) == MAX_KNOWN:
-                del _KNOWN[next(iter(_KNOWN))]
-            _KNOWN[key] = get_outcome(find_first_failure(prop, self.harness, [case]))
-        return _KNOWN[key]
+
+        def check() -> Outcome:
+            return get_outcome(find_first_failure(prop, self.harness, [case]))
+
+        return _OUTCOMES.get_or_make(
+            (self.contract, self.computation, prop, case), check, lambda _: 0
+        )
 
 
 def get_outcome(verdict: Verdict) -> Outcome:
