@@ -45,21 +45,14 @@ from headcheck.grader.grading.recording import (
     summarise_status,
 )
 from headcheck.grader.grading.same_code import JudgedCode, make_key
-from headcheck.grader.grading.search import (
-    SearchCallback,
-    ignore_search,
-)
+from headcheck.grader.grading.search import SearchCallback, ignore_search
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import check_stated_form
 from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note, silence
 from headcheck.grader.grading.unwritten import find_unwritten
 from headcheck.grader.reading.siblings import gather_siblings
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission
-from headcheck.grader.report.records import (
-    ErrorRecord,
-    PropertyRecord,
-    SubmissionRecord,
-)
+from headcheck.grader.report.records import ErrorRecord, PropertyRecord, SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject

@@ -3,10 +3,7 @@
 from dataclasses import replace
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import (
-    Capability,
-    Entry,
-)
+from headcheck.properties.contracts.contract import Capability, Entry
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.given_class import assert_given_class_fits, list_some

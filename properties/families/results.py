@@ -2,24 +2,15 @@
 
 from headcheck.properties import comparison
 from headcheck.properties.cases.case_transforms import at_least, with_values
-from headcheck.properties.contracts.contract import (
-    Capability,
-)
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.terms.case import MaskForm
-from headcheck.properties.terms.peculiarity import (
-    SHORTER_THAN_CONTEXT,
-    select_plainest,
-)
-from headcheck.properties.violations.violation import (
-    Reason,
-    Violation,
-    ViolationKind,
-)
+from headcheck.properties.terms.peculiarity import SHORTER_THAN_CONTEXT, select_plainest
+from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
 values = PropertyFamily(PropertyGroup.VALUES)
