@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from headcheck.grader.batch.message import (
@@ -51,7 +52,6 @@ STALE_S = 3600.0
 """the age at which no process is still writing or compiling a file"""
 LOCK_TIMEOUT_S = 10.0
 """how long a process waits for another one to compile the same plan; on one core this takes 1 s"""
-POLL_INTERVAL_S = 0.02
 DIGEST_BYTES = 16
 
 
@@ -81,35 +81,11 @@ def _lock_key(key: str) -> Iterator[None]:
     A process that dies releases its lock; waiting for a process that hangs ends after
     `LOCK_TIMEOUT_S`.
     """
-    try:
-        path = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except (OSError, RuntimeError):
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError, RuntimeError):
+            path = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
+            held.enter_context(FileLock(path, LOCK_TIMEOUT_S, mode=0o600))
         yield
-        return
-    try:
-        limit = time.monotonic() + LOCK_TIMEOUT_S
-        while not _try_lock(descriptor) and time.monotonic() < limit:
-            time.sleep(POLL_INTERVAL_S)
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Lock a file; return True if it is locked now, or if this machine cannot lock files at all."""
-    if sys.platform == "win32":
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def load(key: str, properties: Iterable[Property]) -> BatchPlan | None:

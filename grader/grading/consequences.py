@@ -21,11 +21,10 @@ from headcheck.grader.report.records import NoteRecord, PropertyRecord, shorten
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.families.contract import the_dtype_is_kept, the_output_is_finite
+from headcheck.properties.families.results import the_dtype_is_kept, the_output_is_finite
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.mistakes.faulty_attention import (
     Computation,
     list_computations,
@@ -33,7 +32,9 @@ from headcheck.properties.mistakes.faulty_attention import (
     make_namespace,
     restate,
 )
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, recognise
 from headcheck.properties.property import Property, Verdict
+from headcheck.properties.sized_cache import EACH, SizedCache
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, ViolationKind
 
@@ -48,8 +49,7 @@ TOLD_OF_ITSELF = {
 }
 """properties of all outputs whose violation makes every comparison of numbers fail, too"""
 PASSED: Outcome = (Status.PASSED.value, "")
-
-_KNOWN: dict[tuple[Contract, Computation, Property, Case], Outcome] = {}
+_OUTCOMES = SizedCache[Outcome](MAX_KNOWN * EACH)
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,13 @@ class ComputationChecker:
 
     def check(self, prop: Property, case: Case) -> Outcome:
         """Return the outcome of a property on a case."""
-        key = self.contract, self.computation, prop, case
-        if key not in _KNOWN:
-            if len(_KNOWN) == MAX_KNOWN:
-                del _KNOWN[next(iter(_KNOWN))]
-            _KNOWN[key] = get_outcome(find_first_failure(prop, self.harness, [case]))
-        return _KNOWN[key]
+
+        def check() -> Outcome:
+            return get_outcome(find_first_failure(prop, self.harness, [case]))
+
+        return _OUTCOMES.get_or_make(
+            (self.contract, self.computation, prop, case), check, lambda _: 0
+        )
 
 
 def get_outcome(verdict: Verdict) -> Outcome:
@@ -91,20 +92,22 @@ class Explained:
 
     properties: frozenset[Property] = frozenset()
     """the properties that fail only because of a named mistake"""
-    structural: StructuralMistake | None = None
-    """a mistake outside the equation"""
+    structural: tuple[DiagnosedMistake, ...] = ()
+    """mistakes outside the equation"""
     faults: tuple[NoteRecord, ...] = ()
     """faults of headcheck that prevented an explanation"""
 
-    @property
-    def diagnosed(self) -> tuple[DiagnosedMistake, ...]:
-        """The structural mistake, if there is one, as diagnosed without comparing any answers."""
-        return () if self.structural is None else (DiagnosedMistake(self.structural.mistake, 0, 0),)
-
     def list_named(self, mistakes: Sequence[DiagnosedMistake]) -> tuple[DiagnosedMistake, ...]:
-        """Return all mistakes except those that the structural one causes."""
-        caused = () if self.structural is None else self.structural.causes
-        return (*(each for each in mistakes if each.mistake.name not in caused), *self.diagnosed)
+        """Return all mistakes except those that the structural ones cause."""
+        caused = {name for each in self._list_symptoms() for name in each.causes}
+        return (*(each for each in mistakes if each.mistake.name not in caused), *self.structural)
+
+    def is_shown_by(self, verdict: Verdict) -> bool:
+        """Whether a verdict shows a mistake outside the equation."""
+        return any(each.is_shown_by(verdict) for each in self._list_symptoms())
+
+    def _list_symptoms(self) -> list[StructuralMistake]:
+        return [each.symptoms for each in self.structural if each.symptoms is not None]
 
     def mark(
         self, records: Sequence[PropertyRecord], verdicts: Sequence[Verdict]
@@ -121,8 +124,8 @@ class Explained:
         A hint that comes from reading the submission's code is also a guess, unless a module is
         missing.
         """
-        shows = self.structural is not None and self.structural.is_shown_by(verdict)
-        if verdict.hint_is_certain or shows or verdict.property in TOLD_OF_ITSELF:
+        told = verdict.property in TOLD_OF_ITSELF
+        if verdict.hint_is_certain or told or self.is_shown_by(verdict):
             return replace(record, follows=True)
         bare = verdict.without_hint()
         message, words = shorten(bare.message), shorten(bare.redacted_message)
@@ -138,12 +141,11 @@ def explain_verdicts(
         spoilt = _list_spoilt(verdicts)
         found |= _list_said(verdicts, diagnosed) | frozenset(spoilt)
         left = [v for v in verdicts if _has_failed(v) and v.property not in found]
-        structural = find_structural_mistake(
-            contract, left, BESIDE_OTHERS if diagnosed else STRUCTURAL
-        )
+        known = BESIDE_OTHERS if diagnosed else STRUCTURAL
+        structural = recognise(Failures(contract, left), map(SymptomRecogniser, known))
     except Exception as error:  # A fault of ours is no reason to lose a grade, and is reported.
         return Explained(faults=(NoteRecord(fault.ERROR_KIND, fault.describe(error)),))
-    if structural is None:
+    if not structural:
         return Explained(found.union(spoilt.values()))
     return Explained(found.union(v.property for v in left), structural)
 
@@ -194,30 +196,40 @@ def _list_spoilt(verdicts: Sequence[Verdict]) -> dict[Property, Property]:
     return {prop: told[kind] for prop, kind in others.items() if kind in told}
 
 
-def find_structural_mistake(
-    contract: Contract, failed: Sequence[Verdict], known: Sequence[StructuralMistake] = STRUCTURAL
-) -> StructuralMistake | None:
-    """Return the mistake outside the equation that explains all of these failures."""
-    shown = [each for each in known if any(map(each.is_shown_by, failed))]
-    return next((s for s in shown if _explains_all(s, contract, failed)), None)
+@dataclass(frozen=True)
+class Failures:
+    """The failures that mistakes in the equation leave unexplained."""
+
+    contract: Contract
+    verdicts: Sequence[Verdict]
 
 
-def _explains_all(
-    structural: StructuralMistake, contract: Contract, failed: Sequence[Verdict]
-) -> bool:
-    """Whether all failures are symptoms of a mistake or follow from it."""
-    left = [
-        verdict
-        for verdict in failed
-        if not structural.is_shown_by(verdict) and verdict.property not in structural.explains
-    ]
-    restated, correct = restate(contract), make_correct_computation(contract)
-    if not left or not all(_can_follow(verdict, restated) for verdict in left):
-        return not left
-    right = ComputationChecker(restated, correct)
-    ways = (replace(correct, wrapper=wrapper) for wrapper in structural.wrappers)
-    checkers = [ComputationChecker(restated, way) for way in ways]
-    return all(_follows(verdict, checkers, right) for verdict in left)
+@dataclass(frozen=True)
+class SymptomRecogniser:
+    """Names a mistake outside the equation if some failures show it and it explains all others."""
+
+    structural: StructuralMistake
+
+    def __call__(self, failures: Failures) -> tuple[DiagnosedMistake, ...]:
+        shown = any(map(self.structural.is_shown_by, failures.verdicts))
+        named = DiagnosedMistake(self.structural.mistake, 0, 0, symptoms=self.structural)
+        return (named,) if shown and self._explains_all(failures) else ()
+
+    def _explains_all(self, failures: Failures) -> bool:
+        """Whether all failures are symptoms of the mistake or follow from it."""
+        structural, contract = self.structural, failures.contract
+        left = [
+            verdict
+            for verdict in failures.verdicts
+            if not structural.is_shown_by(verdict) and verdict.property not in structural.explains
+        ]
+        restated, correct = restate(contract), make_correct_computation(contract)
+        if not left or not all(_can_follow(verdict, restated) for verdict in left):
+            return not left
+        right = ComputationChecker(restated, correct)
+        ways = (replace(correct, wrapper=wrapper) for wrapper in structural.wrappers)
+        checkers = [ComputationChecker(restated, way) for way in ways]
+        return all(_follows(verdict, checkers, right) for verdict in left)
 
 
 def _has_failed(verdict: Verdict) -> bool:

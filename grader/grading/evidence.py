@@ -32,14 +32,10 @@ from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.families.transfer import every_weight_arrives
 from headcheck.properties.harness import tomography
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
-from headcheck.properties.mistakes.pipeline import (
-    CORRECT,
-    SHAPE_ERRORS,
-    Pipeline,
-)
+from headcheck.properties.mistakes.pipeline import CORRECT, SHAPE_ERRORS, Pipeline
 from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import PropertyGroup, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed, Violation, ViolationKind

@@ -12,7 +12,8 @@ from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import CodeMatcher, Mistake
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, Pipelines, diagnose
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import Status, SubmissionFailed, ViolationKind

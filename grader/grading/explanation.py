@@ -44,7 +44,7 @@ from headcheck.grader.report.records import DiagnosisRecord, Excerpt, NoteRecord
 from headcheck.grader.sandbox.grader_side.servers import SandboxError
 from headcheck.properties.check import Searched
 from headcheck.properties.families.purity import evaluation_is_repeatable
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import SubmissionFailed
@@ -89,7 +89,7 @@ def explain_failures(
         named = explained.list_named(mistakes)
         describe = functools.partial(explain.record_diagnoses, session, named, harness.contract)
         diagnosis: Sequence[DiagnosisRecord] = _contain(faults, describe, [])
-        besides = explained.structural is not None and not mistakes
+        besides = explained.structural and not mistakes
         if session.is_alive and not besides:  # else weights are right, or not what is wrong
             attach = functools.partial(
                 evidence.attach_evidence, properties, shown, harness, mistakes
@@ -181,10 +181,10 @@ def explain_with_examples(
 def _list_shown(verdicts: Sequence[Verdict], explained: Explained) -> Iterator[Property]:
     """Yield the consequences that are shown: the first one, and those with figures."""
     following = [v for v in verdicts if v.property in explained.properties]
-    if (structural := explained.structural) is None:
-        example = find_example(following, verdicts)
+    if explained.structural:
+        example = [v for v in following if explained.is_shown_by(v)][:1]
     else:
-        example = [v for v in following if structural.is_shown_by(v)][:1]
+        example = find_example(following, verdicts)
     yield from (verdict.property for verdict in example)
     yield from (verdicts[i].property for i in list_candidates(verdicts))
 

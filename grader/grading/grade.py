@@ -57,11 +57,8 @@ from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxErr
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
 from headcheck.properties.binding.binding import Binding
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.families.contract import (
-    FORM,
-    the_config_holds_all_it_needs,
-    the_output_has_the_right_shape,
-)
+from headcheck.properties.families.constructor import the_config_holds_all_it_needs
+from headcheck.properties.families.contract import FORM, the_output_has_the_right_shape
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import NOT_FAILED, Status, SubmissionFailed
 

@@ -21,6 +21,7 @@ from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.reading.submission import Siblings, Submission
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.sized_cache import EACH, SizedCache
 from headcheck.properties.violations.violation import Status
 
 MAX_KNOWN = 256
@@ -32,13 +33,16 @@ SETTLED = {each.value for each in (Status.PASSED, Status.FAILED, Status.CRASHED,
 class JudgedCode:
     """The records of all code judged in this process; one instance serves one run's settings."""
 
-    records: dict[Hashable, tuple[SubmissionRecord, ...]] = field(default_factory=dict)
+    records: SizedCache[tuple[SubmissionRecord, ...]] = field(
+        default_factory=lambda: SizedCache(MAX_KNOWN * EACH)
+    )
 
     def recall(
         self, key: Hashable, submission: Submission, session: Session
     ) -> list[SubmissionRecord]:
         """Return the records of the same code for another file; empty if it is not judged yet."""
         began = time.monotonic()
+        known, _ = self.records.results.get(key, ((), 0))
         return [
             replace(
                 record,
@@ -49,16 +53,14 @@ class JudgedCode:
                 ),
                 seconds=time.monotonic() - began,
             )
-            for record in self.records.get(key, ())
+            for record in known
         ]
 
     def keep(self, key: Hashable, records: Sequence[SubmissionRecord]) -> None:
         """Remember records, unless an accident may have played a part in them."""
         if key is None or not all(map(_is_settled, records)):
             return
-        if len(self.records) == MAX_KNOWN:
-            del self.records[next(iter(self.records))]
-        self.records[key] = tuple(records)
+        self.records.get_or_make(key, lambda: tuple(records), lambda _: 0)
 
 
 def make_key(code: str, siblings: Siblings, inferred: Inferred, name: str | None) -> Hashable:

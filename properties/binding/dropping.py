@@ -9,9 +9,10 @@ from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Capability, Contract
 from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.mistakes import dropout_diagnosis
+from headcheck.properties.mistakes.recognisers.answers import Answers
+from headcheck.properties.mistakes.recognisers.dropout import recognise_dropout
+from headcheck.properties.mistakes.recognisers.recogniser import recognise
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
 C = Capability
 RATE = 0.5
@@ -109,13 +110,10 @@ def _drops_weights(bench: Bench, case: Case) -> bool:
 def _has_known_mistake(bench: Bench, case: Case) -> bool:
     harness = Harness(bench.subject, bench.contract)
     harness.contract = bench.contract
-    try:
-        mistake = dropout_diagnosis.diagnose_dropout(harness, "cpu")
-    except (SubmissionFailed, Violation):
+    named = recognise(Answers(harness), (recognise_dropout,))
+    if not named or named[0].mistake.name in OTHER_RATES:
         return False
-    if mistake is None or mistake.name in OTHER_RATES:
-        return False
-    return mistake.name != ELSEWHERE or not _drops_outputs(bench, case)
+    return named[0].mistake.name != ELSEWHERE or not _drops_outputs(bench, case)
 
 
 def _drops_before_softmax(bench: Bench, case: Case) -> bool:

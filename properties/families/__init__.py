@@ -16,6 +16,7 @@ from headcheck.properties.families import (
     arguments,
     backward,
     batch,
+    constructor,
     contract,
     cross,
     decoding,
@@ -40,6 +41,7 @@ from headcheck.properties.families import (
     padding,
     precision,
     purity,
+    results,
     scale,
     sinks,
     sizes,
@@ -54,11 +56,11 @@ from headcheck.properties.property import Property
 from headcheck.properties.terms import peculiarity
 
 FAMILIES = (
-    contract, transfer, purity, history, batch, cross, values, sizes, masking, padding,
-    given_scores, decoding, padded_decoding, arguments, forgetting, latents, variants, weights,
-    sinks, differential, linear, scale, heads, gradients, alignment, online, backward, hidden,
-    gates, transformer_block, dropout, dropout_sizes, dropped_pairs, training, precision, device,
-    initialisation,
+    contract, constructor, results, transfer, purity, history, batch, cross, values, sizes,
+    masking, padding, given_scores, decoding, padded_decoding, arguments, forgetting, latents,
+    variants, weights, sinks, differential, linear, scale, heads, gradients, alignment, online,
+    backward, hidden, gates, transformer_block, dropout, dropout_sizes, dropped_pairs, training,
+    precision, device, initialisation,
 )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
-from headcheck.properties.families.contract import FORM, its_arguments_may_be_given_by_position
+from headcheck.properties.families.constructor import its_arguments_may_be_given_by_position
+from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import build_module

@@ -20,7 +20,6 @@ from headcheck.properties.cases.case_transforms import at_least, compose, with_v
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from headcheck.properties.families.decoding_ways import Lengths, OtherWay, recognise
 from headcheck.properties.families.values import (
     it_equals_the_equation,
     no_dropout_means_no_difference,
@@ -28,6 +27,9 @@ from headcheck.properties.families.values import (
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.mistakes.recognisers.cached_calls import RECOGNISERS, CachedOutputs
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, recognise
+from headcheck.properties.mistakes.steps.cached_calls import Lengths
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
 from headcheck.properties.terms.case import MaskForm
@@ -232,11 +234,9 @@ def _assert_whole(context: LiveContext, lengths: Lengths) -> None:
     """Raise Violation unless chunks of these lengths get the outputs of the whole sequence."""
     output = _decode_whole(context, lengths)
     what = f"output of calls with {', '.join(map(str, lengths))} tokens"
-    if (found := _recognise(context, lengths, output)) is not None:
-        way, always = found
-        got = f"what comes out if {way.words}{'' if always else ', in some of the calls'}"
-        expected, reason = "that of the whole sequence", name_way(way.mistake, always=always)
-        raise Violation(ViolationKind.VALUE, expected, got, what, hint=way.hint, reason=reason)
+    for found in _recognise(context, lengths, output):
+        told = "that of the whole sequence", f"what comes out if {found.words}", what
+        raise Violation(ViolationKind.VALUE, *told, hint=found.hint, reason=found.mistake.name)
     context.assert_unchanged(output, context.output, context.tolerance, what)
 
 
@@ -263,23 +263,20 @@ def _assert_part(
     context.assert_unchanged(got, whole[:, rows], expected.tolerances[0][:, rows], what)
 
 
-def name_way(mistake: str, *, always: bool) -> str:
-    """Return the name of a mistake, depending on whether all calls with a cache have it."""
-    return mistake if always else f"{mistake}_at_times"
-
-
 def _recognise(
     context: LiveContext, lengths: Lengths, output: Tensor
-) -> tuple[OtherWay, bool] | None:
-    """Return the way that gives this output, if any, and whether all calls go that way."""
+) -> tuple[DiagnosedMistake, ...]:
+    """Return the mistake that gives this output, if any."""
     tokens = context.case.tokens
     uneven: tuple[Lengths, ...] = ((1, 2, 1, tokens - 4), (2, 1, tokens - 3))
     if _is_right(context, output):
-        return None
-    answers = {}
+        return ()
+    outputs = {}
     with contextlib.suppress(SubmissionFailed, Violation):  # it has failed; this is to say how
-        answers = {each: _decode_whole(context, each) for each in uneven}
-    return recognise(context, {lengths: output, **answers}) if answers else None
+        outputs = {each: _decode_whole(context, each) for each in uneven}
+    if not outputs:
+        return ()
+    return recognise(CachedOutputs(context, {lengths: output, **outputs}), RECOGNISERS)
 
 
 def _is_right(context: LiveContext, output: Tensor) -> bool:

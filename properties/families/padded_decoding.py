@@ -12,10 +12,10 @@ from headcheck.properties.cases.case_transforms import at_least, compose, with_v
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
-from headcheck.properties.families.decoding_ways import Lengths
 from headcheck.properties.families.padding import padding_is_invisible
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.steps import build_fresh_module
+from headcheck.properties.mistakes.steps.cached_calls import Lengths
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import Chunk
 from headcheck.properties.terms.case import MaskForm

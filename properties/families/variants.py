@@ -15,7 +15,8 @@ from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with
-from headcheck.properties.families.contract import FORM, assert_refused, it_can_be_constructed
+from headcheck.properties.families.constructor import assert_refused
+from headcheck.properties.families.contract import FORM, it_can_be_constructed
 from headcheck.properties.families.decoding import one_token_at_a_time_gives_the_same_output
 from headcheck.properties.families.parameter_transforms import (
     ASKING,

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.oracle import get_scale
-from headcheck.properties.contracts.contract import Capability, Contract
-from headcheck.properties.contracts.variant import get_variant
+from headcheck.properties.contracts.contract import ROTARY, Capability, Contract
+from headcheck.properties.contracts.variant import hides_later_tokens
+from headcheck.properties.mistakes.faulty_attention import restate
 from headcheck.properties.mistakes.pipeline import AttentionInputs
-from headcheck.properties.mistakes.pipeline_inputs import get_wanted
+from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.terms.case import Case
-from headcheck.reference import Parameters, Variant, sliding_window_mask
+from headcheck.reference import Parameters, sliding_window_mask
 
 HEAD_DIM = 4
 """the width of a head; its root is a whole number"""
@@ -35,51 +35,24 @@ Matrix = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The features of a contract on which an example depends."""
+class ExampleSetting:
+    """A contract, and a case with the sizes of its examples."""
 
-    projected: bool
-    heads: bool
-    causal: bool
-    causal_option: bool
-    masked: bool
-    finished: bool
-    """whether an output layer follows"""
-    dropout: bool
-    crossed: bool
-    scale: float
-    variant: Variant
-    window: int
-    block: int
-    wanted: tuple[str, ...]
-    sinks: bool
-    gated: bool
-    halved: bool
-    latent: bool
+    contract: Contract
+    """the contract without its names, so that classes with other names have the same examples"""
+    case: Case
+
+    def has(self, capability: Capability) -> bool:
+        """Whether the contract has a capability."""
+        return self.contract.has(capability)
 
 
-def read_contract(contract: Contract) -> Asked:
-    """Return the features of a contract on which an example depends."""
+def set_example(contract: Contract) -> ExampleSetting:
+    """Return the setting of the examples for a contract."""
     case = contract.fit(Case(head_dim=HEAD_DIM))
-    return Asked(
-        projected=contract.has(Capability.PROJECTED),
-        heads=contract.has(Capability.HEADS),
-        causal=contract.has(Capability.CAUSAL),
-        causal_option=contract.has(Capability.CAUSAL_OPTION),
-        masked=contract.has(Capability.CAUSAL) or contract.has(Capability.MASK),
-        finished=contract.has(Capability.OUTPUT_PROJECTION),
-        dropout=contract.has(Capability.DROPOUT),
-        crossed=contract.has(Capability.CROSS),
-        scale=get_scale(contract, case),
-        variant=get_variant(contract, case),
-        window=WINDOW if contract.has(Capability.WINDOW) else 0,
-        block=BLOCK if contract.has(Capability.BLOCKED) else 0,
-        wanted=get_wanted(contract),
-        sinks=contract.has(Capability.SINKS),
-        gated=contract.has(Capability.GATED),
-        halved=contract.has(Capability.DIFFERENTIAL),
-        latent=contract.has(Capability.LATENT),
-    )
+    window = WINDOW if contract.has(Capability.WINDOW) else 0
+    block = BLOCK if contract.has(Capability.BLOCKED) else 0
+    return ExampleSetting(restate(contract), replace(case, window=window, block=block))
 
 
 def _tensor(rows: Matrix) -> Tensor:
@@ -121,21 +94,21 @@ TURNED = ((2, 0, 0, 0), (2, 0, 0, 0))
 """queries or keys in which only the pair that rotates fastest is not zero"""
 
 
-def list_numbers(asked: Asked) -> Iterator[Numbers]:
+def list_numbers(setting: ExampleSetting) -> Iterator[Numbers]:
     """Yield the numbers for examples of a mistake, the simplest first."""
-    if asked.variant.block:
-        yield from _list_numbers_of_a_block(asked)
+    if setting.has(Capability.BLOCK):
+        yield from _list_numbers_of_a_block(setting)
         return
-    if not asked.projected:
+    if not setting.has(Capability.PROJECTED):
         yield Numbers(QUERIES[:2])
         yield Numbers(QUERIES)
-        if asked.crossed:
+        if setting.has(Capability.CROSS):
             yield Numbers(QUERIES[:2], y=KEYS)
         return
-    if asked.variant.rotary and not asked.latent:
+    if setting.contract.positions in ROTARY and not setting.has(Capability.LATENT):
         yield Numbers(TWO, TURNED, TURNED, TURNED)
     yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2])
-    if asked.window:  # the last query is close to the first key, which is to be hidden
+    if setting.case.window:  # the last query is close to the first key, which is to be hidden
         yield Numbers(THREE, QUERIES, KEYS[::-1], VALUES)
     yield Numbers(THREE, QUERIES, KEYS, VALUES)
     for times in (1, 10, 100, 1000):
@@ -146,9 +119,9 @@ def list_numbers(asked: Asked) -> Iterator[Numbers]:
     yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], bias=(1, 0, 2, 0))
     yield Numbers(QUERIES[:2], SQUARE, SQUARE[::-1], SQUARE)
     yield Numbers(TWO, OWN, OWN, NUMBERED)
-    if asked.crossed:
+    if setting.has(Capability.CROSS):
         yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], y=((3, 1), (1, 2)))
-    if asked.heads:
+    if setting.has(Capability.HEADS):
         two_heads = tuple((*a, *b) for a, b in zip(QUERIES[:2], KEYS[:2], strict=True))
         other = tuple((*a, *b) for a, b in zip(KEYS[:2], VALUES[:2], strict=True))
         numbered = (tuple(range(1, 9)), tuple(range(9, 17)))
@@ -157,7 +130,7 @@ def list_numbers(asked: Asked) -> Iterator[Numbers]:
         yield Numbers(TWO, own, own, numbered, heads=2)
 
 
-def _list_numbers_of_a_block(asked: Asked) -> Iterator[Numbers]:
+def _list_numbers_of_a_block(setting: ExampleSetting) -> Iterator[Numbers]:
     """Yield numbers whose layers are as wide as tokens, of one head and of several."""
     for tokens in (2, 3):
         yield Numbers(SIGNS[:tokens], SQUARE, SQUARE[::-1], SQUARE)
@@ -165,7 +138,7 @@ def _list_numbers_of_a_block(asked: Asked) -> Iterator[Numbers]:
     for times in (10, 1000):
         large = tuple(tuple(times * number for number in row) for row in SUMS)
         yield Numbers(SIGNS, large, SUMS, SQUARE)
-    if asked.heads:
+    if setting.has(Capability.HEADS):
         yield Numbers(SIGNS[:2], SQUARE, SUMS, SUMS, heads=2)
 
 
@@ -176,44 +149,40 @@ DROPPED_NUMBERS = (
 """inputs for dropout: the first has equal weights, the second has no score of zero"""
 
 
-def make_inputs(asked: Asked, numbers: Numbers, *, finishes: bool) -> AttentionInputs:
+def make_inputs(setting: ExampleSetting, numbers: Numbers, *, finishes: bool) -> AttentionInputs:
     """Return the inputs of a pipeline, with an output layer if the example shows its last step."""
-    tokens = len(numbers.x)
+    contract, tokens = setting.contract, len(numbers.x)
+    case = replace(setting.case, heads=numbers.heads, context_length=tokens)
     keys = tokens if numbers.y is None else len(numbers.y)
-    visible = sliding_window_mask(keys, asked.window or keys)[keys - tokens :]
-    return AttentionInputs(
-        x=_tensor(numbers.x)[None],
-        parameters=_make_parameters(asked, numbers, finishes=finishes),
-        heads=numbers.heads,
-        may_attend=visible if asked.masked else None,
-        scale=asked.scale,
-        context_length=tokens,
-        causal=asked.causal,
-        variant=asked.variant,
-        window=asked.window,
-        block=asked.block,
-        wanted=asked.wanted,
-        others=() if numbers.y is None else (_tensor(numbers.y)[None],),
+    visible = sliding_window_mask(keys, case.window or keys)[keys - tokens :]
+    masked = hides_later_tokens(contract, case) or contract.has(Capability.MASK)
+    return make_attention_inputs(
+        contract,
+        case,
+        _tensor(numbers.x)[None],
+        _make_parameters(setting, numbers, finishes=finishes),
+        visible if masked else None,
+        () if numbers.y is None else (_tensor(numbers.y)[None],),
     )
 
 
-def _make_parameters(asked: Asked, numbers: Numbers, *, finishes: bool) -> Parameters:
+def _make_parameters(setting: ExampleSetting, numbers: Numbers, *, finishes: bool) -> Parameters:
     eye = torch.eye(len(numbers.x[0]), dtype=torch.float64)
     w_q, w_k, w_v = (eye if t is None else _tensor(t).mT for t in (numbers.q, numbers.k, numbers.v))
     bias = None if numbers.bias is None else _tensor([numbers.bias])[0]
-    sinks = _tensor([SINKS[: numbers.heads]])[0] if asked.sinks else None
+    sinks = _tensor([SINKS[: numbers.heads]])[0] if setting.has(Capability.SINKS) else None
     made = Parameters(W_q=w_q, W_k=w_k, W_v=w_v, b_q=bias, b_k=bias, b_v=bias, sinks=sinks)
     width = w_v.shape[0]
     shift = 2 * torch.eye(width, dtype=torch.float64).roll(1, 0)
     ones = torch.ones(width, dtype=torch.float64)
-    if asked.gated:
+    if setting.has(Capability.GATED):
         layer = _tensor((*GATE, *GATE[::-1]))
         made = replace(made, W_gate=layer[: w_v.shape[0], : len(numbers.x[0])])
-    if asked.halved:
+    if setting.has(Capability.DIFFERENTIAL):
         made = replace(made, lambdas=_tensor([LAMBDAS[: numbers.heads]])[0])
-    if asked.latent:
-        made = replace(made, **_make_latent_layers(asked, numbers))
-    if asked.variant.block:
+    if setting.has(Capability.LATENT):
+        made = replace(made, **_make_latent_layers(setting, numbers))
+    if setting.has(Capability.BLOCK):
         return replace(made, W_o=shift, b_o=ones, **_make_block_layers())
     return replace(made, W_o=shift, b_o=ones) if finishes else made
 
@@ -233,10 +202,10 @@ def _make_block_layers() -> dict[str, Tensor]:
     }
 
 
-def _make_latent_layers(asked: Asked, numbers: Numbers) -> dict[str, Tensor]:
+def _make_latent_layers(setting: ExampleSetting, numbers: Numbers) -> dict[str, Tensor]:
     """Return layers with which latents equal the tokens, and only one pair rotates."""
     width = len(numbers.x[0])
-    turned = torch.zeros(asked.variant.beside, width, dtype=torch.float64)
+    turned = torch.zeros(setting.case.rope_dim, width, dtype=torch.float64)
     turned[0] = 2
     down = torch.eye(width, dtype=torch.float64)
     return {"W_down": down, "W_qr": turned.repeat(numbers.heads, 1), "W_kr": turned}

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Entry, Returns
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.contracts.variant import find_visible
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     AttentionInputs,
@@ -33,6 +32,7 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
     make_attention_inputs,
 )
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from headcheck.properties.mistakes.steps.dropout import on_weights
 from headcheck.properties.parts import iter_weights

@@ -5,7 +5,8 @@ Theory of operation
     answers of pipelines do not depend on the submission, and the cases are always the same. So
     these answers are cached as rows of numbers, and a submission's answer is compared with all
     rows in one operation. The table only excludes pipelines that cannot explain an answer:
-    candidates with similar answers are then evaluated one by one (`properties.mistakes.diagnosis`).
+    candidates with similar answers are then evaluated one by one
+    (`properties.mistakes.recognisers.answers`).
 """
 
 import functools

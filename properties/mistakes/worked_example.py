@@ -9,21 +9,21 @@ change. A mistake that shows on none of the inputs has no example.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from itertools import product
 
 import torch
 from torch import Tensor
 
-from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Returns
 from headcheck.properties.counting import count
 from headcheck.properties.mistakes.catalogue import Mistake
 from headcheck.properties.mistakes.example_inputs import (
     DROPPED_NUMBERS,
-    Asked,
+    ExampleSetting,
     list_numbers,
     make_inputs,
-    read_contract,
+    set_example,
 )
 from headcheck.properties.mistakes.example_stages import (
     BLOCK_STAGES,
@@ -51,6 +51,8 @@ from headcheck.properties.mistakes.pipeline import (
 )
 from headcheck.properties.mistakes.steps.dropout import never, on_weights
 
+MAX_EXAMPLES = 1024
+"""how many recently used examples are cached"""
 VISIBLE = 0.03
 """the smallest difference between two numbers that a reader notices at a glance"""
 RATES = (0.5, 0.25)
@@ -93,12 +95,12 @@ def work_example(
     """
     if not contract.has(Capability.ATTENTION):
         return None
-    asked, made = read_contract(contract), [(each, CORRECT) for each in mistake.variants]
+    setting, made = set_example(contract), [(each, CORRECT) for each in mistake.variants]
     if ways:
         pipelines = [pipeline for way in ways for pipeline in way]
         made = list(_iter_made(mistake, pipelines))
-    examples = {_work_example(asked, mistake, tuple(v.items()), base) for v, base in made}
-    examples |= {_work_dropping_example(asked, each) for each in mistake.droppings}
+    examples = {_work_example(setting, mistake, tuple(v.items()), base) for v, base in made}
+    examples |= {_work_dropping_example(setting, each) for each in mistake.droppings}
     return examples.pop() if len(examples) == 1 else None
 
 
@@ -119,18 +121,21 @@ def _is_in(overrides: StepOverrides, pipeline: Pipeline) -> bool:
     return all(getattr(pipeline, step) is function for step, function in overrides.items())
 
 
-@cache
+@lru_cache(MAX_EXAMPLES)
 def _work_example(
-    asked: Asked, mistake: Mistake, overrides: tuple[tuple[str, Step], ...], base: Pipeline
+    setting: ExampleSetting,
+    mistake: Mistake,
+    overrides: tuple[tuple[str, Step], ...],
+    base: Pipeline,
 ) -> WorkedExample | None:
     with torch.no_grad():
-        return _choose_roundest(_iter_examples(asked, mistake, dict(overrides), base))
+        return _choose_roundest(_iter_examples(setting, mistake, dict(overrides), base))
 
 
-@cache
-def _work_dropping_example(asked: Asked, dropping: Dropping) -> WorkedExample | None:
+@lru_cache(MAX_EXAMPLES)
+def _work_dropping_example(setting: ExampleSetting, dropping: Dropping) -> WorkedExample | None:
     with torch.no_grad(), torch.random.fork_rng(devices=()):
-        return _choose_roundest(_iter_dropping_examples(asked, dropping))
+        return _choose_roundest(_iter_dropping_examples(setting, dropping))
 
 
 def _choose_roundest(examples: Iterator[WorkedExample]) -> WorkedExample | None:
@@ -144,37 +149,45 @@ def _choose_roundest(examples: Iterator[WorkedExample]) -> WorkedExample | None:
 
 
 def _iter_examples(
-    asked: Asked, mistake: Mistake, overrides: StepOverrides, base: Pipeline
+    setting: ExampleSetting, mistake: Mistake, overrides: StepOverrides, base: Pipeline
 ) -> Iterator[WorkedExample]:
-    yield from _iter_examples_in_mode(asked, mistake, overrides, base)
-    if asked.causal_option:
-        hidden = replace(asked, causal=True, masked=True)
+    yield from _iter_examples_in_mode(setting, mistake, overrides, base)
+    if setting.has(Capability.CAUSAL_OPTION):
+        hidden = replace(setting, case=replace(setting.case, causal=True))
         for each in _iter_examples_in_mode(hidden, mistake, overrides, base):
             yield replace(each, sizes=f"{each.sizes}, causal")
 
 
 def _iter_examples_in_mode(
-    asked: Asked, mistake: Mistake, overrides: StepOverrides, base: Pipeline
+    setting: ExampleSetting, mistake: Mistake, overrides: StepOverrides, base: Pipeline
 ) -> Iterator[WorkedExample]:
-    finishes = bool(overrides.keys() & {"finish", "close"}) and asked.finished
-    faulty = base.override(overrides)
-    stages = ROTARY_STAGES if asked.variant.rotary else STAGES
-    stages = FEATURED_STAGES if asked.variant.features else stages
-    stages = CROSSED_STAGES if asked.crossed else stages
-    stages = LATENT_STAGES if asked.latent else stages
-    stages = BLOCK_STAGES if asked.variant.block else stages
-    stages = SUMMED_STAGES if "logsumexp" in asked.wanted else stages
-    for numbers in list_numbers(asked) if overrides else ():
+    ends = bool(overrides.keys() & {"finish", "close"})
+    finishes = ends and setting.has(Capability.OUTPUT_PROJECTION)
+    faulty, stages = base.override(overrides), _choose_stages(setting.contract)
+    for numbers in list_numbers(setting) if overrides else ():
         if numbers.heads > 1 or Capability.HEADS not in mistake.needs:
-            inputs = make_inputs(asked, numbers, finishes=finishes)
+            inputs = make_inputs(setting, numbers, finishes=finishes)
             yield from _compare(inputs, faulty, stages if "use" not in overrides else LATE_STAGES)
 
 
-def _iter_dropping_examples(asked: Asked, dropping: Dropping) -> Iterator[WorkedExample]:
+def _choose_stages(contract: Contract) -> Sequence[Stage]:
+    """Return the stages at which an attention of this kind may differ."""
+    by_part = (
+        (contract.returns is Returns.OUTPUT_AND_LOGSUMEXP, SUMMED_STAGES),
+        (contract.has(Capability.BLOCK), BLOCK_STAGES),
+        (contract.has(Capability.LATENT), LATENT_STAGES),
+        (contract.has(Capability.CROSS), CROSSED_STAGES),
+        (contract.has(Capability.FEATURES), FEATURED_STAGES),
+        (contract.positions in ROTARY, ROTARY_STAGES),
+    )
+    return next((stages for has, stages in by_part if has), STAGES)
+
+
+def _iter_dropping_examples(setting: ExampleSetting, dropping: Dropping) -> Iterator[WorkedExample]:
     for numbers in DROPPED_NUMBERS:
-        inputs = make_inputs(asked, numbers, finishes=False)
-        inputs = replace(inputs, may_attend=inputs.may_attend if asked.causal else None)
-        right = on_weights if asked.dropout else never
+        inputs = make_inputs(setting, numbers, finishes=False)
+        inputs = replace(inputs, may_attend=inputs.may_attend if inputs.causal else None)
+        right = on_weights if setting.has(Capability.DROPOUT) else never
         yield from _compare_dropping(inputs, right, dropping)
 
 

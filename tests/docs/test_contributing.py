@@ -293,7 +293,7 @@ def test_an_export_that_was_added_adds_up(checkout: Checkout) -> None:
 
 # ---------------------------------------------------------------------------- a message
 
-FAMILY = "properties/families/contract.py"
+FAMILY = "properties/families/results.py"
 
 
 def change(checkout: Checkout, path: str, old: str, new: str) -> None:

@@ -23,7 +23,8 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import Report
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, diagnose
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from tests.grader.kills import (
     ANSWER,
     KINDS,

@@ -32,8 +32,9 @@ from headcheck.properties.mistakes.catalogue import BACKWARD, Mistake
 from headcheck.properties.mistakes.catalogue.alignment import OPTION
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
-from headcheck.properties.mistakes.gradient_diagnosis import diagnose_gradients
 from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.recognisers.answers import collect_answers
+from headcheck.properties.mistakes.recognisers.gradients import recognise_gradients
 from headcheck.properties.mistakes.steps.backward import with_backward
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
@@ -174,7 +175,8 @@ def test_each_mistake_is_named(each: Mistake) -> None:
 def test_the_right_backward_by_hand_is_not_named() -> None:
     restated = restate(CONTRACT)
     namespace = make_namespace(restated, Computation((CORRECT.override(with_backward()),)))
-    assert diagnose_gradients(Harness(make_subject(namespace), restated), "cpu") is None
+    answers = collect_answers(Harness(make_subject(namespace), restated), "cpu")
+    assert recognise_gradients(answers) == ()
 
 
 def test_a_mask_at_the_wrong_place_is_shown_with_the_option() -> None:

@@ -8,20 +8,21 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.contracts.contract import Capability, Contract
-from headcheck.properties.families import decoding, decoding_ways, list_properties
-from headcheck.properties.families.decoding_ways import (
-    Lengths,
-    OtherWay,
-    attend_in_calls,
-    recognise,
-)
+from headcheck.properties.families import decoding, list_properties
 from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.mistakes.catalogue import cached_calls
+from headcheck.properties.mistakes.catalogue.cached_calls import CachedWay, in_some_calls
+from headcheck.properties.mistakes.catalogue.mistake import Mistake
+from headcheck.properties.mistakes.recognisers.cached_calls import RECOGNISERS, CachedOutputs
+from headcheck.properties.mistakes.recognisers.recogniser import recognise
+from headcheck.properties.mistakes.steps.cached_calls import Lengths
 from headcheck.properties.property import Property
 from headcheck.properties.terms.call_form import CacheConvention
 from headcheck.properties.terms.case import Case
@@ -177,41 +178,59 @@ def look_at_llama() -> LiveContext:
     return harness.get_context(LLAMA.contract.fit(case))
 
 
+def attend_in_calls(context: LiveContext, way: CachedWay, lengths: Lengths) -> Tensor:
+    return CachedOutputs(context, {}).attend_in_calls(way, lengths)
+
+
+def name(context: LiveContext, outputs: dict[Lengths, Tensor]) -> list[tuple[Mistake, str]]:
+    found = recognise(CachedOutputs(context, outputs), RECOGNISERS)
+    return [(each.mistake, each.words) for each in found]
+
+
 def test_other_ways_differ_where_tokens_come_in_uneven_parts() -> None:
     context = look_at_llama()
-    asked = (way for way in decoding_ways.list_ways(context) if "bias" not in way.words)
+    evidence = CachedOutputs(context, {})
+    asked = (way for way in evidence.list_ways() if "bias" not in way.words)
     ways = [way for way in asked if "first head" not in way.words]  # there is one
-    outputs = [attend_in_calls(context, way, UNEVEN) for way in ways]
+    outputs = [evidence.attend_in_calls(way, UNEVEN) for way in ways]
     outputs.append(context.expected.outputs[0])
     for one, other in itertools.combinations(outputs, 2):
         assert float((one - other).abs().max()) > 0.01
 
 
-@pytest.mark.parametrize("way", decoding_ways.POSITIONS, ids=lambda way: way.words)
-def test_a_way_is_recognised_by_two_schedules(way: OtherWay) -> None:
+@pytest.mark.parametrize("way", cached_calls.POSITIONS, ids=lambda way: way.words)
+def test_a_way_is_recognised_by_two_schedules(way: CachedWay) -> None:
     context = look_at_llama()
     schedules: tuple[Lengths, ...] = ((1,) * 7, UNEVEN)
-    answers = {lengths: attend_in_calls(context, way, lengths) for lengths in schedules}
-    assert recognise(context, answers) == (way, True)
-    answers[UNEVEN] = answers[UNEVEN].flip(1)
-    assert recognise(context, answers) is None
+    outputs = {lengths: attend_in_calls(context, way, lengths) for lengths in schedules}
+    assert name(context, outputs) == [(way.mistake, way.words)]
+    outputs[UNEVEN] = outputs[UNEVEN].flip(1)
+    assert name(context, outputs) == []
 
 
 def test_a_way_of_some_calls_is_told_as_such() -> None:
     context = look_at_llama()
-    unmasked = next(way for way in decoding_ways.VISIBILITIES if "after them" in way.words)
+    unmasked = next(way for way in cached_calls.VISIBILITIES if "after them" in way.words)
     right = context.expected.outputs[0]
     early = attend_in_calls(context, unmasked, (1, 3, 2, 1))
     early[:, 4:] = right[:, 4:]
-    assert recognise(context, {(1, 3, 2, 1): early, UNEVEN: right}) == (unmasked, False)
+    evidence = CachedOutputs(context, {(1, 3, 2, 1): early, UNEVEN: right})
+    [found] = recognise(evidence, RECOGNISERS)
+    assert found.mistake.name == in_some_calls(unmasked.mistake).name
+    assert found.words == f"{unmasked.words}, in some of the calls"
+    assert found.cases_matched < found.cases_tried == 8
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_limit_is_recognised_with_its_number(number: int) -> None:
     context = look_at_llama()
-    limit, *_ = decoding_ways.list_limits(number)
+    limit, *_ = cached_calls.list_limits(number)
     schedules: tuple[Lengths, ...] = ((1,) * 7, UNEVEN)
-    answers = {lengths: attend_in_calls(context, limit, lengths) for lengths in schedules}
-    found = recognise(context, answers)
-    assert found is not None
-    assert (found[0].words, found[1]) == (limit.words, True)
+    outputs = {lengths: attend_in_calls(context, limit, lengths) for lengths in schedules}
+    assert name(context, outputs) == [(limit.mistake, limit.words)]
+
+
+def test_every_way_is_one_of_the_mistakes_with_a_name() -> None:
+    evidence = CachedOutputs(look_at_llama(), {})
+    ways = (*evidence.list_ways(), *cached_calls.list_limits(1))
+    assert {way.mistake for way in ways} == {*cached_calls.CACHED_CALLS}

@@ -11,7 +11,6 @@ from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families import ALL
-from headcheck.properties.families.contract import the_mask_may_be_left_out
 from headcheck.properties.families.masking import (
     a_mask_of_ones_is_no_mask,
     the_mask_is_not_remembered,
@@ -21,6 +20,7 @@ from headcheck.properties.families.padding import (
     padding_is_invisible,
     padding_may_stand_on_either_side,
 )
+from headcheck.properties.families.results import the_mask_may_be_left_out
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property
 from headcheck.properties.violations.violation import SubmissionFailed, Violation

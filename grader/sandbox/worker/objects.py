@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from headcheck.grader.sandbox.operations import (
     AlteredReply,
@@ -49,7 +49,6 @@ from headcheck.grader.sandbox.worker.calling import (
     describe_dtypes_and_devices,
     describe_result,
     extract_tensors,
-    has_changed,
     list_alterations,
     list_breaches,
     list_replaced,
@@ -61,7 +60,7 @@ from headcheck.grader.sandbox.worker.compounds import Parent, Twins
 from headcheck.grader.sandbox.worker.configs import Config, make_config
 from headcheck.grader.sandbox.worker.held import count_held
 from headcheck.grader.sandbox.worker.left_behind import UnmovedTracker
-from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
+from headcheck.grader.sandbox.worker.made_object import MadeObject
 from headcheck.grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
@@ -72,8 +71,6 @@ WRITERS = {
     "layers": attribute_paths.exchange_layer,
 }
 """the functions that write tensors, by what is exchanged"""
-KEPT_RESULTS = 3
-"""how many results of an object are kept, to check whether a later call changes them"""
 
 
 def _split_inputs(meta: Meta) -> dict[str, int]:
@@ -95,13 +92,9 @@ class ObjectHost:
         self.namespace: dict[str, Any] = (
             {"__name__": "submission"} if namespace is None else namespace
         )
-        self.objects: dict[int, Any] = {}
-        self.factories: dict[int, Callable[..., Any]] = {}
-        self.last_outputs: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        """the last results of each object, each with a copy"""
-        self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
-        self.converted_dtypes: dict[int, torch.dtype] = {}
-        """the dtypes of objects that were converted after their construction"""
+        self.objects: dict[int, MadeObject] = {}
+        self.made = 0
+        """how many objects were made so far"""
         self.silenced: tuple[str, ...] = ()
         """the paths of parameters that are zero in every constructed module"""
         self.disturbed: set[str] = set()
@@ -136,7 +129,7 @@ class ObjectHost:
             kind = type(instance).__name__
             raise Refused(f"`{meta['name']}` gives a {kind}, which is no module")
         handle = self._keep(instance, make)
-        self.configs[handle] = configs
+        self.objects[handle].configs = configs
         try:
             moving.move(instance, meta.get("device"), moving.parse_dtype(meta.get("dtype")))
         except BaseException:
@@ -158,7 +151,7 @@ class ObjectHost:
         """List the parameters of a new instance that have not been initialised."""
         with fill_new_memory():
             made, _ = self.construct(meta, tensors)
-        built = self.objects[made.handle]
+        built = self.objects[made.handle].target
         named = nn.Module.named_parameters(built) if isinstance(built, nn.Module) else ()
         unset = [name for name, parameter in named if bool(parameter.isnan().any())]
         self.drop({"handles": [made.handle]}, {})
@@ -174,7 +167,9 @@ class ObjectHost:
     def call(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Call a function on modules, for its effect on them."""
         with torch.enable_grad():
-            self._look_up(meta["name"])(*(self.objects[handle] for handle in meta["handles"]))
+            self._look_up(meta["name"])(
+                *(self.objects[handle].target for handle in meta["handles"])
+            )
         return NoReply(), ()
 
     def describe_tensors(self, meta: Meta, tensors: Tensors) -> Answer[TensorsReply]:
@@ -182,7 +177,7 @@ class ObjectHost:
 
         With `unregistered`, also describe other tensors that the module holds.
         """
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         found = attribute_paths.describe_registered(target)
         if meta.get("unregistered"):
             found = {**attribute_paths.describe_unregistered(target), **found}
@@ -193,7 +188,7 @@ class ObjectHost:
 
         A complex tensor, such as a table of rotary embeddings, is sent as pairs of real numbers.
         """
-        target, paths = self.objects[meta["handle"]], meta["paths"]
+        target, paths = self._get(meta), meta["paths"]
         if paths is None:
             paths = attribute_paths.describe_registered(target)
         found = {path: attribute_paths.find(target, path) for path in paths}
@@ -206,7 +201,7 @@ class ObjectHost:
 
     def write(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Set the values of the tensors at these paths."""
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         device = torch.device(meta.get("device") or "cpu")
         set_tensor = WRITERS[meta.get("exchange")]
         for path, tensor in tensors.items():
@@ -215,19 +210,17 @@ class ObjectHost:
 
     def forward(self, meta: Meta, tensors: Tensors) -> Answer[ForwardReply]:
         """Call an object; report its outputs, its side effects and all other observations."""
-        target = self.objects[meta["handle"]]
+        made = self.objects[meta["handle"]]
         inputs = [moving.send_input(tensor, meta["device"]) for tensor in tensors.values()]
         inputs = apply_memory_layouts(inputs, meta["memory"])
-        set_training(target, meta["training"])
-        unmoved = UnmovedTracker(target, self.namespace)
+        set_training(made.target, meta["training"])
+        unmoved = UnmovedTracker(made.target, self.namespace)
         seed(meta["seed"])
-        earlier = self.last_outputs.setdefault(meta["handle"], [])
         advance(meta["seed"])
         before = get_random_state() if meta["seed"] is None else ()
         snapshots = [snapshot_state(tensor) for tensor in inputs]
         sink = sys.stdout
-        converted = self.converted_dtypes.get(meta["handle"])
-        tracking = moving.track_call(unmoved, meta["device"], converted)
+        tracking = moving.track_call(unmoved, meta["device"], made.dtype)
         with (
             GRADIENT_MODES[meta["grad"]](),
             watch_attention_calls(meta["watched"]) as called,
@@ -236,24 +229,16 @@ class ObjectHost:
             watch_settings(self.disturbed),
         ):
             for _ in range(meta["times"]):
-                result = target(*inputs, **_list_call_options(meta))
+                result = made.target(*inputs, **_list_call_options(meta))
         outputs = extract_tensors(result)
-        earlier_result_changed = any(has_changed(*each) for each in earlier)
-        if outputs:
-            first = get_cpu_tensor(outputs[0])
-            # The first one of all, too: later ones may be equal to what writes over them.
-            others = earlier[1:][2 - KEPT_RESULTS :]
-            earlier[:] = [*earlier[:1], *others, (first, first.clone())]
         observed = ForwardReply(
             *describe_dtypes_and_devices(outputs),
             form=describe_result(result),
             printed=getattr(sink, "written", 0),
             random_state_moved=meta["seed"] is None and before != get_random_state(),
-            training_after=bool(getattr(target, "training", meta["training"])),
-            earlier_result_changed=earlier_result_changed,
-            config_changed=any(
-                vars(config) != before for config, before in self.configs.get(meta["handle"], ())
-            ),
+            training_after=bool(getattr(made.target, "training", meta["training"])),
+            earlier_result_changed=made.keep_result(outputs),
+            config_changed=made.has_changed_config(),
             called=tuple(sorted(called)),
             held=held.most,
             altered=tuple(list_alterations(snapshots, inputs)),
@@ -263,7 +248,7 @@ class ObjectHost:
 
     def evaluate(self, meta: Meta, tensors: Tensors) -> Answer[OutputsReply]:
         """Call an object once in evaluation mode, and return only its outputs."""
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         inputs = apply_memory_layouts(inputs, meta["memory"])
         set_training(target, False)
@@ -274,7 +259,7 @@ class ObjectHost:
 
     def refill(self, meta: Meta, tensors: Tensors) -> Answer[AlteredReply]:
         """Call an object with tensors, then with other values in the same tensors or memory."""
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         half = len(inputs) // 2
         with GRADIENT_MODES[meta["grad"]]():
@@ -284,7 +269,7 @@ class ObjectHost:
     def decode(self, meta: Meta, tensors: Tensors) -> Answer[DecodeReply]:
         """Call an object for chunks of sequences, each with the cache of the one before it."""
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         options = _list_call_options(meta)
         training = meta["manner"] == "in training"
         decoded = decoding.decode(
@@ -299,7 +284,7 @@ class ObjectHost:
 
     def overwrite_results(self, meta: Meta, tensors: Tensors) -> Answer[AlteredReply]:
         """Call an object, overwrite its results, and call it again."""
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         outputs, altered = call_with_overwritten_results(target, inputs)
         return AlteredReply(tuple(altered)), label_by_position(make_sendable(t) for t in outputs)
@@ -308,7 +293,7 @@ class ObjectHost:
         """Call an object within one of torch's transforms, in evaluation mode."""
         given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         weights = {path: given.pop(path) for path in meta["paths"]}
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         set_training(target, False)
         with torch.no_grad():
             outputs = extract_tensors(WAYS[meta["way"]](target, list(given.values()), weights))
@@ -316,34 +301,34 @@ class ObjectHost:
 
     def compute_vjp(self, meta: Meta, tensors: Tensors) -> Answer[GradientsReply]:
         """Compute the gradients of sum(output * cotangent) for the inputs and at the paths."""
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         counts, gradients = learning.compute_vjp(target, meta, tensors, _split_inputs(meta))
         return GradientsReply(**counts), label_by_name(gradients)
 
     def run_series(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Call an object several times without reseeding, and train it between the calls."""
-        target, paths = self.objects[meta["handle"]], meta["paths"]
+        target, paths = self._get(meta), meta["paths"]
         found = learning.run_series(target, paths, tensors, meta["passes"], meta["device"])
         return NoReply(), label_by_name(found)
 
     def restore(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Load the module's own state dict, updated with these entries."""
-        target = self.objects[meta["handle"]]
+        target = self._get(meta)
         entries = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
         target.load_state_dict({**target.state_dict(), **entries})
         return NoReply(), ()
 
     def move(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Move an object to a dtype, a device, or both."""
-        handle, dtype = meta["handle"], moving.parse_dtype(meta["dtype"])
-        moving.move(self.objects[handle], meta["device"], dtype)
-        if dtype is not None:
-            self.converted_dtypes[handle] = dtype
+        made, dtype = self.objects[meta["handle"]], moving.parse_dtype(meta["dtype"])
+        moving.move(made.target, meta["device"], dtype)
+        made.dtype = dtype or made.dtype
         return NoReply(), ()
 
     def copy(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Make another object with the same state."""
-        old, make = self.objects[meta["handle"]], self.factories[meta["handle"]]
+        made = self.objects[meta["handle"]]
+        old, make = made.target, made.make
         match meta["way"]:
             case "deepcopy":
                 new = copy.deepcopy(old)
@@ -356,32 +341,32 @@ class ObjectHost:
 
     def nest(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Make an object a submodule of another module, which passes calls on to it."""
-        child = self.objects[meta["handle"]]
+        child = self._get(meta)
         return HandleReply(self._keep(Parent(child), lambda: Parent(child))), ()
 
     def pair(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Make two objects the submodules of a module that calls both."""
-        both = [self.objects[handle] for handle in meta["handles"]]
+        both = [self.objects[handle].target for handle in meta["handles"]]
         return HandleReply(self._keep(Twins(both), lambda: Twins(both))), ()
 
     def list_breaches(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
         """List the ways in which a module breaks the rules that every nn.Module must follow."""
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
-        return NamesReply(list_breaches(self.objects[meta["handle"]], inputs)), ()
+        return NamesReply(list_breaches(self._get(meta), inputs)), ()
 
     def list_replaced(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
         """List the methods that replace a module's parameters with other objects."""
-        return NamesReply(list_replaced(self.objects[meta["handle"]])), ()
+        return NamesReply(list_replaced(self._get(meta))), ()
 
     def prepare(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Freeze or unfreeze a module, give it gradients, and set its mode."""
         how = {"trainable": meta["trainable"], "training": meta["training"]}
-        learning.prepare(self.objects[meta["handle"]], **how)
+        learning.prepare(self._get(meta), **how)
         return NoReply(), ()
 
     def list_modes(self, meta: Meta, tensors: Tensors) -> Answer[ModesReply]:
         """List the modes of a module and of its parts."""
-        return ModesReply([m.training for m in self.objects[meta["handle"]].modules()]), ()
+        return ModesReply([m.training for m in self._get(meta).modules()]), ()
 
     def list_disturbed(self, meta: Meta, tensors: Tensors) -> Answer[NamesReply]:
         """List the settings of torch that the submission has changed so far."""
@@ -391,10 +376,6 @@ class ObjectHost:
         """Forget objects."""
         for handle in meta["handles"]:
             self.objects.pop(handle, None)
-            self.factories.pop(handle, None)
-            self.last_outputs.pop(handle, None)
-            self.configs.pop(handle, None)
-            self.converted_dtypes.pop(handle, None)
         return NoReply(), ()
 
     def _look_up(self, name: str) -> Any:
@@ -402,9 +383,10 @@ class ObjectHost:
             raise Refused(f"`{name}` is not defined")
         return self.namespace[name]
 
+    def _get(self, meta: Meta) -> Any:
+        return self.objects[meta["handle"]].target
+
     def _keep(self, target: Any, make: Callable[..., Any]) -> int:
-        handle = len(self.factories) + 1
-        while handle in self.objects:
-            handle += 1
-        self.objects[handle], self.factories[handle] = target, make
-        return handle
+        self.made += 1
+        self.objects[self.made] = MadeObject(target, make)
+        return self.made

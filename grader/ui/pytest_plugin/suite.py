@@ -39,7 +39,8 @@ from headcheck.properties.families import far_positions, layouts, library_use
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake, diagnose
+from headcheck.properties.mistakes.diagnosis import diagnose
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Property, PropertyFamily, PropertyGroup, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import SizeRules

@@ -1,7 +1,8 @@
 """Mistakes in dropout, recognised by which weights are dropped rather than by a pipeline.
 
-Dropout is random, so no answer can be computed in advance. `properties.mistakes.dropout_diagnosis`
-examines every recovered weight and names the mistake that the weights show.
+Dropout is random, so no answer can be computed in advance.
+`properties.mistakes.recognisers.dropout` examines every recovered weight and names the mistake that
+the weights show.
 """
 
 from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_mistake

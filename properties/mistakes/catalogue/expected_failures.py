@@ -12,6 +12,7 @@ from headcheck.properties.families import (
     masking,
     precision,
     purity,
+    results,
     sizes,
     training,
 )
@@ -47,7 +48,7 @@ SHAPES = (
     contract.the_output_has_the_right_shape,
     contract.a_batch_of_one_stays_a_batch,
     contract.an_axis_of_length_one_stays,
-    contract.every_length_up_to_the_context_works,
+    results.every_length_up_to_the_context_works,
 )
 HALVES = (
     precision.bfloat16_runs,

@@ -2,6 +2,7 @@
 
 from headcheck.properties.families import (
     batch,
+    constructor,
     contract,
     cross,
     device,
@@ -12,6 +13,7 @@ from headcheck.properties.families import (
     list_properties,
     precision,
     purity,
+    results,
     scale,
     training,
     weights,
@@ -49,7 +51,7 @@ FORMS = (
             "A result is float32 although the input is float64; it should have the input's dtype.",
             "only cast:float",
         ),
-        (Symptom((contract.the_dtype_is_kept,), reasons={Reason.BECAME_FLOAT32}),),
+        (Symptom((results.the_dtype_is_kept,), reasons={Reason.BECAME_FLOAT32}),),
         explains=(precision.it_computes_in_float64, device.it_moves_to_another_dtype, *HALVES),
         wrappers=(calls.return_float32,),
     ),
@@ -99,7 +101,7 @@ FORMS = (
             "tensor, such as the mask, has another length than the input.",
             "",
         ),
-        (Symptom((contract.every_length_up_to_the_context_works,), crashes=LENGTHS),),
+        (Symptom((results.every_length_up_to_the_context_works,), crashes=LENGTHS),),
         explains=(*HISTORY, device.it_moves_to_another_device),
         wrappers=(calls.expect_full_context, calls.keep_first_length),
     ),
@@ -258,7 +260,7 @@ STARTS = (
         ),
         (
             Symptom(
-                (contract.heads_that_do_not_divide_the_width_are_refused,),
+                (constructor.heads_that_do_not_divide_the_width_are_refused,),
                 reasons={Reason.NOT_REFUSED},
             ),
         ),

@@ -7,6 +7,7 @@ from headcheck.properties.families import (
     masking,
     padding,
     purity,
+    results,
     training,
     weights,
 )
@@ -81,7 +82,7 @@ MASK_TYPES = (
 GIVEN_MASKS = (
     StructuralMistake(
         define_mistake("mask_demanded", "Without a mask it fails: the mask is not optional.", ""),
-        (Symptom((contract.the_mask_may_be_left_out,), reasons={Reason.MASK_DEMANDED}),),
+        (Symptom((results.the_mask_may_be_left_out,), reasons={Reason.MASK_DEMANDED}),),
     ),
     *MASK_TYPES,
     StructuralMistake(
@@ -198,7 +199,7 @@ RESULTS = (
             "which everything is hidden, or a division by zero.",
             "",
         ),
-        (Symptom((contract.the_output_is_finite,), reasons={Reason.NOT_A_NUMBER}),),
+        (Symptom((results.the_output_is_finite,), reasons={Reason.NOT_A_NUMBER}),),
         explains=(*HISTORY, *COPIES),
         wrappers=(calls.return_nan,),
     ),

@@ -1,7 +1,7 @@
 """Mistakes in training, construction and torch's own protocol for modules."""
 
 from headcheck.properties.families import (
-    contract,
+    constructor,
     device,
     dropout,
     gradients,
@@ -10,6 +10,7 @@ from headcheck.properties.families import (
     masking,
     precision,
     purity,
+    results,
     training,
 )
 from headcheck.properties.families.initialisation import every_module_starts_anew
@@ -32,7 +33,7 @@ PROTOCOL = (
         ),
         (
             Symptom(
-                (contract.its_arguments_may_be_given_by_position,),
+                (constructor.its_arguments_may_be_given_by_position,),
                 kinds={Kind.CONSTRUCTION},
                 crashes="",
             ),
@@ -40,7 +41,11 @@ PROTOCOL = (
     ),
     StructuralMistake(
         define_mistake("another_default", "An argument that is left out has not its default.", ""),
-        (Symptom((contract.arguments_left_out_have_their_defaults,), kinds=ANY_KIND, crashes=""),),
+        (
+            Symptom(
+                (constructor.arguments_left_out_have_their_defaults,), kinds=ANY_KIND, crashes=""
+            ),
+        ),
     ),
     StructuralMistake(
         define_mistake(
@@ -48,7 +53,7 @@ PROTOCOL = (
             "It reads a field of the config that the exercise does not name.",
             "",
         ),
-        (Symptom((contract.the_config_holds_all_it_needs,), crashes="^AttributeError"),),
+        (Symptom((constructor.the_config_holds_all_it_needs,), crashes="^AttributeError"),),
     ),
     StructuralMistake(
         define_mistake(
@@ -85,7 +90,7 @@ PROTOCOL = (
         ),
         (
             Symptom(
-                (contract.it_goes_through_the_fused_attention,), reasons={Reason.FUSED_NOT_CALLED}
+                (results.it_goes_through_the_fused_attention,), reasons={Reason.FUSED_NOT_CALLED}
             ),
         ),
         said_by=("input_returned", "zeros_returned"),

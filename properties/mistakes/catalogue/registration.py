@@ -9,6 +9,7 @@ from headcheck.properties.families import (
     initialisation,
     list_properties,
     purity,
+    results,
     training,
     transfer,
     weights,
@@ -153,7 +154,7 @@ REGISTRATION = (
         ),
         (
             Symptom(
-                (device.it_moves_to_another_device, contract.the_device_is_kept),
+                (device.it_moves_to_another_device, results.the_device_is_kept),
                 crashes="same device|stayed on",
             ),
         ),

@@ -1,6 +1,14 @@
 """Mistakes in moving weights from one module to another."""
 
-from headcheck.properties.families import ALL, contract, history, list_properties, transfer
+from headcheck.properties.families import (
+    ALL,
+    constructor,
+    contract,
+    history,
+    list_properties,
+    results,
+    transfer,
+)
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from headcheck.properties.violations.violation import Reason
@@ -8,7 +16,8 @@ from headcheck.properties.violations.violation import ViolationKind as Kind
 
 ARRIVES = (transfer.every_weight_arrives,)
 INDEPENDENT = (transfer.afterwards_the_two_modules_are_independent,)
-OF_NUMBERS = tuple(p for p in ALL if p not in list_properties(contract) and p not in INDEPENDENT)
+OF_FORM = [p for each in (contract, constructor, results) for p in list_properties(each)]
+OF_NUMBERS = tuple(p for p in ALL if p not in OF_FORM and p not in INDEPENDENT)
 """the properties that fail if a target's weights differ from the source's"""
 
 TRANSFERS = (

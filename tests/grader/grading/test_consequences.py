@@ -27,21 +27,21 @@ from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.isolation import IsolationLevel
 from headcheck.grader.seed import make_seed
 from headcheck.properties.counting import count
-from headcheck.properties.families.contract import the_dtype_is_kept
 from headcheck.properties.families.gradients import (
     the_gradients_predict_a_small_step_of_the_weights,
 )
+from headcheck.properties.families.results import the_dtype_is_kept
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.families.weights import the_weights_sum_to_one
 from headcheck.properties.mistakes.catalogue import ALL as MISTAKES
 from headcheck.properties.mistakes.catalogue.dropout import DROPOUT
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.mistakes.faulty_attention import (
     list_computations,
     make_correct_computation,
     restate,
 )
 from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, Violation, ViolationKind

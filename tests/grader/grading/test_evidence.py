@@ -26,8 +26,8 @@ from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
 from headcheck.properties.mistakes.pipeline import CORRECT, Pipeline
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Property, PropertyGroup, Verdict
 from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.properties.violations.violation import (

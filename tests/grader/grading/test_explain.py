@@ -13,7 +13,7 @@ from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import ALL, CodeMatcher, Mistake
-from headcheck.properties.mistakes.diagnosis import DiagnosedMistake
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import Status
 

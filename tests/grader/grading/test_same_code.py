@@ -57,7 +57,7 @@ def test_the_same_code_is_judged_once(sandbox: "SandboxDriver", tmp_path: Path) 
     ada = WRONG.format(name="Ada", comment="a product")
     [first] = grade(server, tmp_path, judged, ada=ada)
     [second] = grade(server, tmp_path, judged, bea=WRONG.format(name="Bea", comment="hm"))
-    assert len(judged.records) == 1 and second.seconds < first.seconds / 4
+    assert len(judged.records.results) == 1 and second.seconds < first.seconds / 4
     assert forget_names(second) == forget_names(first)
     assert second.file.endswith("bea.py") and first.file.endswith("ada.py")
     shown = "".join(each.text for each in second.source)
@@ -74,7 +74,7 @@ def test_the_same_code_is_judged_once(sandbox: "SandboxDriver", tmp_path: Path) 
 def test_other_code_is_judged(sandbox: "SandboxDriver", tmp_path: Path, old: str, new: str) -> None:
     judged = JudgedCode()
     grade(sandbox.server, tmp_path, judged, ada=WRONG, bea=WRONG.replace(old, new))
-    assert len(judged.records) == 2
+    assert len(judged.records.results) == 2
 
 
 def test_what_files_beside_it_do_is_judged_anew(sandbox: "SandboxDriver", tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_what_files_beside_it_do_is_judged_anew(sandbox: "SandboxDriver", tmp_pa
 def test_accidents_are_not_remembered(record: SubmissionRecord) -> None:
     judged = JudgedCode()
     judged.keep("key", [record])
-    assert not judged.records
+    assert not judged.records.results
 
 
 def test_files_beside_it_and_where_they_are_sought_make_a_difference() -> None:
@@ -133,7 +133,7 @@ def test_another_requested_name_is_judged(sandbox: "SandboxDriver", tmp_path: Pa
         [handed_in] = find_submissions([f"{path}:{name}"])
         [record] = grade_file(sandbox.server, handed_in, SETTINGS, judged=judged)
         scores.append(record.score)
-    assert len(judged.records) == 2 and scores[0] > scores[1]
+    assert len(judged.records.results) == 2 and scores[0] > scores[1]
 
 
 def test_nothing_is_remembered_after_a_kill(
@@ -143,16 +143,16 @@ def test_nothing_is_remembered_after_a_kill(
     judged = JudgedCode()
     monkeypatch.setattr(grading, "Session", partial(Session, killed_children=1))
     grade(sandbox.server, tmp_path, judged, ada=WRONG)
-    assert not judged.records
+    assert not judged.records.results
 
 
 def test_few_codes_are_remembered() -> None:
     judged = JudgedCode()
     for number in range(MAX_KNOWN + 2):
         judged.keep(number, ())
-    assert len(judged.records) == MAX_KNOWN and 0 not in judged.records
+    assert len(judged.records.results) == MAX_KNOWN and 0 not in judged.records.results
     judged.keep(None, ())
-    assert None not in judged.records
+    assert None not in judged.records.results
 
 
 def digest(*texts: str) -> str:

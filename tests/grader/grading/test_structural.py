@@ -8,15 +8,18 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
-from headcheck.grader.grading.consequences import Explained, find_structural_mistake
+from headcheck.grader.grading.consequences import Explained, Failures, SymptomRecogniser
 from headcheck.grader.grading.grade import grade_file_or_raise
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render import text
-from headcheck.properties.families.contract import the_biases_follow_the_option, the_dtype_is_kept
+from headcheck.properties.families.contract import the_biases_follow_the_option
 from headcheck.properties.families.gradients import every_weight_gets_a_gradient
 from headcheck.properties.families.purity import the_input_is_left_unchanged
+from headcheck.properties.families.results import the_dtype_is_kept
+from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
+from headcheck.properties.mistakes.recognisers.recogniser import recognise
 from headcheck.properties.property import Verdict
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Reason, Status, Violation, ViolationKind
@@ -56,8 +59,8 @@ NO_GRADIENT = Verdict(
 
 
 def find_name(*failed: Verdict) -> str | None:
-    found = find_structural_mistake(CONTRACT, failed)
-    return None if found is None else found.mistake.name
+    found = recognise(Failures(CONTRACT, failed), map(SymptomRecogniser, STRUCTURAL))
+    return found[0].mistake.name if found else None
 
 
 def test_a_symptom_alone_is_named() -> None:
@@ -85,7 +88,7 @@ def test_a_large_case_is_not_tried_again() -> None:
 
 def test_nothing_explained_marks_nothing() -> None:
     assert Explained().mark([], []) == []
-    assert Explained().diagnosed == ()
+    assert Explained().list_named([]) == ()
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
-from headcheck.properties.families.contract import every_length_up_to_the_context_works
+from headcheck.properties.families.results import every_length_up_to_the_context_works
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import DETERMINISTIC, Mistake
-from headcheck.properties.mistakes.diagnosis import MIN_ANSWERS, DiagnosedMistake, diagnose
+from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.evaluation import MemoisedEvaluator
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
@@ -21,6 +21,8 @@ from headcheck.properties.mistakes.pipeline import (
     Pipeline,
     StepOverrides,
 )
+from headcheck.properties.mistakes.recognisers.answers import MIN_ANSWERS
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.terms.peculiarity import SHORTER_THAN_CONTEXT
 from headcheck.reference import Parameters, causal_mask
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headcheck.properties.mistakes.dropout_diagnosis import DropoutWeights
+from headcheck.properties.mistakes.recognisers.dropout import DropoutWeights
 
 
 def weights(used: torch.Tensor) -> DropoutWeights:

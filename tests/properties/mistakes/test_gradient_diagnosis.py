@@ -17,8 +17,9 @@ from headcheck.properties.mistakes.faulty_attention import (
     make_namespace,
     restate,
 )
-from headcheck.properties.mistakes.gradient_diagnosis import diagnose_gradients
 from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState
+from headcheck.properties.mistakes.recognisers.answers import collect_answers
+from headcheck.properties.mistakes.recognisers.gradients import recognise_gradients
 from headcheck.properties.mistakes.steps.numbers import change_after
 
 MASKED = restate(BY_SLUG["masked_multi_head"].contract)
@@ -61,7 +62,7 @@ def test_what_is_cut_is_named_and_its_numbers_are_right(mistake: Mistake) -> Non
 @pytest.mark.parametrize("contract", [MASKED, CAUSAL, LINEAR])
 def test_right_gradients_are_not_named(contract: Contract) -> None:
     harness = make_harness(contract, make_correct_computation(contract))
-    assert diagnose_gradients(harness, "cpu") is None
+    assert recognise_gradients(collect_answers(harness, "cpu")) == ()
 
 
 class Halved(torch.autograd.Function):
@@ -79,7 +80,8 @@ class Halved(torch.autograd.Function):
 @pytest.mark.parametrize("step", ["normalise", "mix", "finish", "see"])
 def test_gradients_that_are_wrong_in_another_way_have_no_name(step: str) -> None:
     pipeline = CORRECT.override(change_after(step, Halved.apply))
-    assert diagnose_gradients(make_harness(CAUSAL, Computation((pipeline,))), "cpu") is None
+    answers = collect_answers(make_harness(CAUSAL, Computation((pipeline,))), "cpu")
+    assert answers.are_right and recognise_gradients(answers) == ()
 
 
 def test_a_mistake_in_numbers_is_not_named_after_its_gradients() -> None:

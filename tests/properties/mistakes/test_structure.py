@@ -9,7 +9,8 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.families import ALL
-from headcheck.properties.families.contract import a_batch_of_one_stays_a_batch, the_dtype_is_kept
+from headcheck.properties.families.contract import a_batch_of_one_stays_a_batch
+from headcheck.properties.families.results import the_dtype_is_kept
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue import ALL as IN_THE_EQUATION

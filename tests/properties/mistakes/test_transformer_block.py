@@ -9,7 +9,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.properties.contracts.contract import Activation, Contract, Norm
 from headcheck.properties.mistakes.catalogue import ALL, AROUND_ATTENTION, Mistake
 from headcheck.properties.mistakes.catalogue.gradients import OF_A_BLOCK
-from headcheck.properties.mistakes.example_inputs import list_numbers, make_inputs, read_contract
+from headcheck.properties.mistakes.example_inputs import list_numbers, make_inputs, set_example
 from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides, run_pipeline
 from headcheck.properties.mistakes.steps import scores
 from headcheck.properties.mistakes.steps import transformer_block as block
@@ -86,9 +86,9 @@ def test_what_is_said_of_attention_by_itself_is_not_said_of_a_block(name: str) -
 
 
 def test_the_pipeline_of_an_example_is_the_oracle_s_block() -> None:
-    asked = read_contract(CONTRACT)
-    for numbers in list_numbers(asked):
-        given = make_inputs(asked, numbers, finishes=True)
+    setting = set_example(CONTRACT)
+    for numbers in list_numbers(setting):
+        given = make_inputs(setting, numbers, finishes=True)
         exact = transformer_block(
             given.x, given.parameters, given.heads, given.may_attend, given.scale, given.variant
         )

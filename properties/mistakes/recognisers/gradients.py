@@ -1,4 +1,4 @@
-"""Find a mistake with right outputs that cuts the graph of the gradients.
+"""Recognise a mistake with right outputs that cuts the graph of the gradients.
 
 The gradients of a few cases are compared with those of every mistake of
 `properties.mistakes.catalogue.gradients`. A mistake is named only if it explains the gradients of
@@ -8,7 +8,7 @@ A function of queries, keys and values gets different tokens for each of these, 
 are compared separately.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,10 +18,9 @@ from headcheck.properties.bounds.gradients import ROLES
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.contracts.contract import Capability, Returns
-from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.mistakes.catalogue.backward import BACKWARD
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
-from headcheck.properties.mistakes.catalogue.mistake import Mistake
 from headcheck.properties.mistakes.pipeline import (
     SHAPE_ERRORS,
     AttentionInputs,
@@ -32,6 +31,8 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
     make_attention_inputs,
 )
+from headcheck.properties.mistakes.recognisers.answers import Answers
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 from headcheck.reference import Parameters
@@ -108,90 +109,70 @@ def _is_close(own: Tensor | None, other: Tensor, tolerance: float) -> bool:
     return bool(((own.to(torch.float64) - other).abs() <= tolerance).all())
 
 
-@dataclass(frozen=True)
-class GradientMistake:
-    """A mistake in the gradients, its pipelines, and how many gradients it explains."""
-
-    mistake: Mistake
-    pipeline: Pipeline
-    explained: int
-
-
-def diagnose_gradients(harness: Harness, device: str) -> GradientMistake | None:
-    """Return the mistake that explains all gradients; none if they are right or unexplained.
-
-    Raises SubmissionFailed or Violation.
-    """
-    contract = harness.contract
-    if contract.returns is Returns.WEIGHTS_TWICE or not contract.has(Capability.TOKENS):
-        return None
-    samples = [*_iter_samples(harness, device)]
+def recognise_gradients(answers: Answers) -> tuple[DiagnosedMistake, ...]:
+    """Name the mistake that explains all gradients of a submission whose outputs are right."""
+    contract = answers.contract
+    apart = contract.returns is Returns.WEIGHTS_TWICE
+    if apart or not contract.has(Capability.TOKENS) or not answers.are_right:
+        return ()
+    samples = [*_iter_samples(answers)]
     base = get_correct_pipeline(contract)
     if not samples or all(sample.is_explained_by(base) for sample in samples):
-        return None
-    for mistake in _select_mistakes(harness):
-        for overrides in mistake.variants:
-            if all(sample.is_explained_by(base.override(overrides)) for sample in samples):
-                return GradientMistake(mistake, base.override(overrides), len(samples))
-    return None
+        return ()
+    possible = (each for each in (*GRADIENTS, *BACKWARD) if each.applies_to(contract))
+    for mistake, overrides in ((each, way) for each in possible for way in each.variants):
+        pipeline = base.override(overrides)
+        if all(sample.is_explained_by(pipeline) for sample in samples):
+            tried = len(samples)
+            return (DiagnosedMistake(mistake, tried, tried, ways=((pipeline,),)),)
+    return ()
 
 
-def _select_mistakes(harness: Harness) -> Sequence[Mistake]:
-    contract = harness.contract
-    return [each for each in (*GRADIENTS, *BACKWARD) if each.applies_to(contract)]
-
-
-def _iter_samples(harness: Harness, device: str) -> Iterator[GradientSample]:
-    contract = harness.contract
-    fitted = [contract.fit(replace(case, device=device)) for case in CASES]
+def _iter_samples(answers: Answers) -> Iterator[GradientSample]:
+    harness, contract = answers.harness, answers.contract
+    fitted = [contract.fit(replace(case, device=answers.device)) for case in CASES]
     if not contract.has(Capability.ROLES, Capability.CROSS):
         for case in dict.fromkeys(fitted):
             yield from _collect_samples(harness.create_context(case))
         return
     for causal in (False, True)[: 1 + contract.has(Capability.CAUSAL_OPTION)]:
         for case, longer in zip(fitted, LONGER, strict=True):
-            yield from _collect_samples_of_roles(
-                harness.create_context(replace(case, causal=causal)), longer
+            others = make_other_tokens(case, contract, case.tokens + longer)
+            yield from _collect_samples(
+                harness.create_context(replace(case, causal=causal)), others
             )
 
 
-def _collect_samples_of_roles(context: LiveContext, longer: int) -> Iterator[GradientSample]:
-    """Yield the gradients of queries, keys and values of different tokens; none on a crash.
+def _collect_samples(
+    context: LiveContext, others: tuple[Tensor, ...] = ()
+) -> Iterator[GradientSample]:
+    """Yield the gradients of each result. If queries are not the other tokens, a crash ends them.
 
     If there are as many queries as keys, code that forgets a transpose runs without an error.
     """
     case, contract = context.case, context.contract
-    others = make_other_tokens(case, contract, case.tokens + longer)
-    visible = context.may_attend(case.tokens, None, case.tokens + longer)
+    keys, mask = (others[0].shape[-2], None) if others else (None, context.mask)
+    visible = context.may_attend(case.tokens, mask, keys)
     inputs = make_attention_inputs(contract, case, context.x, context.parameters, visible, others)
     base = get_correct_pipeline(contract)
     context.adapter.set(context.parameters)
     for result, tensor in enumerate(run_pipeline(base, inputs).answer):
-        cotangent = _draw_cotangent(case, result, tensor)
+        generator = torch.Generator().manual_seed(case.seed + result)
+        cotangent = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
         try:
-            found = context.adapter.vjp_apart(inputs.sources, cotangent, output=result)
+            own = _ask(context, inputs, cotangent, result)
         except SubmissionFailed as failure:
-            if failure.status is Status.CRASHED:
+            if others and failure.status is Status.CRASHED:
                 return
             raise
-        own = dict(zip(ROLES, found, strict=True))
         yield GradientSample(inputs, base, result, cotangent, own)
 
 
-def _draw_cotangent(case: Case, result: int, like: Tensor) -> Tensor:
-    generator = torch.Generator().manual_seed(case.seed + result)
-    return torch.randn(like.shape, generator=generator, dtype=torch.float64)
-
-
-def _collect_samples(context: LiveContext) -> list[GradientSample]:
-    case, contract = context.case, context.contract
-    visible = context.may_attend(case.tokens, context.mask)
-    inputs = make_attention_inputs(contract, case, context.x, context.parameters, visible)
-    base = get_correct_pipeline(contract)
-    context.adapter.set(context.parameters)
-    samples = []
-    for result, tensor in enumerate(run_pipeline(base, inputs).answer):
-        cotangent = _draw_cotangent(case, result, tensor)
-        own = context.adapter.vjp(context.x, cotangent, context.mask, result)
-        samples.append(GradientSample(inputs, base, result, cotangent, own))
-    return samples
+def _ask(
+    context: LiveContext, inputs: AttentionInputs, cotangent: Tensor, result: int
+) -> Gradients:
+    """Return the submission's gradients, of different tokens apart. Raises SubmissionFailed."""
+    if not inputs.others:
+        return context.adapter.vjp(context.x, cotangent, context.mask, result)
+    found = context.adapter.vjp_apart(inputs.sources, cotangent, output=result)
+    return dict(zip(ROLES, found, strict=True))

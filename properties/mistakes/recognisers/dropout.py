@@ -1,4 +1,4 @@
-"""Find a mistake in dropout from the factors by which it multiplies attention weights.
+"""Recognise a mistake in dropout by the factors by which it multiplies attention weights.
 
 The weights are recovered (`properties.harness.tomography`) once in evaluation and once in training,
 from many copies of one sequence. Each recovered weight is 0, the exact weight times a common
@@ -17,26 +17,21 @@ from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness import tomography
-from headcheck.properties.harness.harness import Harness, LiveContext
+from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.mistakes.catalogue import Mistake
 from headcheck.properties.mistakes.catalogue import dropout as dropout_mistakes
+from headcheck.properties.mistakes.recognisers.answers import Answers
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.terms.case import Case
 
 COPIES = 128
 RATE = 0.3
 CASE = Case(
-    batch=COPIES,
-    tokens=4,
-    context_length=4,
-    d_in=12,
-    heads=2,
-    head_dim=6,
-    group=1,
-    dropout=RATE,
+    batch=COPIES, tokens=4, context_length=4, d_in=12, heads=2, head_dim=6, group=1, dropout=RATE,
     seed=2011,
-)
+)  # fmt: skip
 TOLERANCE = 1e-9
 
 
@@ -71,12 +66,17 @@ class DropoutWeights:
         return float(ratio[0]) if bool(spread <= TOLERANCE * ratio.abs().max()) else None
 
 
-def diagnose_dropout(harness: Harness, device: str) -> Mistake | None:
-    """Return the mistake in dropout, if everything else is correct. Raises SubmissionFailed."""
-    contract = harness.contract
+def recognise_dropout(answers: Answers) -> tuple[DiagnosedMistake, ...]:
+    """Name the mistake in dropout, if everything else is correct."""
+    contract = answers.contract
     if not contract.has(*tomography.REQUIRED_CAPABILITIES, Capability.MODULE, Capability.BATCH):
-        return None
-    context = harness.create_context(contract.fit(replace(CASE, device=device)))
+        return ()
+    case = contract.fit(replace(CASE, device=answers.device))
+    mistake = _find_mistake(answers.harness.create_context(case))
+    return () if mistake is None else (DiagnosedMistake(mistake, 2, 2),)
+
+
+def _find_mistake(context: LiveContext) -> Mistake | None:
     evaluated = _recover_dropout_weights(context, training=False)
     mistake = _diagnose_evaluation(evaluated, context.case.dropout)
     if mistake is not None or not _is_exact(evaluated):
@@ -147,26 +147,26 @@ def _diagnose_training(context: LiveContext, observed: DropoutWeights) -> Mistak
 
 
 def _diagnose_factor(observed: DropoutWeights, factor: float, rate: float) -> Mistake | None:
+    """Return the mistake that multiplies by this factor, and keeps as large a share of weights."""
     share = float(observed.kept.double().mean())
-
-    def matches(expected_factor: float, keep_probability: float) -> bool:
-        # With thousands of samples, a share is off by 0.1 in one of 10³⁰ runs.
-        return abs(factor - expected_factor) < TOLERANCE and abs(share - keep_probability) < 0.1
-
     keep = 1 - rate
-    if matches(1 / keep, keep):
-        return None
-    if matches(1.0, keep):
-        return dropout_mistakes.NOT_RESCALED
-    if matches(1 / rate, rate):
-        return dropout_mistakes.KEEPS_P
-    if matches(1 / rate, keep):
-        return dropout_mistakes.SCALED_BY_P
-    if matches(1 / keep**2, keep**2):
-        return dropout_mistakes.TWICE
-    if any(matches(1 / (1 - other), 1 - other) for other in (0.1, 0.2, 0.5)):
-        return dropout_mistakes.OTHER_RATE
-    return None
+    known: tuple[tuple[Mistake | None, float, float], ...] = (
+        (None, 1 / keep, keep),
+        (dropout_mistakes.NOT_RESCALED, 1.0, keep),
+        (dropout_mistakes.KEEPS_P, 1 / rate, rate),
+        (dropout_mistakes.SCALED_BY_P, 1 / rate, keep),
+        (dropout_mistakes.TWICE, 1 / keep**2, keep**2),
+        *((dropout_mistakes.OTHER_RATE, 1 / other, other) for other in (0.9, 0.8, 0.5)),
+    )
+    # With thousands of samples, a share is off by 0.1 in one of 10³⁰ runs.
+    return next(
+        (
+            mistake
+            for mistake, multiplied, kept in known
+            if abs(factor - multiplied) < TOLERANCE and abs(share - kept) < 0.1
+        ),
+        None,
+    )
 
 
 def _diagnose_shared_drops(observed: DropoutWeights) -> Mistake | None:

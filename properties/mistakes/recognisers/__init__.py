@@ -1,0 +1,1 @@
+"""Recognisers: each names the mistakes that explain one kind of evidence."""
