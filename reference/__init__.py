@@ -5,6 +5,7 @@
     masks        which tokens may attend to which; True means "may attend"
     multi_head   project, split, attend, merge, project, with every intermediate result
     variant      extensions of models: norms, positions, limits of scores, heads that share keys
+    rotary_scaling   rotary frequencies for longer sequences
     block        attention and a feed-forward, each behind a norm and beside a residual
     streaming    the same results computed differently: online softmax, and a key-value cache
 
@@ -49,6 +50,7 @@ from headcheck.reference.multi_head import (
     split_shared_heads,
 )
 from headcheck.reference.relative import RelativeBuckets
+from headcheck.reference.rotary_scaling import RotaryScaling
 from headcheck.reference.streaming import (
     KeyValueCache,
     online_attention,
@@ -79,6 +81,7 @@ __all__ = [
     "MultiHeadResult",
     "Parameters",
     "RelativeBuckets",
+    "RotaryScaling",
     "Variant",
     "activate",
     "alibi_bias",

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headcheck.reference.relative import RelativeBuckets
+from headcheck.reference.rotary_scaling import RotaryScaling
 
 DeviceLike = torch.device | str | None
 
@@ -57,6 +58,8 @@ class Variant:
     """
     neighbours: bool = False
     """whether coordinates 2i and 2i+1 rotate together, rather than i and i + half"""
+    scaling: RotaryScaling | None = None
+    """how rotary frequencies are scaled for longer sequences"""
     positions: tuple[int, ...] | None = None
     """the positions of the tokens; None means 0, 1, 2, …"""
     relative: RelativeBuckets | None = None
@@ -124,7 +127,8 @@ class Variant:
     def make_tables(self, t: Float[Tensor, "*batch tokens head_dim"]) -> tuple[Tensor, Tensor]:
         """Return the cosines and sines of all coordinates of these queries or keys."""
         places = range(t.shape[-2]) if self.positions is None else self.positions
-        tables = rotary_tables(max(places) + 1, self.count_turned(t), self.base, t)
+        width = self.count_turned(t)
+        tables = rotary_tables(max(places) + 1, width, self.base, t, self.scaling)
         cos, sin = (table[list(places)] for table in tables)
         return self.arrange(cos, t, 1.0), self.arrange(sin, t, 0.0)
 
@@ -192,11 +196,12 @@ def linear_shares(
 
 
 def rotary_angles(
-    tokens: int, head_dim: int, base: float, like: Tensor
+    tokens: int, head_dim: int, base: float, like: Tensor, scaling: RotaryScaling | None = None
 ) -> Float[Tensor, "{tokens} {head_dim}//2"]:
     """Return the rotation angle of each pair of coordinates at each token: position * base^(-2i/d).
 
-    Source: Su et al. 2021, RoFormer, section 3.2.2 (arXiv:2104.09864).
+    With a scaling, frequencies base^(-2i/d) are replaced by scaled ones. Source: Su et al. 2021,
+    RoFormer, section 3.2.2 (arXiv:2104.09864).
     Raises ValueError for an odd head_dim, which has no pairs.
     """
     if head_dim % 2:
@@ -205,14 +210,23 @@ def rotary_angles(
         )
     pair = torch.arange(0, head_dim, 2, dtype=like.dtype, device=like.device)
     position = torch.arange(tokens, dtype=like.dtype, device=like.device)
-    return position[:, None] * base ** (-pair / head_dim)
+    frequencies: Tensor = base ** (-pair / head_dim)
+    return position[:, None] * (
+        frequencies if scaling is None else scaling.stretch(frequencies, base)
+    )
 
 
-def rotary_tables(tokens: int, head_dim: int, base: float, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines for all coordinates: coordinate i is paired with i + head_dim/2."""
-    angles = rotary_angles(tokens, head_dim, base, like)
+def rotary_tables(
+    tokens: int, head_dim: int, base: float, like: Tensor, scaling: RotaryScaling | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines for all coordinates: coordinate i is paired with i + head_dim/2.
+
+    Both are multiplied by the attention factor of a scaling.
+    """
+    angles = rotary_angles(tokens, head_dim, base, like, scaling)
     doubled = torch.cat([angles, angles], dim=-1)
-    return doubled.cos(), doubled.sin()
+    factor = 1.0 if scaling is None else scaling.attention_factor
+    return factor * doubled.cos(), factor * doubled.sin()
 
 
 def swap_halves(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headcheck.properties.bounds.features import count_feature_roundings
-from headcheck.properties.bounds.positions import bound_angles
+from headcheck.properties.bounds.positions import bound_angles, count_factor_roundings
 from headcheck.properties.terms.case import Case
 from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant
 
@@ -25,7 +25,8 @@ def _grow_by_rotations(of: GrowthOf) -> float:
     if not of.variant.rotary:
         return 0.0
     angles = bound_angles(of.exact.query, of.variant, 1.0)
-    return (6 + 2 * float(angles.max())) * (1 + of.largest)
+    rounded = 6 + 2 * count_factor_roundings(of.variant)
+    return (rounded + 2 * float(angles.max())) * (1 + of.largest)
 
 
 def _grow_by_norms(of: GrowthOf) -> float:

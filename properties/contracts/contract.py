@@ -21,6 +21,7 @@ from headcheck.properties.parts.norms import Norm as Norm
 from headcheck.properties.parts.norms import NormOver as NormOver
 from headcheck.properties.parts.positions import ROTARY as ROTARY
 from headcheck.properties.parts.positions import Positions as Positions
+from headcheck.properties.parts.positions import StatedScaling as StatedScaling
 from headcheck.properties.terms.call_form import USUAL, CallForm
 from headcheck.properties.terms.capability import Capability as Capability
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
@@ -160,6 +161,8 @@ class Contract:
     """how many buckets of distances there are, with a learned number each for every head"""
     relative_farthest: int = 128
     """the distance from which on all share one bucket"""
+    rotary_scaling: StatedScaling | None = None
+    """how rotary frequencies are scaled for longer sequences"""
     feature_map: FeatureMap = FeatureMap.NONE
     lambda_init: float = 0.8
     """the initial value of the lambdas of differential attention"""

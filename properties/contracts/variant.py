@@ -14,6 +14,7 @@ from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     BlockSteps,
     RelativeBuckets,
+    RotaryScaling,
     Variant,
     causal_lower_right_mask,
     sliding_window_mask,
@@ -56,6 +57,7 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         rotary=contract.positions in ROTARY,
         base=contract.rotary_base,
         share=contract.rotary_share,
+        scaling=_get_scaling(contract),
         beside=case.rope_dim,
         neighbours=contract.positions is Positions.ROTARY_NEIGHBOURS,
         alibi=contract.positions is Positions.ALIBI,
@@ -75,6 +77,18 @@ def _get_buckets(contract: Contract, case: Case) -> RelativeBuckets | None:
         return None
     both_sides = not hides_later_tokens(contract, case)
     return RelativeBuckets(contract.relative_buckets, contract.relative_farthest, both_sides)
+
+
+def _get_scaling(contract: Contract) -> RotaryScaling | None:
+    """Return the scaling of rotary frequencies, with the usual numbers that a contract omits."""
+    own = contract.rotary_scaling
+    if own is None:
+        return None
+    if own.original_length is None:
+        return RotaryScaling(own.kind.value, own.factor)
+    (_, slow), (_, fast) = own.limits
+    given = own.kind.value, own.factor, own.original_length, fast, slow, own.table_factor
+    return RotaryScaling(*given, truncate=own.truncate is not False)
 
 
 def get_block_steps(contract: Contract) -> BlockSteps | None:

@@ -87,9 +87,13 @@ HEAD_DIMS = range(1, 65)
 """the widths of a head to try"""
 
 
-def may_be_odd(contract: Contract, share: float = 1.0) -> bool:
-    """Return whether the contract allows a head of which this share is not an even number."""
+def list_widths(contract: Contract) -> list[int]:
+    """Return the widths of a head that the contract allows."""
     fixed, rules = (contract.sizes or {}).get("head_dim"), contract.size_rules
     allows = (lambda _: True) if rules is None else rules.get_test("head_dim")
-    widths = (width for width in HEAD_DIMS if allows(width) and fixed in (None, width))
-    return any(width * share % 2 != 0 for width in widths)
+    return [width for width in HEAD_DIMS if allows(width) and fixed in (None, width)]
+
+
+def may_be_odd(contract: Contract, share: float = 1.0) -> bool:
+    """Return whether the contract allows a head of which this share is not an even number."""
+    return any(width * share % 2 != 0 for width in list_widths(contract))

@@ -8,11 +8,12 @@ section 2.1 (arXiv:1910.10683).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headcheck.properties.parts.part import Part, Problem, may_be_odd
+from headcheck.properties.parts.part import Part, Problem, list_widths, may_be_odd
 from headcheck.properties.parts.weight import Weight, heads, one
 from headcheck.properties.terms.capability import Capability
 
@@ -29,6 +30,62 @@ class Positions(StrEnum):
     ALIBI = "scores fall with the distance"
     RELATIVE = "scores get a learned number for the distance"
 
+
+class ScalingKind(StrEnum):
+    """How rotary frequencies are scaled; `reference.rotary_scaling` has the equations."""
+
+    LINEAR = "linear"
+    NTK = "ntk"
+    YARN = "yarn"
+    LLAMA3 = "llama3"
+
+
+@dataclass(frozen=True, slots=True)
+class StatedScaling:
+    """A scaling of rotary frequencies, with the names that its numbers have in files of models.
+
+    None means absent; YaRN has usual numbers for all but the factor and the original length.
+    """
+
+    kind: ScalingKind
+    factor: float
+    original_length: int | None = None
+    low_freq_factor: float | None = None
+    high_freq_factor: float | None = None
+    beta_fast: float | None = None
+    beta_slow: float | None = None
+    attention_factor: float | None = None
+    truncate: bool | None = None
+
+    @property
+    def limits(self) -> tuple[tuple[str, float], tuple[str, float]]:
+        """The numbers of turns at which pairs begin to be divided and to be kept, with names."""
+        if self.kind is ScalingKind.LLAMA3:
+            slow, fast = self.low_freq_factor, self.high_freq_factor
+            return ("low_freq_factor", slow or 0.0), ("high_freq_factor", fast or 0.0)
+        slow = 1.0 if self.beta_slow is None else self.beta_slow
+        fast = 32.0 if self.beta_fast is None else self.beta_fast
+        return ("beta_slow", slow), ("beta_fast", fast)
+
+    @property
+    def table_factor(self) -> float:
+        """The factor of cosines and sines."""
+        if self.kind is not ScalingKind.YARN:
+            return 1.0
+        usual = 0.1 * math.log(self.factor) + 1
+        return usual if self.attention_factor is None else self.attention_factor
+
+
+NUMBERS: Mapping[ScalingKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    ScalingKind.LINEAR: ((), ()),
+    ScalingKind.NTK: ((), ()),
+    ScalingKind.YARN: (
+        ("original_length",),
+        ("beta_fast", "beta_slow", "attention_factor", "truncate"),
+    ),
+    ScalingKind.LLAMA3: (("original_length", "low_freq_factor", "high_freq_factor"), ()),
+}
+"""the numbers that each kind of scaling needs besides the factor, and those that it may have"""
 
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
 NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relative"'}
@@ -51,7 +108,57 @@ def _find_problems_of_pairs(contract: Contract) -> Iterator[Problem]:
         factor = 2 / share
         text = f"rotations need pairs: let `size_rules` make head_dim a multiple of {factor:g}"
         yield ("positions",), None, text
+    if contract.rotary_scaling is not None:
+        for key, text in _find_problems_of_scaling(contract, contract.rotary_scaling):
+            yield ("rotary_scaling", key) if key else ("rotary_scaling",), None, text
     yield from _find_problems(contract)
+
+
+def _find_problems_of_scaling(
+    contract: Contract, scaling: StatedScaling
+) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a scaling with wrong numbers, or "" if one is missing, and advice."""
+    kind, (needed, possible) = scaling.kind, NUMBERS[scaling.kind]
+    if scaling.factor <= 1:
+        yield "factor", f"must be more than 1, not {scaling.factor:g}"
+    for each in fields(scaling)[2:]:
+        is_given = getattr(scaling, each.name) is not None
+        if is_given and each.name not in needed + possible:
+            yield each.name, f"has no effect on {kind} scaling: leave it out"
+        if not is_given and each.name in needed:
+            yield "", f"{kind} scaling needs `{each.name}`: add it"
+    if scaling.attention_factor is not None and scaling.attention_factor <= 0:
+        yield "attention_factor", f"must be more than 0, not {scaling.attention_factor:g}"
+    if kind is ScalingKind.NTK and _may_have_one_pair(contract):
+        text = "the exponent d/(d - 2) needs more than one pair: let `size_rules` make head_dim"
+        yield "kind", f"{text} large enough; latents, whose rope_dim may be 2, do not work with it"
+    if scaling.original_length is not None:
+        yield from _find_problems_of_limits(contract, scaling, scaling.original_length)
+
+
+def _find_problems_of_limits(
+    contract: Contract, scaling: StatedScaling, length: int
+) -> Iterator[tuple[str, str]]:
+    """Check that within the original length some pairs turn often enough, and others do not."""
+    (low, slow), (high, fast) = scaling.limits
+    if slow <= 0:
+        yield low, f"must be more than 0, not {slow:g}"
+    elif fast <= slow:
+        yield high, f"must be more than {low}, which is {slow:g}, not {fast:g}"
+    elif length <= (least := 2 * math.pi * slow):
+        text = f"must be more than {least:.4g}, that is 2π · {low}: otherwise all pairs are divided"
+        yield "original_length", text
+    elif length >= (most := 2 * math.pi * fast * contract.rotary_base):
+        text = f"must be less than {most:.4g}, that is 2π · {high} · rotary_base: otherwise all"
+        yield "original_length", f"{text} pairs are kept"
+
+
+def _may_have_one_pair(contract: Contract) -> bool:
+    """Return whether the contract allows heads of which at most two coordinates rotate."""
+    if contract.stores("W_down"):
+        return True
+    share = contract.rotary_share / (2 if contract.stores("lambdas") else 1)
+    return any(width * share <= 2 for width in list_widths(contract))
 
 
 ROTATIONS = Part(
@@ -59,7 +166,7 @@ ROTATIONS = Part(
     is_in=lambda contract: contract.positions in ROTARY,
     brings=frozenset({Capability.POSITIONS}),
     breaks=frozenset({Capability.PLACELESS, Capability.DOT_PRODUCT}),
-    keys=("rotary_base", "rotary_share"),
+    keys=("rotary_base", "rotary_share", "rotary_scaling"),
     missing='rotary positions: write positions = "rotary" or "rotary_neighbours"',
     needed=NEEDED,
     find_problems=_find_problems_of_pairs,
