@@ -134,15 +134,15 @@ def own_places(s: PipelineState) -> QKVTensors:
     query, key, value = s.appended
     if not s.inputs.variant.rotary:
         return s.appended
+    return place_by(s, query, s.inputs.variant), place_by(s, key, s.inputs.variant), value
+
+
+def place_by(s: PipelineState, t: Tensor, variant: Variant) -> Tensor:
+    """Rotate queries or keys; of two maps each half of a head is rotated like a head."""
     if s.p.lambdas is None:
-        return s.inputs.variant.place(query), s.inputs.variant.place(key), value
-    return _place_halves(s, query), _place_halves(s, key), value
-
-
-def _place_halves(s: PipelineState, t: Tensor) -> Tensor:
-    """Rotate each half of a head like a head."""
+        return variant.place(t)
     halves = t.unflatten(-1, (2, -1)).transpose(-3, -2)
-    return s.inputs.variant.place(halves).transpose(-3, -2).flatten(-2)
+    return variant.place(halves).transpose(-3, -2).flatten(-2)
 
 
 def shared_by_neighbours(s: PipelineState) -> QKVTensors:

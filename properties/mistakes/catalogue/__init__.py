@@ -25,6 +25,7 @@ from headcheck.properties.mistakes.catalogue.output import OUTPUT, RETURNED, TRI
 from headcheck.properties.mistakes.catalogue.padding import PADDING
 from headcheck.properties.mistakes.catalogue.positions import ALIBI, LIMITED, ROTARY
 from headcheck.properties.mistakes.catalogue.relative import RELATIVE_BIAS
+from headcheck.properties.mistakes.catalogue.rotary_scaling import SCALED_ROTARY
 from headcheck.properties.mistakes.catalogue.scale import SCALE
 from headcheck.properties.mistakes.catalogue.sharing import SHARING
 from headcheck.properties.mistakes.catalogue.sinks import SINKS
@@ -54,6 +55,7 @@ EQUATION = (
     *AROUND_ATTENTION,
     *LATENTS,
     *ROTARY,
+    *SCALED_ROTARY,
     *ALIBI,
     *LIMITED,
     *RELATIVE_BIAS,
@@ -87,6 +89,7 @@ __all__ = [
     "RELATIVE_BIAS",
     "ROTARY",
     "SCALE",
+    "SCALED_ROTARY",
     "SINKS",
     "CodeMatcher",
     "Mistake",

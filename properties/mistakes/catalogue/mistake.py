@@ -1,6 +1,6 @@
 """The type of a mistake, and the functions by which the catalogue defines one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
@@ -8,6 +8,7 @@ from headcheck.properties.contracts.contract import Capability, Contract, NormOv
 from headcheck.properties.contracts.parameter_mapping import Packing
 from headcheck.properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
 from headcheck.properties.mistakes.steps.calls import CallWrapper
+from headcheck.properties.parts.positions import ScalingKind
 
 Feature = Capability | Positions | NormOver
 """a feature of a contract on which it depends whether a mistake is possible"""
@@ -51,6 +52,8 @@ class Mistake:
     unless: frozenset[Feature] = frozenset()
     """features that a contract must not have; with them the same code is right, or another mistake
     """
+    scalings: frozenset[ScalingKind] = frozenset()
+    """kinds of rotary scaling of which a contract must have one; none for any contract"""
     droppings: tuple[Dropping, ...] = field(default=(), repr=False)
     """the ways in which dropout acts with this mistake, if it is a mistake in dropout"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
@@ -72,7 +75,10 @@ class Mistake:
     def applies_to(self, contract: Contract) -> bool:
         """Whether the mistake is possible under a contract."""
         features = contract.capabilities | {contract.positions, contract.norm_over}
-        return self.needs <= features and not self.unless & features
+        if not self.needs <= features or self.unless & features:
+            return False
+        scaling = contract.rotary_scaling
+        return not self.scalings or (scaling is not None and scaling.kind in self.scalings)
 
     def simulated_by(
         self, *variants: StepOverrides, **overrides: Callable[[PipelineState], object]
@@ -133,3 +139,8 @@ def exclude(feature: Feature, *group: Mistake) -> tuple[Mistake, ...]:
 def require(feature: Feature, *group: Mistake) -> tuple[Mistake, ...]:
     """Return the same mistakes, restricted to contracts that have a feature."""
     return tuple(replace(each, needs=each.needs | {feature}) for each in group)
+
+
+def require_scaling(kinds: Collection[ScalingKind], *group: Mistake) -> tuple[Mistake, ...]:
+    """Return the same mistakes, restricted to contracts with one of these kinds of scaling."""
+    return tuple(replace(each, scalings=frozenset(kinds)) for each in group)

@@ -1,6 +1,7 @@
 """Faulty steps for rotation by positions, bias by distances, and limits of scores."""
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -9,13 +10,17 @@ from headcheck.properties.mistakes.pipeline import (
     PipelineState,
     QKVTensors,
     merge_heads,
+    place_by,
     split_heads,
 )
+from headcheck.reference import RotaryScaling
 
 Angles = Callable[[PipelineState, Tensor], Tensor]
 """returns the angle by which each pair of coordinates of queries or keys rotates at each token"""
 Turn = Callable[[Tensor, Tensor], Tensor]
 """rotates pairs of columns by angles of shape (…, tokens, pairs)"""
+Stretch = Callable[[RotaryScaling, Tensor, float], Tensor]
+"""scales the frequencies of all pairs, given the base"""
 Slopes = Callable[[PipelineState, Tensor], Tensor]
 """returns the slope of each head's scores per token, given the heads' numbers 1, 2, …"""
 
@@ -87,12 +92,17 @@ def exchanged_in_second_half(t: Tensor, angle: Tensor) -> Tensor:
 def angles_of(
     exponent: Callable[[PipelineState, Tensor], Tensor], base: float | None = None
 ) -> Angles:
-    """Rotate pair i by base^-exponent radians a token; None means the statement's base."""
+    """Rotate pair i by base^-exponent radians a token; None means the statement's base.
+
+    The frequencies are then scaled, if the statement says so.
+    """
 
     def compute(s: PipelineState, t: Tensor) -> Tensor:
         pair = torch.arange(t.shape[-1] // 2, dtype=t.dtype, device=t.device)
         position = torch.arange(t.shape[-2], dtype=t.dtype, device=t.device)
-        return position[:, None] * (base or s.inputs.variant.base) ** -exponent(s, pair)
+        own, scaling = base or s.inputs.variant.base, s.inputs.variant.scaling
+        frequencies: Tensor = own ** -exponent(s, pair)
+        return position[:, None] * (scaling.stretch(frequencies, own) if scaling else frequencies)
 
     return compute
 
@@ -130,11 +140,16 @@ def placed(
     return place
 
 
+def get_factor(s: PipelineState) -> float:
+    """Return the factor of cosines and sines."""
+    return s.inputs.variant.scaling.attention_factor if s.inputs.variant.scaling else 1.0
+
+
 def turn_part(s: PipelineState, t: Tensor, turn: Turn, angles: Angles) -> Tensor:
     """Rotate the rotating part of queries, keys or values, and leave the rest unchanged."""
     start, stop = _find_turned(s, t)
     own = t[..., start:stop]
-    turned = turn(own, angles(s, own))
+    turned = get_factor(s) * turn(own, angles(s, own))
     rest = t[..., :start], t[..., stop:]
     return torch.cat([rest[0], turned, rest[1]], dim=-1) if stop - start < t.shape[-1] else turned
 
@@ -189,10 +204,90 @@ def placed_before_split(turn: Turn) -> Callable[[PipelineState], QKVTensors]:
 
     def place(s: PipelineState) -> QKVTensors:
         wide = [merge_heads(t) for t in s.appended[:2]]
-        q, k = (split_heads(turn(t, angles(s, t)), s.inputs.heads) for t in wide)
+        turned = (get_factor(s) * turn(t, angles(s, t)) for t in wide)
+        q, k = (split_heads(t, s.inputs.heads) for t in turned)
         return q, k, s.appended[2]
 
     return place
+
+
+# ------------------------------------------------------------------------------------- scaling
+
+
+def scaled_by(
+    stretch: Stretch = RotaryScaling.stretch,
+    query: Callable[[RotaryScaling], float] = lambda scaling: scaling.attention_factor,
+    key: Callable[[RotaryScaling], float] = lambda scaling: scaling.attention_factor,
+) -> Callable[[PipelineState], QKVTensors]:
+    """Scale frequencies by a function, and multiply rotated queries and keys by these factors."""
+
+    def place(s: PipelineState) -> QKVTensors:
+        variant, scaling = s.inputs.variant, s.inputs.variant.scaling
+        if scaling is None:
+            raise ValueError("frequencies are not scaled")
+        q, k = (
+            place_by(s, t, replace(variant, scaling=_stretch_by(scaling, stretch, factor(scaling))))
+            for t, factor in zip(s.appended[:2], (query, key), strict=True)
+        )
+        return q, k, s.appended[2]
+
+    return place
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretched(RotaryScaling):
+    """A scaling with another function of frequencies."""
+
+    by: Stretch = RotaryScaling.stretch
+
+    def stretch(self, frequencies: Tensor, base: float) -> Tensor:
+        return self.by(self, frequencies, base)
+
+
+def _stretch_by(scaling: RotaryScaling, stretch: Stretch, factor: float) -> RotaryScaling:
+    return _Stretched(**asdict(scaling) | {"attention_factor": factor}, by=stretch)
+
+
+def change(**others: Callable[[RotaryScaling], object]) -> Stretch:
+    """Scale frequencies with other numbers."""
+
+    def stretch(scaling: RotaryScaling, frequencies: Tensor, base: float) -> Tensor:
+        changed = {name: compute(scaling) for name, compute in others.items()}
+        other = replace(scaling, **changed)  # type: ignore[arg-type]  # as the fields
+        return RotaryScaling.stretch(other, frequencies, base)
+
+    return stretch
+
+
+def keep(share: Callable[[Tensor], Tensor]) -> Stretch:
+    """Keep another share of frequencies, which is a function of the right share."""
+
+    def stretch(scaling: RotaryScaling, frequencies: Tensor, base: float) -> Tensor:
+        kept = scaling.find_kept(frequencies, base).clamp(0, 1)
+        return scaling.blend(frequencies, share(kept))
+
+    return stretch
+
+
+def keep_only_between(kept: Tensor) -> Tensor:
+    """Exchange what is kept and what is divided, but not the blend between."""
+    return torch.where((kept > 0) & (kept < 1), kept, 1 - kept)
+
+
+def reverse_between(kept: Tensor) -> Tensor:
+    """Reverse the blend between what is kept and what is divided."""
+    return torch.where((kept > 0) & (kept < 1), 1 - kept, kept)
+
+
+def raise_base(power: Callable[[int], float]) -> Stretch:
+    """Multiply the base by a power of the factor that depends on the number of coordinates."""
+
+    def stretch(scaling: RotaryScaling, frequencies: Tensor, base: float) -> Tensor:
+        pairs = len(frequencies)
+        pair = torch.arange(pairs, dtype=frequencies.dtype, device=frequencies.device)
+        return frequencies * scaling.factor ** (-power(2 * pairs) * pair / pairs)
+
+    return stretch
 
 
 # ------------------------------------------------------------------------------------ lowering

@@ -24,6 +24,7 @@ from headcheck.properties.mistakes.catalogue import (
     NORMS,
     OF_SOME_CONTRACTS,
     ROTARY,
+    SCALED_ROTARY,
     SINKS,
     Mistake,
 )
@@ -39,6 +40,7 @@ from headcheck.properties.mistakes.pipeline import (
 from headcheck.reference import (
     PLAIN,
     Parameters,
+    RotaryScaling,
     Variant,
     causal_lower_right_mask,
     causal_mask,
@@ -146,6 +148,10 @@ def with_earlier_keys(inputs: AttentionInputs, earlier: int) -> AttentionInputs:
     return replace(inputs, others=others, may_attend=visible, wanted=("output", "weights"))
 
 
+def with_scaling(scaling: RotaryScaling) -> AttentionInputs:
+    return replace(given(head_dim=12), variant=Variant(rotary=True, base=100.0, scaling=scaling))
+
+
 def in_blocks(inputs: AttentionInputs, block: int) -> AttentionInputs:
     return replace(inputs, block=block, wanted=("output", "logsumexp"))
 
@@ -173,6 +179,10 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given(heads=6, kv_heads=2), CORRECT),
     (given(heads=4, kv_heads=2, plain=True), CORRECT),
     (replace(given(head_dim=6), variant=Variant(rotary=True)), CORRECT),
+    (with_scaling(RotaryScaling("linear", 4.0)), CORRECT),
+    (with_scaling(RotaryScaling("ntk", 4.0)), CORRECT),
+    (with_scaling(RotaryScaling("yarn", 8.0, 200.0, 8.0, 1.0, 1.2)), CORRECT),
+    (with_scaling(RotaryScaling("llama3", 8.0, 200.0, 4.0, 1.0)), CORRECT),
     (replace(given(), variant=Variant(alibi=True)), CORRECT),
     (replace(given(tokens=9), variant=Variant(softcap=1.5)), CORRECT),
     (with_sinks(given()), CORRECT),
@@ -196,7 +206,8 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
 )
 """Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
 that heads share, positions, sinks, gates, lambdas, features, keys that come earlier, blocks."""
-VARIANTS = (*ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES, *DIFFERENTIAL, *FEATURES, *NORMS)
+ADDED = (*ROTARY, *SCALED_ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES)
+VARIANTS = (*ADDED, *DIFFERENTIAL, *FEATURES, *NORMS)
 ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *VARIANTS)
 
 
