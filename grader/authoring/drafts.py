@@ -15,6 +15,7 @@ from headcheck.properties.contracts.contract import (
     Positions,
 )
 from headcheck.properties.contracts.parameter_mapping import BY_HEAD, Packing, ParameterMapping
+from headcheck.properties.parts.positions import ScalingKind, StatedScaling
 from headcheck.properties.terms.call_form import MaskConvention, MaskSource, Polarity
 
 C = Capability
@@ -318,8 +319,31 @@ def _list_steps(contract: Contract) -> Iterator[str]:
             f"{PLACES[contract.positions]}: pair `i` of `n` numbers at position `p`, from 0, by "
             f"`p · {contract.rotary_base:g}^(-2i/n)`."
         )
+    if contract.rotary_scaling is not None:
+        yield _describe_scaling(contract.rotary_scaling, contract.rotary_base)
     if contract.positions is Positions.ALIBI:
         yield "\nHead `h` of `n`, from 1, adds `-2^(-8h/n)` times the distance to each score."
+
+
+def _describe_scaling(scaling: StatedScaling, base: float) -> str:
+    """Return how frequencies, the angles of a pair for each token, are scaled."""
+    factor, length = f"{scaling.factor:g}", scaling.original_length
+    if scaling.kind is ScalingKind.LINEAR:
+        return f"All frequencies are divided by {factor}."
+    if scaling.kind is ScalingKind.NTK:
+        return f"The base is multiplied by `{factor}^(n/(n - 2))` before."
+    (_, slow), (_, fast) = scaling.limits
+    blend = f"A frequency `f` becomes `s f + (1 - s) f / {factor}`"
+    if scaling.kind is ScalingKind.LLAMA3:
+        turns = f"`r = {length} f / 2π`"
+        share = f"`s = (r - {slow:g}) / ({fast:g} - {slow:g})`, limited to 0 … 1"
+        return f"{blend}, where {turns} and {share}."
+    ends = "" if scaling.truncate is False else ", rounded down for the first and up for the last"
+    return (
+        f"{blend}, where `s` falls linearly in `i` from 1 to 0, from pair `c({fast:g})` to pair "
+        f"`c({slow:g})`, and `c(t) = n ln({length} / 2πt) / (2 ln {base:g})`{ends}. "
+        f"Cosines and sines are multiplied by {scaling.table_factor:.6g}."
+    )
 
 
 def _list_demands(contract: Contract, name: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from headcheck.properties.contracts.contract import (
     Positions,
 )
 from headcheck.properties.counting import join_words
+from headcheck.properties.parts.positions import ScalingKind
 from headcheck.properties.terms.call_form import MaskSource, Polarity, TokenAxes
 
 C = Capability
@@ -33,6 +34,12 @@ POSITION_WORDS = {
     Positions.ROTARY_NEIGHBOURS: "rotary positions (in pairs of neighbours)",
     Positions.ALIBI: "scores that fall with the distance (ALiBi)",
     Positions.RELATIVE: "a learned number for each distance added to scores",
+}
+SCALING_WORDS = {
+    ScalingKind.LINEAR: "scaled linearly",
+    ScalingKind.NTK: "scaled by NTK",
+    ScalingKind.YARN: "scaled by YaRN",
+    ScalingKind.LLAMA3: "scaled as in Llama 3.1",
 }
 SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
 SOURCE_WORDS = {
@@ -83,7 +90,10 @@ def _describe_norm(contract: Contract) -> str:
 
 
 def _describe_positions(contract: Contract) -> str:
-    said = POSITION_WORDS.get(contract.positions, "")
+    said, scaling = POSITION_WORDS.get(contract.positions, ""), contract.rotary_scaling
+    if scaling is not None:
+        words = f"{SCALING_WORDS[scaling.kind]}, factor {scaling.factor:g}"
+        said = f"{said.removesuffix(')')}, {words})"
     if contract.rotary_share == 1:
         return said
     share = SHARE_WORDS.get(contract.rotary_share, f"{contract.rotary_share:g}")

@@ -9,6 +9,7 @@ from headcheck.properties.binding.layouts import list_stored
 from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Positions
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.parts.positions import ScalingKind, StatedScaling
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
@@ -38,6 +39,17 @@ ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
 """the shares of each head that may rotate: 0.4 of 16, rounded down to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
 """the bases of rotary positions in models"""
+SCALED_MODELS: tuple[tuple[float, StatedScaling], ...] = (
+    *((5e5, StatedScaling(ScalingKind.LLAMA3, factor, 8192, 1, 4)) for factor in (8, 32)),
+    *((1e4, StatedScaling(ScalingKind.LINEAR, factor)) for factor in (2, 4, 8)),
+    (1e6, StatedScaling(ScalingKind.LINEAR, 8)),
+    *((1e4, StatedScaling(ScalingKind.NTK, factor)) for factor in (2, 4, 8)),
+    *((1e4, StatedScaling(ScalingKind.YARN, factor, 4096)) for factor in (16, 32)),
+    (1e6, StatedScaling(ScalingKind.YARN, 4, 32768)),
+    (1.5e5, StatedScaling(ScalingKind.YARN, 32, 4096, truncate=False)),
+)
+"""the base and the scaling of models: Llama 3.1 and 3.2; Vicuna, LongChat and Gemma 3; Llama 2 with
+a larger base; Llama 2 by YaRN's authors, Qwen 2.5 and 3, gpt-oss"""
 ALIBI_HEADS = (1, 2, 4, 8, 16, 32)
 """the numbers of heads for which ALiBi's slopes are unambiguous; others have several conventions"""
 ALL_HEADS = 99
@@ -214,6 +226,17 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
     if contract.has(C.CAUSAL) and case.heads in ALIBI_HEADS:
         lowered = restate_steps(replace(contract, positions=Positions.ALIBI))
         yield lowered.with_sizes(parse_sizes(f"heads={','.join(map(str, ALIBI_HEADS))}"))
+
+
+def iter_scaled_placements(contract: Contract, case: Case) -> Iterator[Contract]:
+    """Yield the contract with rotary positions whose frequencies are scaled as in a model."""
+    if case.head_dim % 2 or case.head_dim < 4:
+        return
+    for (base, scaling), kind in itertools.product(SCALED_MODELS, ROTARY):
+        least = "head_dim=even head_dim>=4" if scaling.kind is ScalingKind.NTK else "head_dim=even"
+        own = contract.with_sizes(parse_sizes(least))
+        turned = replace(own, positions=kind, rotary_base=base, rotary_scaling=scaling)
+        yield restate_steps(turned)
 
 
 def iter_usual_placements(contract: Contract, case: Case) -> Iterator[Contract]:

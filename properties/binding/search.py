@@ -24,6 +24,7 @@ from headcheck.properties.binding.hypotheses import (
     Sizes,
     iter_placements,
     iter_readings,
+    iter_scaled_placements,
     iter_sizes,
     iter_usual_placements,
     make_contract,
@@ -64,6 +65,8 @@ MAX_NUMEL = 1 << 23
 """the most parameters to overwrite: four layers of width 1,448"""
 MAX_PLACED = 40
 """the most contracts for which all kinds of positions are tried"""
+MAX_SCALED = 4
+"""the most contracts for which scaled positions are tried"""
 MAX_MISTAKEN = 6
 """the most contracts for which mistakes are tried; those that names suggest come first"""
 
@@ -291,12 +294,21 @@ class BindingSearch:
         return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
-        """Yield contracts that names suggest, first all without positions, then with positions."""
+        """Yield contracts that names suggest: without positions, with usual and scaled positions.
+
+        Scaled positions come last: a class that has others costs nothing more.
+        """
         likely = list(itertools.islice(self.iter_likely(probe), MAX_PLACED))
         yield from likely
-        for contract, sizes in likely:
-            if not probe.blind or starts_right(contract, sizes.case, probe.seen):
-                yield from ((placed, sizes) for placed in iter_placements(contract, sizes.case))
+        starting = [
+            (contract, sizes)
+            for contract, sizes in likely
+            if not probe.blind or starts_right(contract, sizes.case, probe.seen)
+        ]
+        for contract, sizes in starting:
+            yield from ((placed, sizes) for placed in iter_placements(contract, sizes.case))
+        for contract, sizes in starting[:MAX_SCALED]:
+            yield from ((placed, sizes) for placed in iter_scaled_placements(contract, sizes.case))
 
     def _match_with_one_mistake(self, probe: CallProbe) -> Match | None:
         return self._match_with_mistakes(probe, pairs=False)
