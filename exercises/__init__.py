@@ -26,6 +26,7 @@ SERIES = (
     "sliding_window",
     "grouped_query",
     "rope",
+    "scaled_rope",
     "alibi",
     "softcap",
     "attention_sink",

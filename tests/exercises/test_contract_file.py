@@ -84,6 +84,7 @@ CAPABILITIES = {
     "sliding_window": {*MODERN, "WINDOW"} - {"ANY_DISTANCE"},
     "grouped_query": {*MODERN, "GROUPED"} - {"OWN_KEYS"},
     "rope": {*MODERN, "POSITIONS"} - {"PLACELESS", "DOT_PRODUCT"},
+    "scaled_rope": {*MODERN, "POSITIONS"} - {"PLACELESS", "DOT_PRODUCT"},
     "alibi": {*MODERN, "POSITIONS"} - {"PLACELESS", "UNBIASED"},
     "softcap": {*MODERN, "SOFTCAP"} - {"DOT_PRODUCT"},
     "attention_sink": {*MODERN, "SINKS"} - {"NORMALISED", "CONSTANT_SUM"},
@@ -108,7 +109,7 @@ CAPABILITIES = {
 }
 """what is asked in each exercise follows from these"""
 OF_THEIR_OWN = (
-    "sliding_window", "grouped_query", "rope", "alibi", "softcap", "attention_sink",
+    "sliding_window", "grouped_query", "rope", "scaled_rope", "alibi", "softcap", "attention_sink",
     "gated_attention", "differential_attention", "linear_attention", "llama_attention",
     "latent_attention", "gpt_block",
 )  # fmt: skip
@@ -413,6 +414,67 @@ def test_norms_are_those_of_layers(tmp_path: Path) -> None:
     text = BY_SLUG["online_softmax"].source.replace("entry =", 'norm = "rms"\nentry =', 1)
     said = read_complaint(tmp_path / "roles", text)
     assert "norms are those of projected queries and keys: say where W_q is" in said
+
+
+YARN = 'kind = "yarn"\nfactor = 4\noriginal_length = 4096'
+LLAMA3 = """kind = "llama3"
+factor = 8
+original_length = 8192
+low_freq_factor = 1
+high_freq_factor = 4"""
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("factor = 2", "there is no `kind`: add it"),
+        ('kind = "linear"', "there is no `factor`: add it"),
+        ('kind = "liner"\nfactor = 2', "`rotary_scaling.kind` knows no 'liner'; did you mean"),
+        ('kind = "linear"\nfactor = 1', "must be more than 1, not 1"),
+        (
+            'kind = "linear"\nfactor = 2\noriginal_length = 4096',
+            "has no effect on linear scaling: leave it out",
+        ),
+        (
+            'kind = "ntk"\nfactor = 2',
+            "the exponent d/(d - 2) needs more than one pair: let `size_rules` make head_dim large",
+        ),
+        ('kind = "yarn"\nfactor = 4', "yarn scaling needs `original_length`: add it"),
+        (
+            f"{YARN}\nlow_freq_factor = 1",
+            "has no effect on yarn scaling: leave it out",
+        ),
+        (f"{YARN}\nattention_factor = 0.0", "must be more than 0, not 0"),
+        (f"{YARN}\nbeta_slow = 0", "must be more than 0, not 0"),
+        (f"{YARN}\nbeta_fast = 1", "must be more than beta_slow, which is 1, not 1"),
+        (YARN.replace("4096", "6"), "must be more than 6.283, that is 2π · beta_slow: otherwise"),
+        (
+            YARN.replace("4096", "4000000"),
+            "must be less than 2.011e+06, that is 2π · beta_fast · rotary_base: otherwise all",
+        ),
+        (LLAMA3.replace("low_freq_factor = 1\n", ""), "llama3 scaling needs `low_freq_factor`"),
+        (
+            LLAMA3.replace("factor = 4", "factor = 1"),
+            "must be more than low_freq_factor, which is 1, not 1",
+        ),
+        (f"{LLAMA3}\ntruncate = true", "has no effect on llama3 scaling: leave it out"),
+        (
+            f"{LLAMA3}\nattention_factor = 1.2",
+            "has no effect on llama3 scaling: leave it out",
+        ),
+    ],
+)
+def test_a_scaling_has_the_numbers_of_its_kind(written: str, said: str, tmp_path: Path) -> None:
+    rotary = 'entry = "class"\npositions = "rotary"\nsize_rules = "head_dim=even"'
+    text = CONTRACT.replace('entry = "class"', rotary) + f"\n[rotary_scaling]\n{written}\n"
+    complaint = read_complaint(tmp_path / "fused", text)
+    assert complaint.partition(": ")[2].startswith(said)
+
+
+def test_scaling_without_rotary_positions_is_refused(tmp_path: Path) -> None:
+    text = CONTRACT.replace("[limits]", f"[rotary_scaling]\n{YARN}\n[limits]")
+    said = read_complaint(tmp_path / "fused", text)
+    assert said.startswith("line 25: belongs to rotary positions: write positions =")
 
 
 def test_only_what_is_causal_continues_a_sequence(tmp_path: Path) -> None:
