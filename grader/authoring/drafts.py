@@ -331,7 +331,7 @@ def _describe_scaling(scaling: StatedScaling, base: float) -> str:
     if scaling.kind is ScalingKind.LINEAR:
         return f"All frequencies are divided by {factor}."
     if scaling.kind is ScalingKind.NTK:
-        return f"The base is multiplied by `{factor}^(n/(n - 2))` before."
+        return f"Before that, the base is multiplied by `{factor}^(n/(n - 2))`."
     (_, slow), (_, fast) = scaling.limits
     blend = f"A frequency `f` becomes `s f + (1 - s) f / {factor}`"
     if scaling.kind is ScalingKind.LLAMA3:
