@@ -178,7 +178,7 @@ def bound_attention(
         key_error, value_error = seat_one_more(key_error), seat_one_more(value_error)
         may_attend = None if may_attend is None else seat_visible(may_attend)
     if variant.features:
-        errors, arithmetic = bound_shares(exact, (query_error, key_error), precision)
+        errors, arithmetic = bound_shares(exact, (query_error, key_error), precision, variant)
     else:
         given = exact, query_error, key_error, scale, precision, may_attend, variant
         errors, arithmetic = bound_score_error(*given), bound_softmax_error(exact, precision)

@@ -18,21 +18,25 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.precision import Precision
-from headcheck.reference import MultiHeadResult, split_heads
+from headcheck.reference import MultiHeadResult, Variant, split_shared_heads
 
 LARGEST_LOSS = 0.9
 """the largest error of the divisor, as a share of it; beyond this a bound says nothing"""
 
 
 def bound_shares(
-    exact: MultiHeadResult, errors: tuple[Tensor, Tensor], precision: Precision
+    exact: MultiHeadResult,
+    errors: tuple[Tensor, Tensor],
+    precision: Precision,
+    variant: Variant,
 ) -> tuple[Tensor, Tensor]:
     """Return the relative errors of products of features, and of the sums over them.
 
     `errors` are those of queries and keys before they become features.
     """
     heads, (n, d) = exact.query.shape[-3], exact.key.shape[-2:]
-    raw = (split_heads(t, heads) for t in exact.projected[:2])
+    shared = split_shared_heads(exact.projected, heads)
+    raw = (variant.place(t) for t in shared[:2])
     features = exact.query, exact.key
     query, key = (
         _bound_features(*each, precision) for each in zip(raw, errors, features, strict=True)

@@ -73,9 +73,9 @@ def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN)
     largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
     # The rounding of exp and its argument (4S), and of products of this length.
     length = max(case.d_in, case.d_out, case.tokens)
-    if variant.features:
-        return 4 + 2 * math.sqrt(length) + count_feature_roundings(exact, length)
     growth, of = 4 + 4 * largest + 2 * math.sqrt(length), GrowthOf(case, exact, variant, largest)
+    if variant.features:
+        growth = 4 + 2 * math.sqrt(length) + count_feature_roundings(exact, length)
     for grow in GROWTHS:
         growth += grow(of)
     return growth

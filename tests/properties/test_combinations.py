@@ -47,7 +47,7 @@ COMBINATIONS = (
     "norm rotary shared softcap",
     "full window rotary shared",
     "full features",
-    "features rotary",
+    "features rotary shared",
     "lambdas rotary shared",
     "latents rotary gate sinks window",
     "relative shared gate",
