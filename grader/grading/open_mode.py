@@ -19,6 +19,7 @@ from headcheck.properties.binding.describe import (
 )
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.parts import BROUGHT
 from headcheck.properties.terms.call_form import MaskConvention
 from headcheck.properties.violations.violation import Note
 
@@ -44,21 +45,7 @@ ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
 """capabilities whose absence means that a class answers another exercise"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
 """capabilities that a class may have even if the exercise does not ask for them"""
-VARIANTS = frozenset(
-    {
-        C.GROUPED,
-        C.WINDOW,
-        C.SOFTCAP,
-        C.POSITIONS,
-        C.SINKS,
-        C.GATED,
-        C.DIFFERENTIAL,
-        C.FEATURES,
-        C.LATENT,
-        C.CACHE,
-        C.BLOCK,
-    }
-)
+VARIANTS = BROUGHT - {C.BLOCKED} | {C.CACHE}
 """capabilities that some exercises ask for but that cannot be recognised from behaviour"""
 CASES = 12
 """The maximum number of cases for one property. It is smaller than for an exercise, because here

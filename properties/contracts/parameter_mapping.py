@@ -109,14 +109,14 @@ class ParameterMapping:
             case _:
                 packed = torch.cat(list(tensors))
         packed = packed.mT if self._is_transposed_matrix else packed
-        is_kernel = packed.dim() == 2 or self.holds == ("sinks",)
+        is_kernel = packed.dim() == 2 or WEIGHTS[self.holds[0]].is_per_head
         kernel = (1,) * self.packing.kernel_axes if is_kernel else ()
         return packed.view(*packed.shape, *kernel)
 
     def unpack(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
         """Return the canonical tensors, in the order of `holds`: the inverse of `pack`."""
         kernel = self.packing.kernel_axes
-        if self.holds == ("sinks",):
+        if WEIGHTS[self.holds[0]].is_per_head:
             return [stored.flatten()]
         if self.packing is Packing.BETWEEN:
             return [self._take_between(stored)]

@@ -41,6 +41,7 @@ from headcheck.grader.report.records import (
 from headcheck.grader.sandbox.isolation import GUARANTEES, IsolationLevel
 from headcheck.grader.seed import SeedKind, draw_secret_seed
 from headcheck.grader.ui.cli import EXIT_ERROR
+from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status
 
@@ -212,7 +213,7 @@ def test_comparison_detects_differences(change: dict[str, Any], problem: str) ->
 def test_documented_values_match_the_code() -> None:
     assert words("Statuses") == {status.value for status in Status} | {NOT_JUDGED}
     remarks = set(typing.get_args(typing.get_type_hints(CodeWarning)["kind"]))
-    noted = {fault.ERROR_KIND}.union(*(said(each, NOTE) for each in (Case, SeedKind)))
+    noted = {fault.ERROR_KIND}.union(*(said(each, NOTE) for each in (Property, SeedKind)))
     assert words("Notes") == remarks | noted
     ended_badly = {"crashed", "timed_out", "out_of_memory", *NO_VERDICT_KINDS}
     assert words("Errors") == said(SeedKind, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
