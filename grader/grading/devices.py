@@ -136,6 +136,8 @@ def _start_thread_of_gradients() -> None:
     """
     import torch
 
+    if not torch.backends.cuda.is_built():
+        return
     with warnings.catch_warnings(action="ignore"):
         one = torch.ones(1, 1, device="cuda", requires_grad=True)
         (one @ one).sum().backward()

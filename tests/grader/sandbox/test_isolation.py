@@ -211,7 +211,8 @@ def test_without_a_sandbox_the_verdicts_are_the_same(
 def test_runs_without_linux_features(tmp_path: Path) -> None:
     program = """
         import os, select, signal, socket, sys
-        import IPython.core.inputtransformer2, click, hypothesis, jinja2, nbformat, torch
+        import IPython.core.inputtransformer2, click, filelock, hypothesis, jinja2
+        import nbformat, torch
         import rich.console, rich.progress
 
         for module, names in {
