@@ -58,7 +58,7 @@ def not_even_nan_counts_where_it_is_hidden(context: LiveContext) -> None:
             context.assert_unchanged(same, context.output, context.tolerance, what)
 
 
-@mask_property(C.EMPTY_ROWS, C.ANY_KEYS, on=MASKED, limit=4, hint=EMPTY_HINT)
+@mask_property(C.EMPTY_ROWS, on=MASKED, limit=4, hint=EMPTY_HINT)
 def a_query_that_sees_nothing_gets_what_is_promised(context: CaseContext) -> None:
     """A query that may attend to nothing gives finite numbers, or zeros, as the contract says."""
     mask = hide_everything_from_some(context)
@@ -74,7 +74,6 @@ def a_query_that_sees_nothing_gets_what_is_promised(context: CaseContext) -> Non
 
 @gradient_property(
     C.EMPTY_ROWS,
-    C.ANY_KEYS,
     C.TOKENS,
     C.MODULE,
     on=MASKED,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from headcheck.properties.parts.part import Part, Problem
-from headcheck.properties.terms.call_form import MaskSource, Polarity
+from headcheck.properties.terms.call_form import EmptyRow, MaskSource, Polarity
 from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def _find_problems_of_documents(contract: Contract) -> Iterator[Problem]:
     if mask.keys_only or mask.axes is not None:
         key = "keys_only" if mask.keys_only else "axes"
         yield (*KEYS, key), None, "numbers of documents have one form: leave this out"
+    if mask.empty_row is not EmptyRow.ANYTHING:
+        yield (*KEYS, "empty_row"), None, "a token sees at least itself: leave this out"
     if mask.given_as is MaskSource.BOUNDARIES and Capability.BATCH in contract.capabilities:
         text = "boundaries are those of one sequence of tokens: leave `batch` out"
         yield (*KEYS, "given_as"), None, text

@@ -32,6 +32,6 @@ class MultiHeadAttention(nn.Module):
                 else valid_lens[:, None, :, None]
             )
             number = torch.arange(k.shape[-2], device=k.device)
-            scores = scores.masked_fill(number >= lens, float("-inf"))
+            scores = scores.masked_fill(number >= lens, -1e9)
         weights = self.dropout(scores.softmax(dim=-1))
         return self.W_o((weights @ v).transpose(1, 2).flatten(2))
