@@ -60,7 +60,7 @@ LIMITS: Mapping[str, type] = dict.fromkeys(SECONDS, float) | dict.fromkeys(COUNT
 """the fields of the grader's `Limits`, which no exercise may import, with their types"""
 FIELD_NAMES: Mapping[str, str] = {"parameters": "mappings"}
 """keys whose names differ from those of their fields"""
-NOT_WRITTEN = {"slug", "contract", "folder", "source", "inputs"}
+NOT_WRITTEN = {"slug", "contract", "folder", "source", "depth", "inputs"}
 """fields without a key; the inputs of a call form are the contract's `call`"""
 SLUG = re.compile(r"[A-Za-z0-9_-]+")
 WRITTEN: Mapping[object, str] = {

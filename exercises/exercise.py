@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.listing.summary import PropertySummary, select_summaries
 from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
 
 if TYPE_CHECKING:  # imported where needed, so that listing exercises does not import torch
@@ -82,23 +83,36 @@ class Exercise:
     """resource limits where they differ from the usual: fields of the grader's `Limits`"""
     source: str = ""
     """the text of its contract file; see `exercises.contract_file`"""
+    depth: Depth = Depth.THOROUGH
+    """how much is asked of an answer"""
 
-    def __reduce__(self) -> tuple[Callable[..., Exercise], tuple[Path, str]]:
+    def __reduce__(self) -> tuple[Callable[..., Exercise], tuple[Path, str, Depth]]:
         """Pickle the folder and the text, so that the receiver also has one object per exercise."""
-        from headcheck.exercises.contract_file import read_exercise
+        return _unpickle, (self.folder, self.source, self.depth)
 
-        return read_exercise, (self.folder, self.source)
+    def at(self, depth: Depth) -> Exercise:
+        """Return this exercise with the properties and cases of a depth: one object for each."""
+        return self if depth is self.depth else self._other_depth
+
+    @cached_property
+    def _other_depth(self) -> Exercise:
+        """The same exercise at the other depth."""
+        other = Depth.USUAL if self.depth is Depth.THOROUGH else Depth.THOROUGH
+        asked = replace(self, depth=other)
+        vars(asked)["_other_depth"] = self
+        return asked
 
     @cached_property
     def properties(self) -> tuple[Property, ...]:
-        """All properties that make sense for the contract and are not waived.
+        """The properties asked at this depth: they make sense for the contract and are not waived.
 
         Raises BadContract if a waived property does not exist or is a prerequisite of points.
         """
         from headcheck.properties import families
 
         names = {each.name for each in self.summaries}
-        return tuple(each for each in families.ALL if each.name in names)
+        applying = (each for each in families.ALL if each.name in names)
+        return tuple(each for each in applying if each.usual or self.depth is Depth.THOROUGH)
 
     @cached_property
     def summaries(self) -> tuple[PropertySummary, ...]:
@@ -125,7 +139,9 @@ class Exercise:
         published = generate_case_set(self.contract, self.cases)
         reseeded = reseed_cases(self.contract, published, seed, self.slug)
         cases = [replace(case, device=device) for case in reseeded]
-        return {prop: prop.select_cases(self.contract, cases) for prop in self.properties}
+        return {
+            prop: prop.select_cases(self.contract, cases, self.depth) for prop in self.properties
+        }
 
     @cached_property
     def prerequisite(self) -> Property:
@@ -177,3 +193,9 @@ class Exercise:
         except FileNotFoundError:
             text = "there is no such file, and this needs it: write it"
             raise BadContract(f"{self.folder / name}, line 1: {text}") from None
+
+
+def _unpickle(folder: Path, source: str, depth: Depth) -> Exercise:
+    from headcheck.exercises.contract_file import read_exercise
+
+    return read_exercise(folder, source).at(depth)

@@ -57,6 +57,7 @@ from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.sandbox.operations import DROP
 from headcheck.grader.seed import Seed
 from headcheck.grader.watch import read_stamp, wait_for_saves
+from headcheck.properties.terms.depth import Depth
 
 __all__ = [
     "compute_exit_code",
@@ -96,10 +97,12 @@ def make_settings(
     search: SearchLimit | None = None,
     bindings: Sequence[str] = (),
     all_examples: bool = False,
+    thorough: bool = False,
 ) -> Settings:
     """Return the settings of a run; the given limits override the limits of an exercise.
 
-    `rounding` overrides the rounding of the course file. Raises BadBinding, DeviceUnavailable.
+    `rounding` and `thorough` override what the course file says of them. Raises BadBinding,
+    DeviceUnavailable.
     """
     if not devices.is_known(device):
         raise DeviceUnavailable(f"{device}: not a device; there are {devices.DEVICE_NAMES}")
@@ -117,6 +120,8 @@ def make_settings(
         jobs=jobs,
         search=search,
         roles=parse_roles(bindings),
+        depth=Depth.THOROUGH if thorough else course.depth,
+        thorough=course.thorough,
         all_examples=all_examples,
     )
 

@@ -16,6 +16,7 @@ from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup as PropertyGroup
 from headcheck.properties.terms.peculiarity import Peculiarity, remove_all
 from headcheck.properties.violations.violation import (
@@ -30,12 +31,14 @@ from headcheck.properties.violations.violation import (
 MIN_NATURAL_CASES = 8
 """If the case set has this many fitting cases, no transformed ones are added."""
 
+USUAL_CASES = 4
+"""the most cases of a property at the usual depth, unless the property says otherwise"""
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
 NOT_ASKED_MESSAGE = "Not tried for lack of time, which costs no points"
 Sizes = Mapping[str, object]
 """values of some fields of a case"""
-SizesSource = Callable[[], Sequence[Sizes]]
-"""returns sizes whose choice takes a while"""
+SizesSource = Callable[[], Iterable[Sizes]]
+"""returns sizes, the most telling first"""
 CaseSelection = Callable[[Sequence[Case]], Sequence[Case]]
 """selects some of the given cases"""
 RecordableCheck = Callable[[CaseContext], None]
@@ -58,6 +61,8 @@ class Property:
     transform: CaseTransform = field(default=identity, repr=False)
     requires: tuple["Property", ...] = field(default=(), repr=False)
     limit: int = 24
+    usual: int = USUAL_CASES
+    """the most cases at the usual depth; with none, only a thorough check asks the property"""
     hint: str = ""
     dtypes: tuple[str, ...] = ("float64", "float32")
     redundant_because: str = ""
@@ -79,23 +84,27 @@ class Property:
         """Return whether the property makes sense for this contract."""
         return self.needs <= contract.capabilities
 
-    def select_cases(self, contract: Contract, case_set: Iterable[Case]) -> tuple[Case, ...]:
+    def select_cases(
+        self, contract: Contract, case_set: Iterable[Case], depth: Depth = Depth.THOROUGH
+    ) -> tuple[Case, ...]:
         """Select the cases on which to check this property from a case set, the most diverse first.
 
         Unchanged cases are preferred to transformed ones, so that properties share modules:
-        constructing them costs most.
+        constructing them costs most. The cases of the usual depth are among those of the other.
         """
-        case_set = tuple(case_set)
+        case_set, is_usual = tuple(case_set), depth is Depth.USUAL
         if self.list_sizes is not None:
-            return self._apply_sizes(contract, case_set, self.list_sizes())
+            sizes = itertools.islice(self.list_sizes(), self.usual if is_usual else None)
+            return self._apply_sizes(contract, case_set, sizes)
         unchanged = set(case_set)
         fitting = self.choose(transform_cases(contract, self.transform, case_set))
         natural = [case for case in fitting if case in unchanged]
         enough = len(natural) >= min(self.limit, MIN_NATURAL_CASES)
+        limit = min(self.limit, self.usual) if is_usual else self.limit
         return (
-            select_diverse(natural, self.limit)
+            select_diverse(natural, limit)
             if enough
-            else select_diverse(fitting, min(self.limit, MIN_NATURAL_CASES))
+            else select_diverse(fitting, min(limit, MIN_NATURAL_CASES))
         )
 
     def replace_cases(
@@ -117,7 +126,7 @@ class Property:
         ]
 
     def _apply_sizes(
-        self, contract: Contract, case_set: Sequence[Case], sizes: Sequence[Sizes]
+        self, contract: Contract, case_set: Sequence[Case], sizes: Iterable[Sizes]
     ) -> tuple[Case, ...]:
         """Return a case for each of these sizes; dtype, device and seed come from the case set."""
         drawn = itertools.cycle(case_set)
@@ -152,6 +161,7 @@ class PropertyFamily:
         on: CaseTransform = identity,
         after: tuple[Property, ...] = (),
         limit: int = 24,
+        usual: int = USUAL_CASES,
         hint: str = "",
         dtypes: tuple[str, ...] = ("float64", "float32"),
         redundant_because: str = "",
@@ -171,6 +181,7 @@ class PropertyFamily:
                 transform=on,
                 requires=self.requires + after,
                 limit=limit,
+                usual=usual,
                 hint=hint,
                 dtypes=dtypes,
                 redundant_because=redundant_because,

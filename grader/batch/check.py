@@ -10,7 +10,6 @@ from headcheck.grader.batch.plan import get_batch_plan
 from headcheck.grader.batch.replay import AnswerReplay
 from headcheck.grader.batch.transcript import TranscriptReplay
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
-from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import CheckOnCases, Property, PropertyGroup, Verdict
 from headcheck.properties.terms.case import Case
@@ -98,6 +97,4 @@ def run_batch_plan(
     batch_plan = get_batch_plan(exercise, contract.mappings, seed, device)
     assert isinstance(harness.subject, ChannelSubject)
     comparison = batch_plan.run_on(harness.subject, contract.name)
-    if comparison.float32:
-        harness.add_note(FLOAT32_NOTE)
     return BatchResult(harness, batch_plan, exercise.plan_cases(seed, device), comparison)

@@ -167,7 +167,7 @@ def get_folder() -> Path:
     return Path(cache) / "headcheck"
 
 
-ROW_FIELDS = ("exact", "allowed", "allowed_float32", "owners")
+ROW_FIELDS = ("exact", "allowed", "owners")
 """the fields of a batch request that are not sent"""
 
 

@@ -38,9 +38,7 @@ class Comparison:
     """The result of comparing the answers to one or all messages with the exact answers."""
 
     inexact: frozenset[int]
-    """the queries whose answer was not exact, or which got two different answers"""
-    float32: bool = False
-    """whether some answers are only as exact as float32 allows"""
+    """the queries whose answer may not be exact, or which got two different answers"""
     answer_rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
     """the answers to each message; None if the message failed"""
 
@@ -72,7 +70,7 @@ class BatchRequest:
     device: str
     exact: Tensor
     allowed: Tensor
-    allowed_float32: Tensor
+    """the errors within which an answer is exact without doubt"""
     owners: Tensor
     """for each element of the row of answers, the number of the query that it answers"""
     repeated_queries: tuple[tuple[int, int], ...]
@@ -92,14 +90,8 @@ class BatchRequest:
         unlike = frozenset(
             n for pair in self.repeated_queries for n in pair if self._differs(row, *pair)
         )
-        error = (row - self.exact).abs()
-        rough = ~(error <= self.allowed)  # true for NaN, too
-        if not bool(rough.any()):
-            return Comparison(unlike, answer_rows=(row,))
-        off = ~(error <= self.allowed_float32)
-        inexact = frozenset(self.owners[off].tolist())
-        float32 = not frozenset(self.owners[rough].tolist()) <= inexact
-        return Comparison(unlike | inexact, float32, (row,))
+        off = ~((row - self.exact).abs() <= self.allowed)  # true for NaN, too
+        return Comparison(unlike | frozenset(self.owners[off].tolist()), (row,))
 
     def join_answers(self, answer: Answer[BatchReply]) -> Tensor:
         """Return the concatenated answers, with NaN for those that are missing or malformed.
@@ -209,7 +201,6 @@ class BatchPlan:
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
         """Send every message to a submission; the queries of a failed message count as inexact."""
         inexact: frozenset[int] = frozenset()
-        float32 = False
         rows: list[Tensor | None] = []
         for batch in self.batches:
             try:
@@ -217,9 +208,8 @@ class BatchPlan:
             except SubmissionFailed:
                 comparison = Comparison(batch.queries, answer_rows=(None,))
             inexact |= comparison.inexact
-            float32 |= comparison.float32
             rows.extend(comparison.answer_rows)
-        return Comparison(inexact, float32, tuple(rows))
+        return Comparison(inexact, tuple(rows))
 
     @functools.cached_property
     def unstacked(self) -> frozenset[int]:

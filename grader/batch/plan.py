@@ -81,7 +81,7 @@ def _load_batch_plan(
 
     # Slugs alone are not unique: two folders may have the same name, and contracts change.
     own = exercise.slug, exercise.source, exercise.solution if exercise.has_solution else None
-    key = disk_cache.compute_key(*own, mappings, seed, device)
+    key = disk_cache.compute_key(*own, exercise.depth, mappings, seed, device)
     return disk_cache.load_or_make(key, exercise.properties, compile_plan)
 
 
@@ -203,7 +203,6 @@ def _build_batch(parts: list[_ObjectPlan]) -> BatchRequest:
         parts[0].device,
         torch.cat([answer.exact.flatten() for answer in answers]),
         torch.cat([answer.allowed.flatten() for answer in answers]),
-        torch.cat([answer.float32.flatten() for answer in answers]),
         torch.cat([torch.full((answer.exact.numel(),), answer.number) for answer in answers]),
         tuple(pair for part in parts for pair in part.repeated_queries),
     )
@@ -211,12 +210,11 @@ def _build_batch(parts: list[_ObjectPlan]) -> BatchRequest:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedOutput:
-    """A part of the exact answer to a query, and its tolerances."""
+    """A part of the exact answer to a query, and the errors that are allowed without doubt."""
 
     number: int
     exact: Tensor
     allowed: Tensor
-    float32: Tensor
 
 
 def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
@@ -224,9 +222,8 @@ def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
     for k in range(len(call[0][1].exact)):
         block = []
         for number, query in call:
-            exact, allowed = query.exact[k], query.tolerances[k]
-            wide = (allowed.exact.expand_as(exact), allowed.float32.expand_as(exact))
-            block.append(ExpectedOutput(number, exact.detach(), *wide))
+            exact, allowed = query.exact[k], query.allowed[k].expand_as(query.exact[k])
+            block.append(ExpectedOutput(number, exact.detach(), allowed))
         yield block
 
 

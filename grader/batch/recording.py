@@ -12,7 +12,9 @@ and the property need not be checked. Each check is therefore run once on the eq
 records its queries with the exact answers. The queries of all properties about one object can then
 be sent to a submission in one message, and the answers compared in one step. Only a property with
 an inexact answer is checked live, one query at a time. So it is always the check, and never this
-module, that finds a failure and writes the message to the student.
+module, that finds a failure and writes the message to the student. "Within its tolerance" is
+decided by the part of the tolerance that costs little (`Tolerance.least`); an answer beyond it is
+looked at again with the whole tolerance.
 
 Properties that do not follow from exact answers cannot be recorded, and are always checked live:
 those about training mode, registered parameters, or side effects of a call. Such a check is
@@ -37,8 +39,8 @@ from typing import Self, TypeVar
 from torch import Tensor
 
 from headcheck.grader import fault
-from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.oracle import Expected, hash_tensors
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.harness.case_context import (
@@ -75,7 +77,8 @@ class RecordedQuery(Query):
     """whether the query needs a batch of its own"""
     exact: tuple[Tensor, ...]
     """the answer, tensor by tensor, in the form in which a submission returns it"""
-    tolerances: tuple[Tolerance, ...]
+    allowed: tuple[Tensor, ...]
+    """the errors within which the answer is exact without doubt; see `Tolerance.least`"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +168,7 @@ class RecordingContext(CaseContext):
             query,
             self.recorder.needs_own_batch or query.x is self.x,
             tuple(map(self._drop_batch_axis, expected.outputs)),
-            tuple(
-                Tolerance(self._drop_batch_axis(limit.exact), self._drop_batch_axis(limit.float32))
-                for limit in expected.tolerances
-            ),
+            tuple(self._drop_batch_axis(select_allowed(limit)) for limit in expected.tolerances),
         )
         outputs = tuple(map(self.round_answer, expected.outputs, expected.tolerances))
         return predict_outputs(self.case, outputs)
@@ -180,15 +180,8 @@ class RecordingContext(CaseContext):
             query.cotangent, query.output, query.parameters, query.x, query.mask
         )
         limits = {name: found.compute_tolerance(name) for name in found.values}
-        exact, narrow, wide = (
-            self._to_stored(named)
-            for named in (
-                found.values,
-                {name: limit.exact for name, limit in limits.items()},
-                {name: limit.float32 for name, limit in limits.items()},
-            )
-        )
-        self._record(query, True, exact, tuple(map(Tolerance, narrow, wide)))
+        allowed = {name: select_allowed(limit) for name, limit in limits.items()}
+        self._record(query, True, self._to_stored(found.values), self._to_stored(allowed))
         return {name: self.round_answer(t, limits[name]) for name, t in found.values.items()}
 
     def with_case(self, case: Case) -> "RecordingContext":
@@ -237,7 +230,7 @@ class RecordingContext(CaseContext):
         query: Query,
         needs_own_batch: bool,
         exact: tuple[Tensor, ...],
-        tolerances: tuple[Tolerance, ...],
+        allowed: tuple[Tensor, ...],
     ) -> None:
         query_id = compute_query_id(query)
         self.recorder.queries[query_id] = RecordedQuery(
@@ -245,7 +238,7 @@ class RecordingContext(CaseContext):
             id=query_id,
             needs_own_batch=needs_own_batch,
             exact=exact,
-            tolerances=tolerances,
+            allowed=allowed,
         )
 
     def _to_stored(self, named: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
@@ -257,6 +250,11 @@ class RecordingContext(CaseContext):
     def _drop_batch_axis(self, tensor: Tensor) -> Tensor:
         """Return an output as the submission returns it, perhaps without a batch axis."""
         return tensor if self.contract.has(Capability.BATCH) else tensor[0]
+
+
+def select_allowed(tolerance: Tolerance) -> Tensor:
+    """Return the errors within which an answer is exact without doubt."""
+    return tolerance.least
 
 
 def predict_outputs(case: Case, outputs: tuple[Tensor, ...]) -> Outputs:

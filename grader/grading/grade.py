@@ -210,7 +210,7 @@ class _Grading:
         if target.name in self.unwritten:
             return self._record_error(self.unwritten[target.name], target)
         with DefinitionGrader(self.session, self.settings, self.emit) as grader:
-            judged = judge(ask(target), grader.run, follow_ups)
+            judged = judge(self._ask(target), grader.run, follow_ups)
             if target.name in self.unrelated:
                 return None
             return grader.record(judged, self.submission)
@@ -240,9 +240,13 @@ class _Grading:
         if binding is None or binding.inexact or (binding.mistakes and not differs):
             return None
         if not asked:
-            return ask(open_mode.make_open_target(signature, binding))
+            return self._ask(open_mode.make_open_target(signature, binding))
         adapted = open_mode.make_adapted_target(signature, target, binding)
-        return None if adapted is None else ask(adapted)
+        return None if adapted is None else self._ask(adapted)
+
+    def _ask(self, target: Target) -> Attempt:
+        depth = self.settings.get_depth(target.exercise)
+        return ask(replace(target, exercise=target.exercise.at(depth)))
 
     def _recognise(self, signature: Signature) -> Binding | None:
         try:

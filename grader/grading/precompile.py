@@ -40,9 +40,8 @@ def _compile_plans(found: Sequence[Submission], settings: Settings, stop: thread
         for exercise in guess_exercises(found, settings):
             if stop.is_set():
                 return
-            get_batch_plan(
-                exercise, exercise.contract.mappings, settings.seed.value, settings.device
-            )
+            asked = exercise.at(settings.get_depth(exercise))
+            get_batch_plan(asked, asked.contract.mappings, settings.seed.value, settings.device)
 
 
 def guess_exercises(found: Sequence[Submission], settings: Settings) -> Iterator[Exercise]:

@@ -35,6 +35,7 @@ from headcheck.properties.contracts.contract import CONSTANT, Contract
 from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
+from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import NOT_FAILED, Note, Status, SubmissionFailed
 
@@ -91,8 +92,14 @@ def record_definition(
         diagnosis=explanation.diagnosis,
         source=explanation.source,
         search=explanation.search,
+        only_thorough=count_only_thorough(target.exercise),
     )
     return points.add_up(record, step)
+
+
+def count_only_thorough(exercise: Exercise) -> int:
+    """Return how many more properties a thorough check of an exercise asks."""
+    return len(exercise.at(Depth.THOROUGH).properties) - len(exercise.properties)
 
 
 def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:

@@ -11,6 +11,7 @@ from headcheck.grader.report.rounding import HUNDREDTH
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.seed import Seed
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.terms.depth import Depth
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class Settings:
     """the user's statements about classes that are recognised by their behaviour"""
     search: SearchLimit | None = None
     """how long to search for failures on generated cases, after the fixed ones"""
+    depth: Depth = Depth.USUAL
+    """how much is asked of an answer, unless the exercise is one of `thorough`"""
+    thorough: frozenset[str] = frozenset()
+    """the slugs of the exercises in which everything is asked"""
     all_examples: bool = False
     """whether failures that follow from a known mistake are also shrunk to smallest examples"""
 
@@ -41,6 +46,10 @@ class Settings:
         """Return the limits for a submission that answers this exercise."""
         own = {} if exercise is None else exercise.limits
         return self.limits.with_overrides({**own, **self.limit_overrides})
+
+    def get_depth(self, exercise: Exercise) -> Depth:
+        """Return how much is asked of an answer to an exercise."""
+        return Depth.THOROUGH if exercise.slug in self.thorough else self.depth
 
     def is_by_hand(self, exercise: Exercise) -> bool:
         """Return whether torch's own attention is withheld in an exercise."""

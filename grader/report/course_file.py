@@ -2,6 +2,7 @@
 
     round = 0.5                        # the step, in points, that scores are rounded to
     feedback = "message"               # or a table: see docs/feedback-levels.md
+    thorough = ["kv_cache"]            # exercises in which everything is asked; true: in all
 
     [points.multi_head_attention]      # of groups of properties, where they are not the usual
     values = 40
@@ -24,10 +25,11 @@ from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedb
 from headcheck.grader.report.points import Points
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step
+from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
 
 COURSE_FILE = "headcheck.toml"
-KEYS = ("round", "feedback", "points")
+KEYS = ("round", "feedback", "thorough", "points")
 MAX_BYTES = 1 << 16
 """far more than a file needs for the points of all groups and the levels of all properties"""
 MAX_MESSAGE = 1000
@@ -50,6 +52,10 @@ class CourseFile:
     rounding: float = HUNDREDTH
     feedback: Feedback | None = None
     """None if the file does not set it"""
+    depth: Depth = Depth.USUAL
+    """how much is asked in exercises that are not `thorough`"""
+    thorough: frozenset[str] = frozenset()
+    """the slugs of exercises in which everything is asked"""
     path: Path | None = None
     """None if there is no file"""
 
@@ -94,11 +100,14 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
         if key not in KEYS:
             raise place.enter(key).fail(_explain_unknown_key(key))
     said = table.get("feedback")
+    thorough = _read_thorough(table.get("thorough", False), place.enter("thorough"), exercise)
     feedback = None if said is None else read_feedback(said, place.enter("feedback"))
     return CourseFile(
         points=_read_points(table.get("points"), place.enter("points"), exercise),
         rounding=_read_step(table.get("round", HUNDREDTH), place.enter("round")),
         feedback=feedback,
+        depth=Depth.THOROUGH if thorough is True else Depth.USUAL,
+        thorough=frozenset() if isinstance(thorough, bool) else thorough,
         path=path,
     )
 
@@ -124,11 +133,27 @@ def _read_points(value: object, place: Place, exercise: Exercise | None) -> Poin
     if not isinstance(value, dict):
         raise place.fail_type(value, "a table of exercises: write [points.SLUG]")
     for slug in value:
-        if not _is_exercise(slug, place.path, exercise):
-            known = suggest(slug, [*BY_SLUG, *([exercise.slug] if exercise else [])])
-            listed = known if known.startswith("did") else "see `headcheck list`"
-            raise place.enter(slug).fail(f"there is no exercise {slug!r}; {listed}")
+        _refuse_unknown(slug, place.enter(slug), exercise)
     return {slug: _read_groups(groups, place.enter(slug)) for slug, groups in value.items()}
+
+
+def _read_thorough(value: object, place: Place, exercise: Exercise | None) -> bool | frozenset[str]:
+    """Return the exercises in which everything is asked; True for all of them."""
+    if isinstance(value, bool):
+        return value
+    if not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        raise place.fail_type(value, 'true, or a list of exercises, as in ["kv_cache"]')
+    for slug in value:
+        _refuse_unknown(slug, place, exercise)
+    return frozenset(value)
+
+
+def _refuse_unknown(slug: str, place: Place, exercise: Exercise | None) -> None:
+    """Raise BadCourseFile at this place if no exercise has this name."""
+    if not _is_exercise(slug, place.path, exercise):
+        known = suggest(slug, [*BY_SLUG, *([exercise.slug] if exercise else [])])
+        listed = known if known.startswith("did") else "see `headcheck list`"
+        raise place.fail(f"there is no exercise {slug!r}; {listed}")
 
 
 def _is_exercise(slug: str, path: Path, exercise: Exercise | None) -> bool:

@@ -197,6 +197,8 @@ class SubmissionRecord:
     source: tuple[Excerpt, ...] = ()
     hidden: int = 0
     search: SearchRecord | None = None
+    only_thorough: int = 0
+    """how many more properties a thorough check asks"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from headcheck.grader.ui.options import (
     round_option,
     search_option,
     seed_option,
+    thorough_option,
     verbose_option,
 )
 from headcheck.grader.ui.replay_command import replay_case
@@ -97,6 +98,7 @@ def cli() -> None:
     help="How many processes grade side by side. By default as many as pay off.",
 )
 @seed_option
+@thorough_option
 @search_option
 @feedback_option
 @verbose_option
@@ -174,6 +176,7 @@ def grade(
 )
 @bind_option
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
+@thorough_option
 @search_option
 @feedback_option
 @verbose_option

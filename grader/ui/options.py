@@ -94,6 +94,11 @@ search_option = click.option(
     metavar="N|SECONDS",
     help="After the fixed cases try so many generated ones, or for a time such as 30s.",
 )
+thorough_option = click.option(
+    "--thorough",
+    is_flag=True,
+    help="Ask everything, and not only what finds the mistakes that people make.",
+)
 trusted_option = click.option(
     "--trusted", is_flag=True, help="Run submissions even where the machine cannot confine them."
 )

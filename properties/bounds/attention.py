@@ -26,7 +26,6 @@ part of that experiment.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -38,7 +37,7 @@ from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.maps import bound_difference
 from headcheck.properties.bounds.precision import PRECISIONS as PRECISIONS
 from headcheck.properties.bounds.precision import Precision as Precision
-from headcheck.properties.bounds.roles import bound_role_errors
+from headcheck.properties.bounds.roles import bound_role_errors, bound_value_error
 from headcheck.properties.bounds.scores import bound_adjustments
 from headcheck.properties.bounds.sinks import seat_one_more, seat_sinks, seat_visible
 from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant, merge_heads
@@ -46,23 +45,6 @@ from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant, mer
 K = 4.0
 LONG_SEQUENCE = 128
 ROWS_AT_ONCE = 1 << 22  # elements of the largest intermediate tensor, 32 MiB of float64
-
-
-@dataclass(frozen=True, eq=False)
-class Tolerance:
-    """The tolerance of each element, in the dtype of the case and in float32.
-
-    An answer between the two limits computes internally in float32: this is a note, not a failure.
-    """
-
-    exact: Tensor
-    float32: Tensor
-
-    def __add__(self, other: "Tolerance") -> "Tolerance":
-        return Tolerance(self.exact + other.exact, self.float32 + other.float32)
-
-    def __getitem__(self, index: object) -> "Tolerance":
-        return Tolerance(self.exact[index], self.float32[index])  # type: ignore[index]
 
 
 def bound_score_error(
@@ -114,8 +96,13 @@ def bound_softmax_error(
     visible = exact.scores.masked_fill(~seen, -math.inf)
     lse = visible.logsumexp(-1, keepdim=True)
     shift = lse.abs() + (exact.scores - lse).abs()
-    constant = 3 * precision.u + 2 * math.sqrt(exact.key.shape[-2]) * precision.ua
+    constant = count_sum_roundings(exact, precision)
     return torch.where(seen, constant + precision.u * shift, 0.0)
+
+
+def count_sum_roundings(exact: MultiHeadResult, precision: Precision) -> float:
+    """Return the relative error of a sum over all keys and of three more roundings."""
+    return 3 * precision.u + 2 * math.sqrt(exact.key.shape[-2]) * precision.ua
 
 
 def compute_spread(
@@ -183,12 +170,42 @@ def bound_attention(
         given = exact, query_error, key_error, scale, precision, may_attend, variant
         errors, arithmetic = bound_score_error(*given), bound_softmax_error(exact, precision)
     context = bound_context_error(exact, errors, arithmetic, value_error, precision)
-    context = bound_difference(context, exact.softmaxes @ exact.value.abs(), p.lambdas, precision)
-    merged = bound_gated_error(x, merge_heads(context), parameters, exact, precision)
-    output = propagate_through_output(merged, parameters, exact, precision)
+    output = _propagate(context, x, parameters, exact, precision)
     weights = bound_weights_error(exact, errors, arithmetic, precision)
     weights = bound_difference(weights, exact.softmaxes, p.lambdas, precision)
     return output, weights if p.sinks is None else weights[..., :-1]
+
+
+def bound_least(
+    x: Float[Tensor, "*batch tokens d_in"],
+    parameters: Parameters,
+    exact: MultiHeadResult,
+    precision: Precision,
+    others: Sequence[Tensor] = (),
+    variant: Variant = PLAIN,
+) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
+    """Return parts of the two bounds of `compute_bounds` that cost little.
+
+    They count the errors of values, of the sums in the softmax, and of all that follows, but not
+    those of scores.
+    """
+    constant = 0.0 if variant.features else count_sum_roundings(exact, precision)
+    weights = constant * exact.softmaxes
+    value_error = bound_value_error(others[-1] if others else x, parameters, exact, precision)
+    context = weights @ exact.value.abs() + exact.softmaxes @ value_error
+    output = _propagate(context, x, parameters, exact, precision)
+    weights = bound_difference(weights, exact.softmaxes, parameters.lambdas, precision)
+    return K * output, K * weights
+
+
+def _propagate(
+    context: Tensor, x: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
+) -> Tensor:
+    """Propagate the errors of what each softmax averages to the output."""
+    size = exact.softmaxes @ exact.value.abs()
+    context = bound_difference(context, size, parameters.lambdas, precision)
+    merged = bound_gated_error(x, merge_heads(context), parameters, exact, precision)
+    return propagate_through_output(merged, parameters, exact, precision)
 
 
 def bound_logsumexp(

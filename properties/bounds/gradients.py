@@ -19,11 +19,12 @@ from headcheck.properties.bounds.absolute_block import (
     leave_norm_of_tokens,
     make_absolute_block,
 )
-from headcheck.properties.bounds.attention import K, Tolerance
+from headcheck.properties.bounds.attention import K
 from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
 from headcheck.properties.bounds.loss import Loss as Loss
 from headcheck.properties.bounds.oracle import get_precisions, get_scale, hash_tensors
 from headcheck.properties.bounds.sinks import seat_sinks
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.sized_cache import SizedCache

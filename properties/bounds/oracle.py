@@ -1,5 +1,6 @@
 """The exact answer to a case, and its tolerance."""
 
+import functools
 import hashlib
 import math
 from collections.abc import Sequence
@@ -11,12 +12,13 @@ from headcheck.properties.bounds.attention import (
     PRECISIONS,
     K,
     Precision,
-    Tolerance,
+    bound_least,
     bound_logsumexp,
     compute_bounds,
 )
 from headcheck.properties.bounds.block import bound_block
 from headcheck.properties.bounds.layers import bound_linear_error
+from headcheck.properties.bounds.tolerance import Limits, Tolerance
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.sized_cache import SizedCache
@@ -131,11 +133,10 @@ def _compute_expected(
     )
     if not contract.has(Capability.ATTENTION):
         return _compute_expected_linear(exact, case, x, parameters)
-    bounds = (
-        compute_bounds(x, parameters, exact, scale, precision, may_attend, others, variant)
-        for precision in dict.fromkeys(get_precisions(case.dtype))
+
+    output, weights = _postpone_bounds(
+        x, parameters, exact, scale, case.dtype, may_attend, others, variant
     )
-    output, weights = (Tolerance(*_pair(limits)) for limits in zip(*bounds, strict=True))
     match contract.returns:
         case Returns.OUTPUT:
             return Expected((exact.output,), (output,), exact)
@@ -148,6 +149,34 @@ def _compute_expected(
             # Queries and keys are the input here, and there is one head.
             w, a = exact.weights[:, 0], weights[:, 0]
             return Expected((w, w), (a, a), exact)
+
+
+def _postpone_bounds(
+    x: Tensor,
+    parameters: Parameters,
+    exact: MultiHeadResult,
+    scale: float,
+    dtype: str,
+    may_attend: Tensor | None,
+    others: Sequence[Tensor],
+    variant: Variant,
+) -> tuple[Tolerance, Tolerance]:
+    """Return the tolerances of the output and of the weights; both are computed together."""
+
+    @functools.cache
+    def compute_limits() -> tuple[Limits, Limits]:
+        bounds = (
+            compute_bounds(x, parameters, exact, scale, precision, may_attend, others, variant)
+            for precision in dict.fromkeys(get_precisions(dtype))
+        )
+        output, weights = (_pair(limits) for limits in zip(*bounds, strict=True))
+        return output, weights
+
+    output, weights = bound_least(x, parameters, exact, PRECISIONS[dtype], others, variant)
+    return (
+        Tolerance.postpone(output, lambda: compute_limits()[0]),
+        Tolerance.postpone(weights, lambda: compute_limits()[1]),
+    )
 
 
 def _compute_expected_of_block(

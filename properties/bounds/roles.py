@@ -19,6 +19,8 @@ from headcheck.reference import (
     Variant,
     append_beside,
     project_beside,
+    share_heads,
+    split_heads,
     split_maps,
     split_shared_heads,
 )
@@ -62,3 +64,13 @@ def bound_role_errors(
     query_error = bound_placed_error(exact.query, query_error, variant, precision)
     key_error = bound_placed_error(exact.key, key_error, variant, precision)
     return query_error, key_error, value_error
+
+
+def bound_value_error(
+    values_from: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
+) -> Tensor:
+    """Bound the errors of values alone, made of exact tokens; heads that share values have them."""
+    heads, _, width = exact.value.shape[-3:]
+    given = values_from, parameters.W_v, exact.projected[2], parameters, precision
+    error = bound_read_error(*given)
+    return share_heads(split_heads(error, max(1, error.shape[-1] // width)), heads)

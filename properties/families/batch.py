@@ -21,6 +21,7 @@ C = Capability
     on=at_least(batch=2),
     limit=12,
     hint="no step may mix the sequences of a batch",
+    usual=3,
 )
 def each_sequence_is_attended_alone(context: CaseContext) -> None:
     """A sequence gives the same output alone as in a batch with others."""

@@ -10,7 +10,7 @@ Source: Ye et al. 2024, "Differential Transformer" (arXiv:2410.05258).
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, with_values
 from headcheck.properties.contracts.contract import Capability
@@ -130,7 +130,7 @@ def the_output_is_linear_in_lambda(context: CaseContext) -> None:
 
 
 def _scale(tolerance: Tolerance, factor: float) -> Tolerance:
-    return Tolerance(tolerance.exact * factor, tolerance.float32 * factor)
+    return tolerance.map(lambda limit: limit * factor)
 
 
 @heads(*NEEDS, C.OUTPUT_PROJECTION, on=at_least(tokens=2), limit=2, hint=HALF_HINT)

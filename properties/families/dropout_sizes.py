@@ -50,6 +50,7 @@ mode
     on=with_values(dropout=0.5, content=InputContent.NORMAL),
     hint="is there a case in which the weights are not used, or not dropped?",
     dtypes=("float64",),
+    usual=0,
 )
 def dropout_acts_at_every_size(context: LiveContext) -> None:
     """Weights are dropped at every size: with one token, key or head, and with many."""

@@ -102,6 +102,7 @@ def fit_visibly(contract: Contract, case: Case) -> Case:
     limit=1,
     hint="each weight is dropped or kept by a draw of its own, at any rate",
     dtypes=("float64",),
+    usual=0,
 )
 def no_two_weights_are_dropped_together(context: LiveContext) -> None:
     """At other sizes and rates, weights are also dropped at the stated rate, independently."""

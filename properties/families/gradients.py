@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.gradients import ExactGradients
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
@@ -129,6 +129,7 @@ def every_weight_gets_a_gradient(context: CaseContext) -> None:
     on=at_least(tokens=3, batch=2, heads=2),
     limit=2,
     hint="is anything in the backward random, such as an order?",
+    usual=0,
 )
 def the_same_backward_gives_the_same_gradients(context: LiveContext) -> None:
     """Two backward passes of the same numbers give exactly the same gradients."""
@@ -167,6 +168,7 @@ def each_argument_gets_its_gradient_alone(context: LiveContext) -> None:
     sizes=GRADIENT_SIZES,
     after=(the_gradients_of_the_weights_are_right,),
     hint="does something in the code work for small sizes only?",
+    usual=2,
 )
 def gradients_are_right_at_every_size(context: CaseContext) -> None:
     """Long sequences, many heads and wide ones have the gradients of the equation, too."""

@@ -1,11 +1,11 @@
 """The heads work independently, each with its own weights, and are merged in order."""
 
+import functools
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_other_columns_unchanged
@@ -71,16 +71,15 @@ def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
         for name, tensor in context.parameters.items()
         if name not in ("W_o", "b_o") and WEIGHTS[name].heads(sizes) > 1
     }
-    before, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
+    before, tolerance = context.output, context.tolerance
     if context.parameters.W_o is not None:
         # Each head's columns move along, so that the sum over the heads stays the same.
         moved["W_o"] = permute_heads(context.parameters.W_o.mT, groups).mT
     else:
-        before, exact, float32 = (
-            _permute_output_heads(t, groups) for t in (before, exact, float32)
-        )
+        permute = functools.partial(_permute_output_heads, groups=groups)
+        before, tolerance = permute(before), tolerance.map(permute)
     output = context.run(parameters=replace_parameters(context, **moved))[0]
-    context.assert_unchanged(output, before, Tolerance(exact, float32))
+    context.assert_unchanged(output, before, tolerance)
 
 
 def _permute_output_heads(output: Tensor, groups: int) -> Tensor:

@@ -65,6 +65,7 @@ MIXED_STEPS = 7
     on=fit_for_histories,
     dtypes=("float64",),
     hint="is something kept, in `self` or outside, from call to call?",
+    usual=0,
 )
 def earlier_calls_do_not_matter(context: LiveContext) -> None:
     """Earlier calls, of any length and in any mode, do not change the output."""
@@ -79,6 +80,7 @@ def earlier_calls_do_not_matter(context: LiveContext) -> None:
     on=keep_for_histories,
     dtypes=("float64",),
     hint="does the first call make something that is never updated?",
+    usual=0,
 )
 def the_first_call_does_not_matter(context: LiveContext) -> None:
     """The first call, with any input and in any mode, does not change later outputs."""
@@ -97,6 +99,7 @@ def the_first_call_does_not_matter(context: LiveContext) -> None:
     on=fit_for_histories,
     dtypes=("float64",),
     hint="a tensor that was seen before may hold other numbers now",
+    usual=0,
 )
 def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None:
     """The same tensor with new numbers, or with a new size, counts as a new input."""
@@ -134,6 +137,7 @@ def other_instances_do_not_matter(context: LiveContext) -> None:
     on=fit_for_histories,
     dtypes=("float64",),
     hint="does an evaluation leave something behind: a mode, a rate, a mask?",
+    usual=0,
 )
 def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     """After evaluations and other calls, training still drops weights as it did at first."""
@@ -148,6 +152,7 @@ def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     on=fit_for_moves,
     dtypes=("float64",),
     hint="is something kept, shared or rounded when it is moved or copied?",
+    usual=0,
 )
 def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     """Loading weights back, other dtypes, and changes to a copy do not change the output."""
@@ -164,6 +169,7 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     on=fit_for_histories,
     dtypes=("float64",),
     hint="is something that was computed from the weights kept?",
+    usual=0,
 )
 def new_weights_are_used_at_once(context: LiveContext) -> None:
     """After weights are loaded, written in place or replaced, the next call uses them."""
@@ -193,6 +199,7 @@ def new_weights_are_used_at_once(context: LiveContext) -> None:
     on=fit_for_histories,
     dtypes=("float64",),
     hint="does a list or tuple still hold the first layers?",
+    usual=0,
 )
 def new_layers_are_used_at_once(context: LiveContext) -> None:
     """After a layer is replaced, the next call uses the new layer."""
@@ -215,6 +222,7 @@ def new_layers_are_used_at_once(context: LiveContext) -> None:
     on=fit_for_histories,
     dtypes=("float64",),
     hint="optimizers hold on to parameters: only their numbers may change",
+    usual=0,
 )
 def loading_and_moving_keep_the_parameters(context: LiveContext) -> None:
     """Loading, moving and copying keep parameters, flags and mode: an optimizer can go on."""
@@ -253,6 +261,7 @@ def _read_flags(adapter: ModuleAdapter) -> dict[str, bool]:
     on=fit_for_histories,
     dtypes=("float64",),
     hint="does the module keep something that shows only in some orders?",
+    usual=0,
 )
 def no_order_of_events_matters(context: LiveContext) -> None:
     """Calls, other modules, training, loading and copies do not change the output, in any order."""

@@ -64,7 +64,14 @@ BOOL_IN_FLOAT32 = with_values(
 MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is MaskForm.NONE else case)
 
 
-@family_property(C.CAUSAL, C.TOKENS, on=at_least(tokens=2), hint=CAUSAL_HINT, essential=True)
+@family_property(
+    C.CAUSAL,
+    C.TOKENS,
+    on=at_least(tokens=2),
+    hint=CAUSAL_HINT,
+    essential=True,
+    usual=4,
+)
 def the_future_is_invisible(context: CaseContext) -> None:
     """Changing a later token leaves every earlier output unchanged."""
     for start in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):

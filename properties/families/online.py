@@ -10,8 +10,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.oracle import Expected, compute_expected
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, make_other_tokens, round_to_dtype
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
@@ -183,13 +183,11 @@ def _assert_merged(
 
 
 def _times(tolerance: Tolerance, factor: Tensor) -> Tolerance:
-    return Tolerance(tolerance.exact * factor, tolerance.float32 * factor)
+    return tolerance.map(lambda limit: limit * factor)
 
 
 def _spread_tolerance(tolerance: Tolerance, heads: int, context: CaseContext) -> Tolerance:
-    return Tolerance(
-        _spread(tolerance.exact, heads, context), _spread(tolerance.float32, heads, context)
-    )
+    return tolerance.map(lambda limit: _spread(limit, heads, context))
 
 
 def _spread(per_head: Tensor, heads: int, context: CaseContext) -> Tensor:

@@ -54,6 +54,7 @@ between buffers
 @family_property(
     limit=8,
     hint="is anything random in evaluation, or kept from the last call?",
+    usual=2,
 )
 def evaluation_is_repeatable(context: CaseContext) -> None:
     """In evaluation mode the same input gives exactly the same output."""
@@ -82,6 +83,7 @@ def evaluation_leaves_the_random_numbers_alone(context: LiveContext) -> None:
     limit=3,
     on=at_least(tokens=3, head_dim=3),
     hint="operations ending in _, x[...] = ... and x += ... change the input",
+    usual=1,
 )
 def the_input_is_left_unchanged(context: LiveContext) -> None:
     """The input and the mask, of whatever type, are the same after the call as before."""
@@ -171,7 +173,9 @@ def parameters_and_buffers_are_left_unchanged(context: LiveContext) -> None:
 
 
 @family_property(
-    sizes=RESULT_SIZES, hint="return a new tensor, not one that the module keeps and reuses"
+    sizes=RESULT_SIZES,
+    hint="return a new tensor, not one that the module keeps and reuses",
+    usual=0,
 )
 def earlier_results_are_left_unchanged(context: LiveContext) -> None:
     """A later call does not change an earlier result."""
@@ -190,6 +194,7 @@ def earlier_results_are_left_unchanged(context: LiveContext) -> None:
 @family_property(
     sizes=RESULT_SIZES,
     hint="return a new tensor: not the input, nor one that the module keeps",
+    usual=1,
 )
 def results_may_be_written_over(context: LiveContext) -> None:
     """Writing into a result changes no input, no other result and no later answer."""

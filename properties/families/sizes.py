@@ -17,7 +17,6 @@ kernels are cut into blocks (64, 128, 256, 1,024; adding 2,048 would take a thir
 other checks), at the widths of models (64, 80, 96, 128, 256), and above 2¹⁶ scores in a call.
 """
 
-import functools
 import itertools
 import random
 from collections.abc import Iterator, Mapping
@@ -56,8 +55,8 @@ MAX_WIDTH = 60
 """the largest width of all heads together in a small module"""
 
 
-def make_small_sizes() -> tuple[Sizes, ...]:
-    """Choose among random small sizes so that as many pairs of sizes as possible occur."""
+def choose_small_sizes() -> Iterator[Sizes]:
+    """Choose among random small sizes so that as many pairs of sizes as possible occur early."""
     chooser, covered = random.Random(1), set[object]()
 
     def choose(candidates: Iterator[dict[str, int]]) -> dict[str, int]:
@@ -65,12 +64,11 @@ def make_small_sizes() -> tuple[Sizes, ...]:
         covered.update(_list_pairs(best))
         return best
 
-    small = []
     for _ in range(MODULES):
         module = choose(_draw_module(chooser) for _ in range(CANDIDATES))
         for _ in range(CALLS):
-            small.append(choose(_draw_call(chooser, module) for _ in range(CANDIDATES)))
-    return tuple({**PLAIN, **{n: v for n, v in each.items() if n != "d_out"}} for each in small)
+            call = choose(_draw_call(chooser, module) for _ in range(CANDIDATES))
+            yield {**PLAIN, **{n: v for n, v in call.items() if n != "d_out"}}
 
 
 def _draw_module(chooser: random.Random) -> dict[str, int]:
@@ -97,12 +95,11 @@ def _list_pairs(sizes: Mapping[str, int]) -> set[object]:
     return pairs
 
 
-@functools.cache
-def list_small_sizes() -> tuple[Sizes, ...]:
+def list_small_sizes() -> Iterator[Sizes]:
     """List the small sizes, and for one module some longer sequences and larger batches."""
-    longer = ({**PLAIN, **ONE_MODULE, "tokens": tokens} for tokens in LENGTHS)
-    more = ({**PLAIN, **ONE_MODULE, "tokens": 2, "batch": batch} for batch in BATCHES)
-    return (*make_small_sizes(), *longer, *more)
+    yield from choose_small_sizes()
+    yield from ({**PLAIN, **ONE_MODULE, "tokens": tokens} for tokens in LENGTHS)
+    yield from ({**PLAIN, **ONE_MODULE, "tokens": 2, "batch": batch} for batch in BATCHES)
 
 
 LONG: tuple[Sizes, ...] = tuple(
@@ -138,31 +135,37 @@ LARGEST_LENGTH = 6
 SIZE_HINT = "does something in the code work for small sizes only?"
 
 
-@family_property(C.WIDTHS, sizes=list_small_sizes, after=(it_equals_the_equation,), hint=SIZE_HINT)
+@family_property(
+    C.WIDTHS, sizes=list_small_sizes, after=(it_equals_the_equation,), hint=SIZE_HINT, usual=6
+)
 def every_size_is_right(context: CaseContext) -> None:
     """Every number of tokens, sequences, heads and dimensions gives the right output."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
-@family_property(C.WIDTHS, sizes=WIDE, after=(it_equals_the_equation,), hint=SIZE_HINT)
+@family_property(C.WIDTHS, sizes=WIDE, after=(it_equals_the_equation,), hint=SIZE_HINT, usual=2)
 def wide_heads_are_right_too(context: CaseContext) -> None:
     """The output is right for heads and inputs of tens and hundreds of dimensions, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
-@family_property(C.WIDTHS, C.BATCH, sizes=MANY, after=(wide_heads_are_right_too,), hint=SIZE_HINT)
+@family_property(
+    C.WIDTHS, C.BATCH, sizes=MANY, after=(wide_heads_are_right_too,), hint=SIZE_HINT, usual=2
+)
 def many_heads_are_right_too(context: CaseContext) -> None:
     """The output is right for many heads, and for many sequences in a batch, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
-@family_property(C.WIDTHS, sizes=LONG, after=(wide_heads_are_right_too,), hint=SIZE_HINT)
+@family_property(C.WIDTHS, sizes=LONG, after=(wide_heads_are_right_too,), hint=SIZE_HINT, usual=1)
 def a_long_sequence_is_right_too(context: CaseContext) -> None:
     """The output is right for hundreds of tokens, too."""
     context.assert_matches_oracle(context.answer, context.expected)
 
 
-@family_property(C.WIDTHS, sizes=VERY_LONG, after=(a_long_sequence_is_right_too,), hint=SIZE_HINT)
+@family_property(
+    C.WIDTHS, sizes=VERY_LONG, after=(a_long_sequence_is_right_too,), hint=SIZE_HINT, usual=0
+)
 def a_thousand_tokens_are_right_too(context: CaseContext) -> None:
     """The output is right for a thousand tokens and more, if it computes them in time."""
     context.assert_matches_oracle(context.answer, context.expected)
@@ -177,6 +180,7 @@ def a_thousand_tokens_are_right_too(context: CaseContext) -> None:
     on=compose(fit_for_histories, at_least(tokens=LARGEST_LENGTH)),
     dtypes=("float64",),
     hint="is something kept that is as long as the last input?",
+    usual=0,
 )
 def every_length_may_follow_every_other(context: LiveContext) -> None:
     """The output for a sequence does not depend on the length of the sequence before it."""

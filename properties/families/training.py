@@ -12,10 +12,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.precision import PRECISIONS
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, narrow_mask
 from headcheck.properties.cases.case_transforms import compose, with_values
 from headcheck.properties.contracts.contract import Capability
@@ -160,6 +160,7 @@ def _assert_weight_gradients(
     sizes=SIZES,
     dtypes=("float64",),
     hint=TRAINING_HINT,
+    usual=1,
 )
 def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
     """In training, every call gives the output of the equation with the kept weights."""
@@ -180,6 +181,7 @@ def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
     sizes=SIZES,
     dtypes=("float64",),
     hint=CUT_HINT,
+    usual=1,
 )
 def the_gradients_in_training_are_right(context: LiveContext) -> None:
     """In training, the gradients are those of the equation with the weights that dropout kept."""
@@ -194,6 +196,7 @@ def the_gradients_in_training_are_right(context: LiveContext) -> None:
     sizes=SIZES,
     dtypes=("float64",),
     hint="does a call clear gradients, or write over what another keeps?",
+    usual=1,
 )
 def gradients_add_up_over_calls(context: LiveContext) -> None:
     """The gradients of several calls add up until they are cleared, in any order of the calls."""
@@ -208,6 +211,7 @@ def gradients_add_up_over_calls(context: LiveContext) -> None:
     sizes=SIZES,
     dtypes=("float64",),
     hint="does it matter in the code which tensors require a gradient?",
+    usual=0,
 )
 def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
     """Frozen weights and plain inputs get no gradient, and all others do."""
@@ -228,6 +232,7 @@ def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
     sizes=SIZES,
     dtypes=("float64",),
     hint="only a step changes weights, and only by their gradients",
+    usual=1,
 )
 def a_training_step_moves_every_weight(context: LiveContext) -> None:
     """A step of gradient descent moves every weight by its gradient."""
@@ -251,6 +256,7 @@ def a_training_step_moves_every_weight(context: LiveContext) -> None:
     sizes=SIZES,
     dtypes=("float64",),
     hint="is something that was computed from the weights kept?",
+    usual=1,
 )
 def what_was_trained_is_used(context: LiveContext) -> None:
     """After training steps, outputs and gradients follow from the trained weights."""
@@ -267,6 +273,7 @@ def what_was_trained_is_used(context: LiveContext) -> None:
     sizes=SIZES,
     dtypes=("float64",),
     hint="does something in the copy still belong to the original?",
+    usual=0,
 )
 def a_copy_is_trained_by_itself(context: LiveContext) -> None:
     """A copy can be trained like the original, and the original does not change."""
@@ -324,6 +331,7 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
     on=compose(fit_for_histories, with_values(bias=False)),
     dtypes=("float64",),
     hint="is something that was computed from several weights kept?",
+    usual=0,
 )
 def a_weight_written_alone_is_used_at_once(context: LiveContext) -> None:
     """After a single weight is written in place, the next call uses it."""

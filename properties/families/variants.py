@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_right_with
@@ -300,7 +300,7 @@ def _assert_sum_to_one(
     context: CaseContext, weights: Tensor, tolerance: Tolerance, name: str
 ) -> None:
     sums = weights.sum(-1)
-    total = Tolerance(tolerance.exact.sum(-1), tolerance.float32.sum(-1))
+    total = tolerance.map(lambda limit: limit.sum(-1))
     context.assert_close(sums, torch.ones_like(sums), total, f"sum of {name}")
 
 

@@ -18,11 +18,11 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headcheck.properties import comparison
-from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.oracle import Expected, compute_expected
 from headcheck.properties.bounds.precision import PRECISIONS
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases import case_tensors
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
@@ -293,8 +293,7 @@ class CaseContext(AnswerSource):
         finite = before[before.isfinite()].abs()
         size = float(finite.max()) if finite.numel() else 0.0
         own = 512 * PRECISIONS[self.case.dtype].u * size
-        slack = Tolerance(2 * tolerance.exact + own, 2 * tolerance.float32 + own)
-        self.assert_close(got, before, slack, what)
+        self.assert_close(got, before, tolerance.map(lambda limit: 2 * limit + own), what)
 
     def assert_answer_unchanged(self, answer: tuple[Tensor, ...], which: str = "") -> None:
         """Raise Violation unless every output equals the implementation's own answer to the case.

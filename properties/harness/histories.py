@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headcheck.properties.bounds.attention import Tolerance
 from headcheck.properties.bounds.gradients import ExactGradients
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.harness.steps import (
@@ -117,8 +117,8 @@ def _observe_training(context: LiveContext, adapter: ModuleAdapter) -> dict[str,
 def _compute_training_tolerances(context: LiveContext) -> dict[str, Tolerance]:
     # The kept weights are multiplied by 1/(1 - rate), and so are their errors.
     factor = 1 / (1 - context.case.dropout)
-    limit = context.expected.tolerances[0]
-    return {"output in training": Tolerance(factor * limit.exact, factor * limit.float32)}
+    tolerance = context.expected.tolerances[0]
+    return {"output in training": tolerance.map(lambda limit: factor * limit)}
 
 
 def _observe_gradients(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, round_to_dtype
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext

@@ -18,13 +18,14 @@ from headcheck.properties import comparison
 from headcheck.properties.bounds.absolute_attention import compute_absolute_gradients
 from headcheck.properties.bounds.absolute_block import make_absolute_block
 from headcheck.properties.bounds.absolute_roles import bound_roles
-from headcheck.properties.bounds.attention import K, Tolerance
+from headcheck.properties.bounds.attention import K
 from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
 from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps
 from headcheck.properties.bounds.oracle import get_precisions, get_scale
 from headcheck.properties.bounds.sinks import seat_sinks
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, make_tokens
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.contracts.variant import get_variant

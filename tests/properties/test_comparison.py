@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.comparison import (
     assert_differs,
     assert_finite,

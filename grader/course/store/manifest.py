@@ -23,6 +23,7 @@ from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback
 from headcheck.grader.report.records import SandboxRecord, get_version
 from headcheck.grader.report.rounding import HUNDREDTH
 from headcheck.grader.seed import Seed, SeedKind, make_seed
+from headcheck.properties.terms.depth import Depth
 
 POINT_RULES = ("points.py", "rounding.py")
 """the modules that turn verdicts into points"""
@@ -60,6 +61,10 @@ class Manifest:
     """whether torch's own attention was disabled"""
     search: SearchLimit | None = None
     """how long every submission was tried on generated cases; null if it was not"""
+    depth: Depth = Depth.THOROUGH
+    """how much was asked; everything before there was a choice"""
+    thorough: frozenset[str] = frozenset()
+    """the exercises in which everything was asked, whatever `depth` says"""
     all_examples: bool = False
     """whether examples were also shrunk for failures that follow from a known mistake"""
     python: str = ""
@@ -113,6 +118,8 @@ class Manifest:
             device=self.device,
             by_hand=self.by_hand,
             search=self.search,
+            depth=self.depth,
+            thorough=self.thorough,
             all_examples=self.all_examples,
         )
 
@@ -152,6 +159,8 @@ def build_manifest(
         rounding=settings.rounding,
         by_hand=settings.by_hand,
         search=settings.search,
+        depth=settings.depth,
+        thorough=settings.thorough,
         all_examples=settings.all_examples,
         python=platform.python_version(),
         platform=platform.platform(terse=True),
@@ -172,7 +181,9 @@ def digest_cases(settings: Settings) -> str:
 
 
 def _list_exercises(settings: Settings) -> Sequence[Exercise]:
-    return ALL if settings.exercise is None else (settings.exercise,)
+    """Return the exercises of a run, each at its depth."""
+    asked = ALL if settings.exercise is None else (settings.exercise,)
+    return [each.at(settings.get_depth(each)) for each in asked]
 
 
 def _list_cases(exercise: Exercise, settings: Settings) -> Iterator[str]:

@@ -28,7 +28,7 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
     if properties and passed == len(properties):
         shown = " that are shown" if record.hidden else ""
         checks = f"All {passed} checks{shown} pass" if passed > 1 else "The check passes"
-        return (f"{checks}{_count_generated(record)}.",)
+        return (f"{checks}{_count_generated(record)}.", *_describe_only_thorough(record))
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
         verbs = "pass, but give" if passed > 1 else "passes, but gives"
         why = "they would also pass if nothing were computed"
@@ -51,6 +51,14 @@ def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]
         f"{count(len(held), 'passing check')} {verb} no points, because the {main} of "
         f"{join_words(groups)} {do} not pass.",
     )
+
+
+def _describe_only_thorough(record: SubmissionRecord) -> tuple[str, ...]:
+    """Return a sentence about the checks that only a thorough check makes, if there are any."""
+    if not record.only_thorough:
+        return ()
+    are = "is" if record.only_thorough == 1 else "are"
+    return (f"{count(record.only_thorough, 'more check')} {are} made with --thorough.",)
 
 
 def _count_generated(record: SubmissionRecord) -> str:

@@ -18,7 +18,7 @@ from headcheck.grader.batch.recording import (
     RecordingContext,
     record_queries,
 )
-from headcheck.properties.bounds.attention import Tolerance
+from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.property import Property, PropertyGroup
 from headcheck.properties.terms.call_form import EmptyRow
