@@ -3,27 +3,15 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from math import ceil
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from headcheck.exercises import Exercise
 from headcheck.grader import files, terminal
 from headcheck.grader.files import WriteError
 from headcheck.grader.grading import devices, infer, worker_pool
-from headcheck.grader.grading.events import Event, SearchAdvanced
 from headcheck.grader.grading.precompile import precompile_plans
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.settings import Settings
@@ -47,7 +35,7 @@ from headcheck.grader.report.records import (
     compute_exit_code,
     to_json,
 )
-from headcheck.grader.report.render import github, html, text
+from headcheck.grader.report.render import github, text
 from headcheck.grader.report.render.heading import Occasion
 from headcheck.grader.report.render.sanitise import escape_json, sanitise_line
 from headcheck.grader.report.render.view import format_status
@@ -164,22 +152,19 @@ def grade_with_progress(
     bar shows the progress of a search. Elsewhere, as in a log of CI, one line is printed for each
     file if there are several.
     """
-    with _make_progress() as progress:
-        task = progress.add_task("grading", total=len(found))
-        search = progress.add_task("generated cases", visible=False)
+    if Console(stderr=True).is_terminal:
+        from headcheck.grader import progress  # it takes a while, and few commands need it
 
-        def show(event: Event) -> None:
-            if isinstance(event, SearchAdvanced):
-                done, total = int(event.done), ceil(event.limit)
-                progress.update(search, completed=done, total=total, visible=True)
-
-        graded = worker_pool.grade_all(server, found, settings, show)
-        for number, (file, records) in enumerate(graded, start=1):
-            progress.update(task, description=file.display_path[-40:], advance=1)
-            progress.update(search, visible=False)
-            if progress.disable and len(found) > 1:
-                _print_line(f"{number}/{len(found)} {file.display_path}", records)
-            yield file, records
+        with progress.show_bars(len(found)) as bars:
+            for file, records in worker_pool.grade_all(server, found, settings, bars.show):
+                bars.advance(file)
+                yield file, records
+        return
+    graded = worker_pool.grade_all(server, found, settings)
+    for number, (file, records) in enumerate(graded, start=1):
+        if len(found) > 1:
+            _print_line(f"{number}/{len(found)} {file.display_path}", records)
+        yield file, records
 
 
 def _print_line(what: str, records: Sequence[SubmissionRecord]) -> None:
@@ -253,28 +238,6 @@ def _record_missing(path: str, problem: str) -> SubmissionRecord:
     )
 
 
-class RateColumn(ProgressColumn):
-    """The number of files graded per second."""
-
-    def render(self, task: Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:.1f}/s")
-
-
-def _make_progress() -> Progress:
-    """Return a bar on standard error, shown on a terminal only."""
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        RateColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-
-
 def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
     """Return the report as text, JSON, one HTML page or commands of a GitHub workflow.
 
@@ -284,6 +247,8 @@ def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
         case "json":
             return escape_json(to_json(report))
         case "html":
+            from headcheck.grader.report.render import html  # templates take a while to import
+
             return html.render_all(report, Occasion(day=date.today()))
         case "github":
             return github.render(report, _find_file_line)
@@ -328,6 +293,8 @@ def write_report(report: Report, out: Path, day: date | None = None) -> Path:
 
     The pages show `day`, by default today. Raises WriteError.
     """
+    from headcheck.grader.report.render import html  # templates take a while to import
+
     occasion = Occasion(day=day or date.today())
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
