@@ -3,10 +3,11 @@
 import functools
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from headcheck.properties.bounds.attention import (
     PRECISIONS,
@@ -49,6 +50,10 @@ class Expected:
 
 
 _CACHE = SizedCache[Expected](MAX_CACHED_SCORES)
+LARGE = 1 << 14
+"""the fewest numbers of a tensor whose hash is kept"""
+_DIGESTS: MutableMapping[Tensor, tuple[int, bytes]] = WeakIdKeyDictionary()
+"""the hashes of large tensors, each with the version of the tensor that was hashed"""
 
 
 def get_scale(contract: Contract, case: Case) -> float:
@@ -102,8 +107,22 @@ def hash_tensors(*tensors: Tensor | None) -> bytes:
     for tensor in tensors:
         digest.update(b"-" if tensor is None else repr(tuple(tensor.shape)).encode())
         if tensor is not None:
-            digest.update(tensor.contiguous().numpy().reshape(-1).data)
+            digest.update(_list_bytes(tensor) if tensor.numel() < LARGE else _hash_once(tensor))
     return digest.digest()
+
+
+def _hash_once(tensor: Tensor) -> bytes:
+    """Return the hash of a large tensor, which is part of many queries."""
+    known = _DIGESTS.get(tensor)
+    if known is None or known[0] != tensor._version:
+        digest = hashlib.blake2b(_list_bytes(tensor), digest_size=16).digest()
+        known = _DIGESTS[tensor] = tensor._version, digest
+    return known[1]
+
+
+def _list_bytes(tensor: Tensor) -> memoryview:
+    found: memoryview = tensor.contiguous().numpy().reshape(-1).data
+    return found
 
 
 def _compute_expected(

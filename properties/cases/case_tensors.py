@@ -15,6 +15,7 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.parts import WEIGHTS, iter_weights
 from headcheck.properties.parts.plain import BIASES, PROJECTIONS
+from headcheck.properties.sized_cache import SizedCache
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from headcheck.reference import Parameters
 
@@ -41,6 +42,10 @@ MASK_DTYPES = {
     MaskType.INT: torch.int64,
     MaskType.FLOAT: torch.float32,
 }
+
+
+_MATRICES = SizedCache[Tensor](1 << 24)
+"""drawn layers, since all submissions get the same and large ones take long"""
 
 
 def make_generator(case: Case, stream: str) -> torch.Generator:
@@ -142,7 +147,12 @@ class ParameterDraws:
 
     def matrix(self, name: str, rows: int, columns: int, factor: float = 1.0) -> Tensor:
         """Draw a layer whose results have standard deviation `factor` for normal inputs."""
-        return draw_normal(self.case, name, rows, columns) * (factor / math.sqrt(columns))
+        drawn = _MATRICES.get_or_make(
+            (self.case.seed, STREAMS[name], rows, columns),
+            lambda: draw_normal(self.case, name, rows, columns),
+            Tensor.numel,
+        )
+        return drawn * (factor / math.sqrt(columns))
 
 
 def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:
