@@ -65,7 +65,7 @@ MIXED_STEPS = 7
     on=fit_for_histories,
     dtypes=("float64",),
     hint="is something kept, in `self` or outside, from call to call?",
-    usual=0,
+    usual=1,
 )
 def earlier_calls_do_not_matter(context: LiveContext) -> None:
     """Earlier calls, of any length and in any mode, do not change the output."""

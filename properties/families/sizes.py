@@ -136,7 +136,11 @@ SIZE_HINT = "does something in the code work for small sizes only?"
 
 
 @family_property(
-    C.WIDTHS, sizes=list_small_sizes, after=(it_equals_the_equation,), hint=SIZE_HINT, usual=6
+    C.WIDTHS,
+    sizes=list_small_sizes,
+    after=(it_equals_the_equation,),
+    hint=SIZE_HINT,
+    usual=6,
 )
 def every_size_is_right(context: CaseContext) -> None:
     """Every number of tokens, sequences, heads and dimensions gives the right output."""
@@ -150,7 +154,12 @@ def wide_heads_are_right_too(context: CaseContext) -> None:
 
 
 @family_property(
-    C.WIDTHS, C.BATCH, sizes=MANY, after=(wide_heads_are_right_too,), hint=SIZE_HINT, usual=2
+    C.WIDTHS,
+    C.BATCH,
+    sizes=MANY,
+    after=(wide_heads_are_right_too,),
+    hint=SIZE_HINT,
+    usual=2,
 )
 def many_heads_are_right_too(context: CaseContext) -> None:
     """The output is right for many heads, and for many sequences in a batch, too."""
@@ -164,7 +173,11 @@ def a_long_sequence_is_right_too(context: CaseContext) -> None:
 
 
 @family_property(
-    C.WIDTHS, sizes=VERY_LONG, after=(a_long_sequence_is_right_too,), hint=SIZE_HINT, usual=0
+    C.WIDTHS,
+    sizes=VERY_LONG,
+    after=(a_long_sequence_is_right_too,),
+    hint=SIZE_HINT,
+    usual=0,
 )
 def a_thousand_tokens_are_right_too(context: CaseContext) -> None:
     """The output is right for a thousand tokens and more, if it computes them in time."""
