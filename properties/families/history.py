@@ -152,7 +152,7 @@ def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     on=fit_for_moves,
     dtypes=("float64",),
     hint="is something kept, shared or rounded when it is moved or copied?",
-    usual=0,
+    usual=1,
 )
 def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     """Loading weights back, other dtypes, and changes to a copy do not change the output."""

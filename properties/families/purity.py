@@ -337,6 +337,7 @@ def it_can_be_copied_after_a_call_with_gradients(context: LiveContext) -> None:
     limit=1,
     on=compose(USUAL_CASES, with_values(bias=True)),
     hint="__getstate__ and __reduce__ of nn.Module keep everything",
+    usual=0,
 )
 def a_pickled_module_gives_the_same_output(context: LiveContext) -> None:
     """If it can be pickled, as by torch.save, the loaded module gives the same output."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headcheck.exercises import BY_SLUG
 from headcheck.grader.report.course_file import (
     MAX_BYTES,
     NO_COURSE_FILE,
@@ -14,8 +15,10 @@ from headcheck.grader.report.course_file import (
     read_course_file,
 )
 from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
+from headcheck.grader.run import make_settings
 from headcheck.properties import families
 from headcheck.properties.property import PropertyGroup
+from headcheck.properties.terms.depth import Depth
 
 
 def read(folder: Path, text: str | bytes) -> CourseFile:
@@ -38,6 +41,17 @@ def test_a_file_has_points_rounding_and_a_level(tmp_path: Path) -> None:
     assert found.feedback == Feedback(FeedbackLevel.MESSAGE)
 
 
+def test_a_file_says_where_everything_is_asked(tmp_path: Path) -> None:
+    assert read(tmp_path, "").depth is Depth.USUAL
+    assert read(tmp_path, "thorough = true\n").depth is Depth.THOROUGH
+    some = read(tmp_path, 'thorough = ["kv_cache"]\n')
+    assert (some.depth, some.thorough) == (Depth.USUAL, {"kv_cache"})
+    settings = make_settings(course=some)
+    asked = [settings.get_depth(BY_SLUG[slug]) for slug in ("kv_cache", "rope")]
+    assert asked == [Depth.THOROUGH, Depth.USUAL]
+    assert make_settings(course=some, thorough=True).get_depth(BY_SLUG["rope"]) is Depth.THOROUGH
+
+
 def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
     found = read(
         tmp_path,
@@ -56,6 +70,11 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
     ("written", "problem"),
     [
         ("round = ", "1: is not TOML: Invalid value"),
+        (
+            "thorough = 1",
+            '1: `thorough` is 1: write true, or a list of exercises, as in ["kv_cache"]',
+        ),
+        ('thorough = ["kv_cash"]', "1: there is no exercise 'kv_cash'; did you mean 'kv_cache'?"),
         ("\n\nround", "3: is not TOML: "),
         (b"round = 1 # \xff", "1: is not UTF-8: save it as such"),
         ("a = " + "[" * 5000, "1: is not TOML: it is nested too deeply"),

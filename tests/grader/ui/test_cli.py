@@ -565,3 +565,19 @@ def test_file_names_that_are_no_text_are_graded(headcheck: Command, tmp_path: Pa
     ran = headcheck("grade", ".", "--format", "json", "--out", "reports")
     assert ran.code == 0
     assert from_json(ran.out).submissions[0].file == "\\udcff.py"
+
+
+def test_thorough_asks_what_a_usual_check_leaves_out(headcheck: Command) -> None:
+    Path("right.py").write_text(RIGHT)
+    said = ("check", "right.py", "--format", "json", "--trusted")
+    usual, thorough = (
+        from_json(headcheck(*said, *more).out.encode()).submissions[0]
+        for more in ((), ("--thorough",))
+    )
+    asked = [[each.name for each in record.properties] for record in (usual, thorough)]
+    assert set(asked[0]) < set(asked[1])
+    assert (usual.only_thorough, thorough.only_thorough) == (len(asked[1]) - len(asked[0]), 0)
+    assert usual.score == thorough.score == usual.max_score == thorough.max_score
+    assert (
+        f"{usual.only_thorough} more checks are made with --thorough." in headcheck(*said[:2]).out
+    )
