@@ -72,7 +72,7 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         ("round = ", "1: is not TOML: Invalid value"),
         (
             "thorough = 1",
-            '1: `thorough` is 1: write true, or a list of exercises, as in ["kv_cache"]',
+            '1: `thorough` must be true, or a list of exercises, as in ["kv_cache"], not 1',
         ),
         ('thorough = ["kv_cash"]', "1: there is no exercise 'kv_cash'; did you mean 'kv_cache'?"),
         ("\n\nround", "3: is not TOML: "),
@@ -88,7 +88,7 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         ("round = inf", "1: scores are rounded to hundredths of a point or multiples"),
         ("round = true", "1: `round` must be a number, as in 0.5, not True"),
         ("rounds = 1", "1: there is no key 'rounds'; did you mean 'round'?"),
-        ("x = 1", "1: there is no key 'x'; there are feedback, points, round"),
+        ("x = 1", "1: there is no key 'x'; there are feedback, points, round, thorough"),
         (
             "[causal_attention]\nvalues = 1",
             "1: there is no key 'causal_attention'; points are in a table [points.cau",
