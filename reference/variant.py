@@ -11,7 +11,8 @@ A window hides tokens that lie too far back: see `reference.masks.sliding_window
 share keys and values need no option: they have fewer rows of `W_k` and `W_v` than of `W_q`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -71,8 +72,8 @@ class Variant:
     norm: str = ""
     """the norm of queries and keys: "rms", "layer", which subtracts the mean first, or none"""
     norm_over: str = "head"
-    """the numbers over which a norm averages: those of a "head", or of the whole "projection", in
-    which all heads lie side by side"""
+    """the numbers over which a norm averages: those of a "head", of each "half" of a head, as with
+    two maps, or of the whole "projection", in which all heads lie side by side"""
     epsilon: float = 0.0
     """the number that the norm adds to the mean square, or to the variance"""
     gain_from: float = 0.0
@@ -90,7 +91,8 @@ class Variant:
 
         Sources: Zhang & Sennrich 2019, section 3 (arXiv:1910.07467); Ba et al. 2016, section 3
         (arXiv:1607.06450); for queries and keys Dehghani et al. 2023, section 2 (arXiv:2302.05442),
-        and over whole projections OLMo Team 2024, section 3 (arXiv:2501.00656).
+        over whole projections OLMo Team 2024, section 3 (arXiv:2501.00656), and over the halves of
+        a head the class DiffAttention of the library timm.
         """
         if not self.norm:
             return t
@@ -107,14 +109,23 @@ class Variant:
     def average(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
         """Return the mean of each token, over a head, or over the heads in the axis before tokens.
 
-        If several heads share keys, the mean is the same as over each key once.
+        The means of the halves of a head are repeated for each coordinate. If several heads share
+        keys, the mean is the same as over each key once.
         """
+        if self.norm_over == "half":
+            halves: Tensor = t.unflatten(-1, (2, -1))
+            return halves.mean(-1).repeat_interleave(t.shape[-1] // 2, dim=-1)
         return t.mean((-3, -1) if self.norm_over == "projection" else -1, keepdim=True)
 
     def lay_out(self, own: Float[Tensor, "d_gain"], t: Tensor) -> Tensor:
-        """Return a gain or a shift in the layout of queries or keys, whose heads may share keys."""
+        """Return a gain or a shift in the layout of queries or keys, whose heads may share keys.
+
+        Both halves of a head have the same one.
+        """
         if self.norm_over == "head":
             return own
+        if self.norm_over == "half":
+            return own.repeat(2)
         return share_heads(own.unflatten(-1, (-1, 1, t.shape[-1])), t.shape[-3])
 
     def place(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
@@ -124,9 +135,19 @@ class Variant:
         cos, sin = self.make_tables(t)
         return t * cos + self.swap_pairs(t) * sin
 
+    def stand_last(self, queries: int, keys: int) -> "Variant":
+        """Return the variant of so many queries that are the last of the tokens of the keys."""
+        if queries == keys or self.positions is not None:
+            return self
+        return replace(self, positions=tuple(range(keys - queries, keys)))
+
+    def list_places(self, tokens: int) -> Sequence[int]:
+        """Return the positions of so many tokens."""
+        return range(tokens) if self.positions is None else self.positions
+
     def make_tables(self, t: Float[Tensor, "*batch tokens head_dim"]) -> tuple[Tensor, Tensor]:
         """Return the cosines and sines of all coordinates of these queries or keys."""
-        places = range(t.shape[-2]) if self.positions is None else self.positions
+        places = self.list_places(t.shape[-2])
         width = self.count_turned(t)
         tables = rotary_tables(max(places) + 1, width, self.base, t, self.scaling)
         cos, sin = (table[list(places)] for table in tables)

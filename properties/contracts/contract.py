@@ -217,6 +217,11 @@ class Contract:
         return any(name in mapping.holds for mapping in self.mappings)
 
     @property
+    def maps(self) -> int:
+        """How many softmaxes each head has: two if a share of the second is subtracted."""
+        return 2 if self.stores("lambdas") else 1
+
+    @property
     def gates_heads(self) -> bool:
         """Whether a gate opens for whole heads rather than for single numbers."""
         return any(m.packing is Packing.HEADWISE for m in self.mappings)
@@ -317,7 +322,8 @@ class Contract:
         """Return the sizes on which the shapes of parameters depend in this case."""
         own = case.d_latent, case.rope_dim, self.hidden_factor * case.d_in, self.relative_buckets
         whole = self.norm_over is NormOver.PROJECTION
-        return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *own, whole)
+        widths = case.d_in, case.heads, case.head_dim, case.kv_heads
+        return HeadSizes(*widths, *own, self.maps, whole)
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
         """Yield the mappings for this case's parameters, each with its head if it has only one."""

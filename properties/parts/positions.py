@@ -92,8 +92,9 @@ NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relativ
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:
-    if contract.has(Capability.CROSS):
-        yield ("positions",), None, "two sequences have no common positions: leave this out"
+    if contract.has(Capability.CROSS) and not contract.has(Capability.CAUSAL):
+        text = "two sequences have no common positions, unless queries are the last of the tokens"
+        yield ("positions",), None, f"{text}, as with `causal`: leave this out"
 
 
 def _find_problems_of_pairs(contract: Contract) -> Iterator[Problem]:

@@ -56,6 +56,8 @@ class HeadSizes:
     """the width of a feed-forward between its layers"""
     buckets: int = 0
     """how many buckets of distances there are, if scores get a number for each"""
+    maps: int = 1
+    """how many softmaxes each head has, between which its coordinates are divided"""
     norms_projections: bool = False
     """whether norms of queries and keys are over all heads, each of which has its own gain"""
 
