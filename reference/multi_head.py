@@ -24,22 +24,21 @@ from headcheck.reference.variant import PLAIN, Variant, linear_shares, share_hea
 class Parameters:
     """The weights of multi-head attention, in the layout of ``torch.nn.Linear``: (out, in).
 
-    The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o. If W_k
-    and W_v have fewer rows, several heads share each block. `sinks` are scores without keys or
-    values, one for each head: they take a share of the weights. `W_gate` makes a gate of each
-    token. The gate multiplies the output of the heads for this token: number by number, or head
-    by head if `W_gate` has a row for each head. `lambdas` has one number for each head, the
-    factor of its second softmax, which differential attention subtracts from its first.
-    `W_down` makes a latent of each token, and W_k and W_v then read the latent instead of the
-    token. `W_qr` makes further coordinates of each head's queries, and `W_kr` those of one key
-    that all heads share; positions rotate only these coordinates. These three parameters are
-    all present, or none of them. `W_rel` has a number for each bucket of distances and each
-    head, which is added to scores. `gain_q` and `gain_k`, with `shift_q` and `shift_k`, belong
-    to the norms of queries and keys: one number for each coordinate of a head, of each half of
-    it if there are `lambdas`, or, with norms over whole projections, for each row of `W_q` and
-    `W_k`. In a block, `gain_in` and `shift_in` belong to the norm of its tokens before
-    attention, and `gain_ff` and `shift_ff` to the norm before the feed-forward, whose layers
-    are `W_1` and `W_2`. None means absent: a projection without bias, attention without an
+    The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o. If W_k and
+    W_v have fewer rows, several heads share each block. `sinks` are scores without keys or values,
+    one for each head: they take a share of the weights. `W_gate` makes a gate of each token. The
+    gate multiplies the output of the heads for this token: number by number, or head by head if
+    `W_gate` has a row for each head. `lambdas` has one number for each head, the factor of its
+    second softmax, which differential attention subtracts from its first. `W_down` makes a latent
+    of each token, and W_k and W_v then read the latent instead of the token. `W_qr` makes further
+    coordinates of each head's queries, and `W_kr` those of one key that all heads share; positions
+    rotate only these coordinates. Latents may also be without these two. `W_rel` has a number for
+    each bucket of distances and each head, which is added to scores. `gain_q` and `gain_k`, with
+    `shift_q` and `shift_k`, belong to the norms of queries and keys: one number for each coordinate
+    of a head, of each half of it if there are `lambdas`, or, with norms over whole projections, for
+    each row of `W_q` and `W_k`. In a block, `gain_in` and `shift_in` belong to the norm of its
+    tokens before attention, and `gain_ff` and `shift_ff` to the norm before the feed-forward, whose
+    layers are `W_1` and `W_2`. None means absent: a projection without bias, attention without an
     output projection.
     """
 
@@ -75,8 +74,8 @@ class Parameters:
     def __post_init__(self) -> None:
         if self.b_o is not None and self.W_o is None:
             raise ValueError("Parameters: b_o without W_o; give both, or b_o=None")
-        if len({t is None for t in (self.W_down, self.W_qr, self.W_kr)}) > 1:
-            raise ValueError("Parameters: W_down, W_qr and W_kr belong together; give all or none")
+        if (self.W_qr is None) != (self.W_kr is None):
+            raise ValueError("Parameters: W_qr and W_kr belong together; give both or none")
         if (self.W_1 is None) != (self.W_2 is None):
             raise ValueError("Parameters: W_1 and W_2 belong together; give both or none")
 

@@ -105,7 +105,7 @@ def _find_problems_of_pairs(contract: Contract) -> Iterator[Problem]:
         yield ("rotary_share",), None, f"must be from 0 to 1, not {contract.rotary_share:g}"
     # In differential attention each half of a head has its own pairs.
     share = contract.rotary_share / (2 if contract.stores("lambdas") else 1)
-    if not contract.stores("W_down") and may_be_odd(contract, share):
+    if not contract.stores("W_qr") and may_be_odd(contract, share):
         factor = 2 / share
         text = f"rotations need pairs: let `size_rules` make head_dim a multiple of {factor:g}"
         yield ("positions",), None, text
@@ -156,7 +156,7 @@ def _find_problems_of_limits(
 
 def _may_have_one_pair(contract: Contract) -> bool:
     """Return whether the contract allows heads of which at most two coordinates rotate."""
-    if contract.stores("W_down"):
+    if contract.stores("W_qr"):
         return True
     share = contract.rotary_share / (2 if contract.stores("lambdas") else 1)
     return any(width * share <= 2 for width in list_widths(contract))

@@ -96,7 +96,7 @@ CAPABILITIES = {
     "llama_attention": {*MODERN, "CACHE", "HANDED_CACHE", "GROUPED", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
     - {"OWN_KEYS", "PLACELESS", "DOT_PRODUCT"},
-    "latent_attention": {*MODERN, "CACHE", "HANDED_CACHE", "LATENT", "POSITIONS"}
+    "latent_attention": {*MODERN, "CACHE", "HANDED_CACHE", "LATENT", "BESIDE", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
     - {"PLACELESS", "DOT_PRODUCT", "UNCOMPRESSED"},
     "gpt2_size": HEADS - {"WIDTHS"},
