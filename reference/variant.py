@@ -50,6 +50,8 @@ class Variant:
     """whether positions rotate queries and keys"""
     alibi: bool = False
     """whether scores fall with the distance"""
+    two_sequences: bool = False
+    """whether the slopes of this fall are of two sequences: see `alibi_slopes`"""
     base: float = 10_000.0
     """the base of rotary angles: pair i rotates by base^(-2i/head_dim) radians a token"""
     share: float = 1.0
@@ -181,6 +183,10 @@ class Variant:
         """Return the factors whose products are the scores: queries or keys, or their features."""
         return elu_features(t) if self.features else t
 
+    def find_bias(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:
+        """Return minus the slopes times the distances, for scores like these."""
+        return alibi_bias(scores, two_sequences=self.two_sequences)
+
     def adjust(
         self,
         scores: Float[Tensor, "*batch heads q k"],
@@ -190,7 +196,7 @@ class Variant:
         if self.relative is not None and table is not None:
             scores = scores + self.relative.bias(table, scores)
         if self.alibi:
-            scores = scores + alibi_bias(scores)
+            scores = scores + self.find_bias(scores)
         if self.softcap:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         return scores
@@ -256,18 +262,27 @@ def swap_halves(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
     return torch.cat([-second, first], dim=-1)
 
 
-def alibi_slopes(heads: int, like: Tensor) -> Float[Tensor, "{heads}"]:
+def alibi_slopes(
+    heads: int, like: Tensor, *, two_sequences: bool = False
+) -> Float[Tensor, "{heads}"]:
     """Return how much each head's scores fall with every token of distance: 2^(-8h/heads).
 
     h counts from 1. Source: Press et al. 2022, section 3 (arXiv:2108.12409). If the number of heads
-    is not a power of two, the authors' code takes slopes from two such sequences; this function
-    does not.
+    is not a power of two, the authors' code takes two sequences: that of the largest power p of two
+    below, and for the other heads every second slope of that of 2p, from its first on. BLOOM and
+    MPT do the same.
     """
+    power = 1 << (heads.bit_length() - 1)
     number = torch.arange(1, heads + 1, dtype=like.dtype, device=like.device)
-    return 2 ** (-8 * number / heads)
+    if not two_sequences or power == heads:
+        return 2 ** (-8 * number / heads)
+    more = 2 * number[: heads - power] - 1
+    return torch.cat([2 ** (-8 * number[:power] / power), 2 ** (-4 * more / power)])
 
 
-def alibi_bias(scores: Float[Tensor, "*batch heads q k"]) -> Float[Tensor, "heads q k"]:
+def alibi_bias(
+    scores: Float[Tensor, "*batch heads q k"], *, two_sequences: bool = False
+) -> Float[Tensor, "heads q k"]:
     """Return the bias of scores like these: minus the slope times the distance back to a key.
 
     Queries are the last of the tokens whose keys are given. Later keys, which a causal mask hides,
@@ -276,7 +291,8 @@ def alibi_bias(scores: Float[Tensor, "*batch heads q k"]) -> Float[Tensor, "head
     heads, queries, keys = scores.shape[-3:]
     position = torch.arange(keys, dtype=scores.dtype, device=scores.device)
     distance = (position[keys - queries :, None] - position).clamp_min(0)
-    return -alibi_slopes(heads, scores)[:, None, None] * distance
+    slopes = alibi_slopes(heads, scores, two_sequences=two_sequences)
+    return -slopes[:, None, None] * distance
 
 
 def share_heads(

@@ -19,6 +19,7 @@ from headcheck.properties.parts.block import Activation as Activation
 from headcheck.properties.parts.features import FeatureMap as FeatureMap
 from headcheck.properties.parts.norms import Norm as Norm
 from headcheck.properties.parts.norms import NormOver as NormOver
+from headcheck.properties.parts.positions import LINEAR as LINEAR
 from headcheck.properties.parts.positions import ROTARY as ROTARY
 from headcheck.properties.parts.positions import Positions as Positions
 from headcheck.properties.parts.positions import StatedScaling as StatedScaling

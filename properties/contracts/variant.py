@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.contracts.contract import (
+    LINEAR,
     ROTARY,
     Capability,
     Contract,
@@ -64,7 +65,8 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         scaling=_get_scaling(contract),
         beside=case.rope_dim,
         neighbours=contract.positions is Positions.ROTARY_NEIGHBOURS,
-        alibi=contract.positions is Positions.ALIBI,
+        alibi=contract.positions in LINEAR,
+        two_sequences=contract.positions is Positions.ALIBI_TWO_SEQUENCES,
         relative=_get_buckets(contract, case),
         softcap=case.softcap,
         features=contract.feature_map is FeatureMap.ELU,

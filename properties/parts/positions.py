@@ -28,6 +28,7 @@ class Positions(StrEnum):
     ROTARY = "queries and keys are rotated, in halves"
     ROTARY_NEIGHBOURS = "queries and keys are rotated, in pairs of neighbours"
     ALIBI = "scores fall with the distance"
+    ALIBI_TWO_SEQUENCES = "scores fall with the distance, by slopes of two sequences"
     RELATIVE = "scores get a learned number for the distance"
 
 
@@ -88,6 +89,7 @@ NUMBERS: Mapping[ScalingKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """the numbers that each kind of scaling needs besides the factor, and those that it may have"""
 
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
+LINEAR = (Positions.ALIBI, Positions.ALIBI_TWO_SEQUENCES)
 NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relative"'}
 
 
@@ -162,6 +164,18 @@ def _may_have_one_pair(contract: Contract) -> bool:
     return any(width * share <= 2 for width in list_widths(contract))
 
 
+def _find_problems_of_slopes(contract: Contract) -> Iterator[Problem]:
+    """Check that the heads tell slopes of two sequences from those of one."""
+    heads, rules = (contract.sizes or {}).get("heads"), contract.size_rules
+    allows = (lambda _: True) if rules is None else rules.get_test("heads")
+    possible = [n for n in range(1, 65) if allows(n) and heads in (None, n)]
+    alike = not any(n & (n - 1) for n in possible)
+    if contract.positions is Positions.ALIBI_TWO_SEQUENCES and alike:
+        text = 'the slopes are those of one sequence where heads are a power of two: write "alibi"'
+        yield ("positions",), None, text
+    yield from _find_problems(contract)
+
+
 ROTATIONS = Part(
     name="rotary positions",
     is_in=lambda contract: contract.positions in ROTARY,
@@ -174,11 +188,11 @@ ROTATIONS = Part(
 )
 ALIBI = Part(
     name="ALiBi",
-    is_in=lambda contract: contract.positions is Positions.ALIBI,
+    is_in=lambda contract: contract.positions in LINEAR,
     brings=frozenset({Capability.POSITIONS}),
     breaks=frozenset({Capability.PLACELESS, Capability.UNBIASED}),
     needed=NEEDED,
-    find_problems=_find_problems,
+    find_problems=_find_problems_of_slopes,
 )
 
 
