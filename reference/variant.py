@@ -122,9 +122,9 @@ class Variant:
     def lay_out(self, own: Float[Tensor, "d_gain"], t: Tensor) -> Tensor:
         """Return a gain or a shift in the layout of queries or keys, whose heads may share keys.
 
-        Both halves of a head have the same one.
+        Heads have one each, or the same one. Both halves of a head have the same one.
         """
-        if self.norm_over == "head":
+        if self.norm_over == "head" and own.shape[-1] == t.shape[-1]:
             return own
         if self.norm_over == "half":
             return own.repeat(2)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from headcheck.properties.contracts.contract import Contract
 
 
+GAINS = ("gain_q", "gain_k", "shift_q", "shift_k")
+"""the parameters of norms of queries and keys"""
+
+
 class Norm(StrEnum):
     """The norm of the queries and keys of each head."""
 
@@ -39,22 +43,22 @@ class NormOver(StrEnum):
 
 def _count_queries_own(sizes: HeadSizes) -> int:
     """Return how many heads have a gain of their own: all, or one gain serves all heads."""
-    return sizes.heads if sizes.norms_projections else 1
+    return sizes.heads if sizes.gains_by_head else 1
 
 
 def _count_keys_own(sizes: HeadSizes) -> int:
-    return sizes.kv_heads if sizes.norms_projections else 1
+    return sizes.kv_heads if sizes.gains_by_head else 1
 
 
 def _width(sizes: HeadSizes) -> int:
     """Return how many numbers a gain has for each head: those of one of its maps."""
-    return sizes.head_dim if sizes.norms_projections else sizes.head_dim // sizes.maps
+    return sizes.head_dim if sizes.gains_by_head else sizes.head_dim // sizes.maps
 
 
 def _draw(draws: Draws, name: str) -> Tensor:
     """Draw a number for each coordinate of a head, or of all heads."""
     case, contract = draws.case, draws.contract
-    if contract.norm_over is NormOver.PROJECTION:
+    if contract.gains_by_head:
         count = case.kv_heads if name[-1] == "k" else case.heads
         return draws.vector(name, count * case.head_dim)
     return draws.vector(name, case.head_dim // contract.maps)
@@ -80,6 +84,11 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
     elif not contract.stores("W_q"):
         text = "norms are those of projected queries and keys: say where W_q is, or leave it out"
         yield ("norm",), None, text
+    if contract.stores("lambdas") and contract.gains_by_head != (
+        contract.norm_over is NormOver.PROJECTION
+    ):
+        text = "the halves of all heads share one gain: leave the packing out"
+        yield ("parameters",), None, text
     several = takes("heads", "config")(contract) or (contract.sizes or {}).get("heads", 1) > 1
     if contract.norm_over is NormOver.PROJECTION and not several and contract.maps == 1:
         yield ("norm_over",), None, "a single head is the whole projection: leave it out"

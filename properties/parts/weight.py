@@ -58,8 +58,8 @@ class HeadSizes:
     """how many buckets of distances there are, if scores get a number for each"""
     maps: int = 1
     """how many softmaxes each head has, between which its coordinates are divided"""
-    norms_projections: bool = False
-    """whether norms of queries and keys are over all heads, each of which has its own gain"""
+    gains_by_head: bool = False
+    """whether each head has a gain of its own in the norms of queries and keys"""
 
     @property
     def d_out(self) -> int:
