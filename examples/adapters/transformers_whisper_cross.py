@@ -17,5 +17,5 @@ class WhisperCross(WhisperAttention):
         half = (x.shape[1] + 1) // 2
         first = super().forward(x[:, :half], context, kept)[0]
         ignored = torch.full_like(context, torch.nan)
-        rest = super().forward(x[:, half:], ignored, kept)[0]
-        return torch.cat([first, rest], dim=1)
+        second = super().forward(x, ignored, kept)[0]
+        return torch.cat([first, second[:, half:]], dim=1)
