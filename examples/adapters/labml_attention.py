@@ -1,6 +1,9 @@
 """MultiHeadAttention of labml_nn 0.5: tokens before the batch, in masks, too."""
 
+from labml import tracker
 from labml_nn.transformers.mha import MultiHeadAttention
+
+tracker.debug = lambda *_: None  # labml 0.5 has no such function, and labml_nn calls it
 
 
 class LabmlAttention(MultiHeadAttention):

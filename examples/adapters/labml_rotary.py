@@ -1,7 +1,10 @@
 """RotaryPEMultiHeadAttention of labml_nn 0.5: half of each head has rotary positions."""
 
 import torch
+from labml import tracker
 from labml_nn.transformers.rope import RotaryPEMultiHeadAttention
+
+tracker.debug = lambda *_: None  # labml 0.5 has no such function, and labml_nn calls it
 
 
 class LabmlRotary(RotaryPEMultiHeadAttention):

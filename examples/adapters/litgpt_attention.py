@@ -6,7 +6,7 @@ import torch
 from litgpt import Config
 from litgpt.model import CausalSelfAttention, build_mask_cache, build_rope_cache
 
-LONGEST, TABLE = 640, 8192
+LONGEST, TABLE = 1100, 8192
 NO_CACHE = object()
 
 
