@@ -520,7 +520,7 @@ def test_a_function_of_a_query_takes_all_as_they_are(
         ('"W_key_rope.weight" = "W_kr"\n', "", "no parameter holds W_kr: say where it is"),
         ('d_latent = "d_latent"\n', "", "latents need W_down in [parameters], and an argument"),
         ('rope_dim = "rope_dim"\n', "", "what rotates beside heads needs W_qr and W_kr in"),
-        ('"W_down.weight" = "W_down"\n', "", "latents need W_down in [parameters], and an argument"),
+        ('"W_down.weight" = "W_down"\n', "", "latents need W_down in [parameters], and"),
         ('positions = "rotary"\n', "", "with latents all of W_qr and W_kr is rotated: write"),
         ('"rotary"\n', '"rotary"\nrotary_share = 0.5\n', "with latents all of W_qr and W_kr"),
         (

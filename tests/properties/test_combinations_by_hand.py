@@ -61,7 +61,8 @@ WRONG = (
 
 
 def split(t: Tensor, heads: int) -> Tensor:
-    return t.unflatten(-1, (heads, -1)).transpose(1, 2)
+    parts: Tensor = t.unflatten(-1, (heads, -1))
+    return parts.transpose(1, 2)
 
 
 def average(scores: Tensor, value: Tensor) -> Tensor:
@@ -87,7 +88,8 @@ class Layers(nn.Module):
         return tuple(split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
 
     def finish(self, context: Tensor) -> Tensor:
-        return self.out(context.transpose(1, 2).flatten(2))
+        output: Tensor = self.out(context.transpose(1, 2).flatten(2))
+        return output
 
 
 class DifferentialWithNorms(Layers):
@@ -99,14 +101,11 @@ class DifferentialWithNorms(Layers):
 
     def norm(self, t: Tensor, gain: Tensor) -> Tensor:
         """Norm each half of a head; the halves are further heads, (batch, 2 heads, …)."""
+        size: Tensor = t.square().mean(-1, keepdim=True)
         if self.slip == "norm of whole heads":
-            whole = t.unflatten(1, (-1, 2))
-            return (
-                t
-                * (whole.square().mean((2, 4)) + EPSILON).rsqrt().repeat_interleave(2, 1)[..., None]
-                * gain
-            )
-        return t * (t.square().mean(-1, keepdim=True) + EPSILON).rsqrt() * gain
+            both: Tensor = size.unflatten(1, (-1, 2))
+            size = both.mean(2, keepdim=True).expand_as(both).flatten(1, 2)
+        return t * (size + EPSILON).rsqrt() * gain
 
     def forward(self, x: Tensor) -> Tensor:
         query, key = (split(layer(x), 2 * self.heads) for layer in (self.query, self.key))

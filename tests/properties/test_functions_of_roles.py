@@ -5,6 +5,7 @@ The right function is written by hand, as in the tests of libraries; a wrong one
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -50,11 +51,11 @@ def repeat(t: Tensor, heads: int, slip: str) -> Tensor:
     return t.repeat(1, times, 1, 1) if slip == "tiled" else t.repeat_interleave(times, dim=1)
 
 
-def make_function(words: list[str], slip: str = "") -> Callable[..., Tensor | tuple[Tensor, ...]]:
+def make_function(words: list[str], slip: str = "") -> Callable[..., Any]:
     names = [name for name in ("mask", "window", "softcap") if name in words]
 
-    def attend(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | float | None):  # type: ignore[no-untyped-def]
-        given = dict(zip(names, rest, strict=False))
+    def attend(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | float | None) -> Any:
+        given: dict[str, Any] = dict(zip(names, rest, strict=False))
         (heads, queries, width), keys = q.shape[1:], k.shape[2]
         k, v = repeat(k, heads, slip), repeat(v, heads, slip)
         key = torch.arange(keys)[None]
