@@ -40,12 +40,12 @@ QUANTITIES = (
 """the quantities that an argument of a constructor may have"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """the sizes that a contract may fix; d_out is heads times head_dim"""
-PASSED = frozenset({"block", "causal", CONSTANT})
+PASSED = frozenset({"block", "causal", "window", "softcap", CONSTANT})
 """further quantities that a function of query, key and value may take in a call"""
 INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.CLASS: (*TOKENS, "mask"),
     Entry.BUILDER: (*TOKENS, "mask"),
-    Entry.FUNCTION: ("x", "queries", "keys", *ROLES),
+    Entry.FUNCTION: ("x", "queries", "keys", *ROLES, "mask"),
 }
 """the inputs that a call may have, for each kind of entry point; a function also takes its
 parameters
@@ -331,13 +331,17 @@ def _check_inputs(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_roles(contract: Contract) -> Iterator[Problem]:
-    if contract.call != ROLES or contract.mappings:
-        yield (
-            ("call",),
-            None,
-            "a function of a query must take query, key and value, and nothing else",
-        )
-    if contract.returns is Returns.OUTPUT_AND_LOGSUMEXP and contract.has(C.CAUSAL):
-        yield ("returns",), None, "a log-sum-exp covers all keys: list `full`"
+    if contract.call not in (ROLES, (*ROLES, "mask")) or contract.mappings:
+        text = "a function of a query must take query, key and value, perhaps a mask, nothing else"
+        yield ("call",), None, text
+    if contract.returns is Returns.OUTPUT_AND_LOGSUMEXP:
+        yield from _check_logsumexp(contract)
     if not contract.square:
         yield ("square",), None, "queries, keys and values have no layers: write true"
+
+
+def _check_logsumexp(contract: Contract) -> Iterator[Problem]:
+    """Check that a log-sum-exp is one of plain scores of all keys."""
+    hidden = contract.has(C.CAUSAL) or "mask" in contract.call or takes("window")(contract)
+    if hidden:
+        yield ("returns",), None, "a log-sum-exp covers all keys: list `full`, without a mask"

@@ -18,20 +18,26 @@ def causal_mask(tokens: int, *, device: DeviceLike = None) -> Bool[Tensor, "{tok
 
 
 def sliding_window_mask(
-    tokens: int, width: int, *, both_sides: bool = False, device: DeviceLike = None
-) -> Bool[Tensor, "{tokens} {tokens}"]:
+    tokens: int,
+    width: int,
+    *,
+    both_sides: bool = False,
+    keys: int | None = None,
+    device: DeviceLike = None,
+) -> Bool[Tensor, "{tokens} keys"]:
     """Let every token see itself and the width - 1 tokens before it: row t sees t-width+1..t.
 
     With both sides it also sees as many tokens after it. A width of `tokens` or more is the causal
-    mask, or hides nothing. Raises ValueError for a width below 1, with which a token would not even
-    see itself.
+    mask, or hides nothing. If there are more keys than tokens, `keys` is their number, and the
+    tokens are the last of them. Raises ValueError for a width below 1, with which a token would not
+    even see itself.
     """
     if width < 1:
         raise ValueError(
             f"sliding_window_mask: width is {width}; give 1 or more (1 sees only the token itself)"
         )
-    position = torch.arange(tokens, device=device)
-    distance = position[:, None] - position[None, :]
+    position = torch.arange(tokens if keys is None else keys, device=device)
+    distance = position[len(position) - tokens :, None] - position[None, :]
     if both_sides:
         distance = distance.abs()
     return (distance >= 0) & (distance < width)

@@ -32,13 +32,14 @@ class Parameters:
     second softmax, which differential attention subtracts from its first. `W_down` makes a latent
     of each token, and W_k and W_v then read the latent instead of the token. `W_qr` makes further
     coordinates of each head's queries, and `W_kr` those of one key that all heads share; positions
-    rotate only these coordinates. These three parameters are all present, or none of them. `W_rel`
-    has a number for each bucket of distances and each head, which is added to scores. `gain_q` and
-    `gain_k`, with `shift_q` and `shift_k`, belong to the norms of queries and keys: one number for
-    each coordinate of a head or, with norms over whole projections, for each row of `W_q` and
-    `W_k`. In a block, `gain_in` and `shift_in` belong to the norm of its tokens before attention,
-    and `gain_ff` and `shift_ff` to the norm before the feed-forward, whose layers are `W_1` and
-    `W_2`. None means absent: a projection without bias, attention without an output projection.
+    rotate only these coordinates. Latents may also be without these two. `W_rel` has a number for
+    each bucket of distances and each head, which is added to scores. `gain_q` and `gain_k`, with
+    `shift_q` and `shift_k`, belong to the norms of queries and keys: one number for each coordinate
+    of a head, of each half of it if there are `lambdas`, or, with norms over whole projections, for
+    each row of `W_q` and `W_k`. In a block, `gain_in` and `shift_in` belong to the norm of its
+    tokens before attention, and `gain_ff` and `shift_ff` to the norm before the feed-forward, whose
+    layers are `W_1` and `W_2`. None means absent: a projection without bias, attention without an
+    output projection.
     """
 
     W_q: Float[Tensor, "d_out d_in"]
@@ -73,8 +74,8 @@ class Parameters:
     def __post_init__(self) -> None:
         if self.b_o is not None and self.W_o is None:
             raise ValueError("Parameters: b_o without W_o; give both, or b_o=None")
-        if len({t is None for t in (self.W_down, self.W_qr, self.W_kr)}) > 1:
-            raise ValueError("Parameters: W_down, W_qr and W_kr belong together; give all or none")
+        if (self.W_qr is None) != (self.W_kr is None):
+            raise ValueError("Parameters: W_qr and W_kr belong together; give both or none")
         if (self.W_1 is None) != (self.W_2 is None):
             raise ValueError("Parameters: W_1 and W_2 belong together; give both or none")
 
@@ -169,21 +170,22 @@ def multi_head_attention(
 
     The mask broadcasts to the shape of the weights. The default scale is 1/√head_dim. In training,
     `kept` holds the factors that dropout has drawn for each weight: 0 or 1/(1 - rate). If other
-    tokens are given, keys and values are projected from them: cross-attention. `added` is added to
-    the scores after all other steps. A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies
-    the merged heads, number by number or head by head (Qiu et al. 2025, "Gated attention for large
-    language models", arXiv:2505.06708, section 3). Norms come before positions, and are over each
-    head or over a whole projection, as the variant says. In differential attention each head halves
-    its queries and keys, positions rotate each half like a head, and the weights are the softmax of
-    the first halves minus lambda times that of the second (Ye et al. 2024, "Differential
-    Transformer", arXiv:2410.05258, eq. 1; here heads have no norm, and lambda is a parameter). With
-    latents, keys and values are made of one latent for each token. Queries and keys have a part
-    that rotates, beside each head's own part, which does not (DeepSeek-AI 2024, "DeepSeek-V2",
-    arXiv:2405.04434, section 2.1; here there are none of the norms of its code, and queries are not
-    compressed). In linear attention weights are proportional to products of features, without a
-    softmax (Katharopoulos et al. 2020, "Transformers are RNNs", arXiv:2006.16236, eq. 5), and the
-    scale has no effect. A token that may attend to nothing has a context of zeros, so its output is
-    b_o.
+    tokens are given, keys and values are projected from them: cross-attention. Where positions
+    count, queries are the last of these tokens. `added` is added to the scores after all other
+    steps. A gate is the sigmoid of x W_gateᵀ + b_gate, and multiplies the merged heads, number by
+    number or head by head (Qiu et al. 2025, "Gated attention for large language models",
+    arXiv:2505.06708, section 3). Norms come before positions, and are over each head, over each
+    half of a head, or over a whole projection, as the variant says. In differential attention each
+    head halves its queries and keys, positions rotate each half like a head, and the weights are
+    the softmax of the first halves minus lambda times that of the second (Ye et al. 2024,
+    "Differential Transformer", arXiv:2410.05258, eq. 1; here heads have no norm, and lambda is a
+    parameter). With latents, keys and values are made of one latent for each token. Queries and
+    keys have a part that rotates, beside each head's own part, which does not (DeepSeek-AI 2024,
+    "DeepSeek-V2", arXiv:2405.04434, section 2.1; here there are none of the norms of its code, and
+    queries are not compressed). In linear attention weights are proportional to products of
+    features, without a softmax (Katharopoulos et al. 2020, "Transformers are RNNs",
+    arXiv:2006.16236, eq. 5), and the scale has no effect. A token that may attend to nothing has a
+    context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
     """
     p = parameters
@@ -195,7 +197,8 @@ def multi_head_attention(
     query, key = append_beside(query, key, project_beside(x, p, keys_from))
     if p.lambdas is not None:
         query, key = split_maps(query), split_maps(key)
-    query, key = variant.place(query), variant.place(key)
+    queries, keys = query.shape[-2], key.shape[-2]
+    query, key = variant.stand_last(queries, keys).place(query), variant.place(key)
     query, key = variant.find_features(query), variant.find_features(key)
     scores = variant.adjust(scaled_scores(query, key, scale), p.W_rel)
     scores = scores if added is None else scores + added

@@ -11,7 +11,8 @@ A window hides tokens that lie too far back: see `reference.masks.sliding_window
 share keys and values need no option: they have fewer rows of `W_k` and `W_v` than of `W_q`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -49,6 +50,8 @@ class Variant:
     """whether positions rotate queries and keys"""
     alibi: bool = False
     """whether scores fall with the distance"""
+    two_sequences: bool = False
+    """whether the slopes of this fall are of two sequences: see `alibi_slopes`"""
     base: float = 10_000.0
     """the base of rotary angles: pair i rotates by base^(-2i/head_dim) radians a token"""
     share: float = 1.0
@@ -71,8 +74,8 @@ class Variant:
     norm: str = ""
     """the norm of queries and keys: "rms", "layer", which subtracts the mean first, or none"""
     norm_over: str = "head"
-    """the numbers over which a norm averages: those of a "head", or of the whole "projection", in
-    which all heads lie side by side"""
+    """the numbers over which a norm averages: those of a "head", of each "half" of a head, as with
+    two maps, or of the whole "projection", in which all heads lie side by side"""
     epsilon: float = 0.0
     """the number that the norm adds to the mean square, or to the variance"""
     gain_from: float = 0.0
@@ -90,7 +93,8 @@ class Variant:
 
         Sources: Zhang & Sennrich 2019, section 3 (arXiv:1910.07467); Ba et al. 2016, section 3
         (arXiv:1607.06450); for queries and keys Dehghani et al. 2023, section 2 (arXiv:2302.05442),
-        and over whole projections OLMo Team 2024, section 3 (arXiv:2501.00656).
+        over whole projections OLMo Team 2024, section 3 (arXiv:2501.00656), and over the halves of
+        a head the class DiffAttention of the library timm.
         """
         if not self.norm:
             return t
@@ -107,14 +111,23 @@ class Variant:
     def average(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
         """Return the mean of each token, over a head, or over the heads in the axis before tokens.
 
-        If several heads share keys, the mean is the same as over each key once.
+        The means of the halves of a head are repeated for each coordinate. If several heads share
+        keys, the mean is the same as over each key once.
         """
+        if self.norm_over == "half":
+            halves: Tensor = t.unflatten(-1, (2, -1))
+            return halves.mean(-1).repeat_interleave(t.shape[-1] // 2, dim=-1)
         return t.mean((-3, -1) if self.norm_over == "projection" else -1, keepdim=True)
 
     def lay_out(self, own: Float[Tensor, "d_gain"], t: Tensor) -> Tensor:
-        """Return a gain or a shift in the layout of queries or keys, whose heads may share keys."""
-        if self.norm_over == "head":
+        """Return a gain or a shift in the layout of queries or keys, whose heads may share keys.
+
+        Heads have one each, or the same one. Both halves of a head have the same one.
+        """
+        if self.norm_over == "head" and own.shape[-1] == t.shape[-1]:
             return own
+        if self.norm_over == "half":
+            return own.repeat(2)
         return share_heads(own.unflatten(-1, (-1, 1, t.shape[-1])), t.shape[-3])
 
     def place(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
@@ -124,9 +137,19 @@ class Variant:
         cos, sin = self.make_tables(t)
         return t * cos + self.swap_pairs(t) * sin
 
+    def stand_last(self, queries: int, keys: int) -> "Variant":
+        """Return the variant of so many queries that are the last of the tokens of the keys."""
+        if queries == keys or self.positions is not None:
+            return self
+        return replace(self, positions=tuple(range(keys - queries, keys)))
+
+    def list_places(self, tokens: int) -> Sequence[int]:
+        """Return the positions of so many tokens."""
+        return range(tokens) if self.positions is None else self.positions
+
     def make_tables(self, t: Float[Tensor, "*batch tokens head_dim"]) -> tuple[Tensor, Tensor]:
         """Return the cosines and sines of all coordinates of these queries or keys."""
-        places = range(t.shape[-2]) if self.positions is None else self.positions
+        places = self.list_places(t.shape[-2])
         width = self.count_turned(t)
         tables = rotary_tables(max(places) + 1, width, self.base, t, self.scaling)
         cos, sin = (table[list(places)] for table in tables)
@@ -160,6 +183,10 @@ class Variant:
         """Return the factors whose products are the scores: queries or keys, or their features."""
         return elu_features(t) if self.features else t
 
+    def find_bias(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:
+        """Return minus the slopes times the distances, for scores like these."""
+        return alibi_bias(scores, two_sequences=self.two_sequences)
+
     def adjust(
         self,
         scores: Float[Tensor, "*batch heads q k"],
@@ -169,7 +196,7 @@ class Variant:
         if self.relative is not None and table is not None:
             scores = scores + self.relative.bias(table, scores)
         if self.alibi:
-            scores = scores + alibi_bias(scores)
+            scores = scores + self.find_bias(scores)
         if self.softcap:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         return scores
@@ -235,18 +262,27 @@ def swap_halves(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
     return torch.cat([-second, first], dim=-1)
 
 
-def alibi_slopes(heads: int, like: Tensor) -> Float[Tensor, "{heads}"]:
+def alibi_slopes(
+    heads: int, like: Tensor, *, two_sequences: bool = False
+) -> Float[Tensor, "{heads}"]:
     """Return how much each head's scores fall with every token of distance: 2^(-8h/heads).
 
     h counts from 1. Source: Press et al. 2022, section 3 (arXiv:2108.12409). If the number of heads
-    is not a power of two, the authors' code takes slopes from two such sequences; this function
-    does not.
+    is not a power of two, the authors' code takes two sequences: that of the largest power p of two
+    below, and for the other heads every second slope of that of 2p, from its first on. BLOOM and
+    MPT do the same.
     """
+    power = 1 << (heads.bit_length() - 1)
     number = torch.arange(1, heads + 1, dtype=like.dtype, device=like.device)
-    return 2 ** (-8 * number / heads)
+    if not two_sequences or power == heads:
+        return 2 ** (-8 * number / heads)
+    more = 2 * number[: heads - power] - 1
+    return torch.cat([2 ** (-8 * number[:power] / power), 2 ** (-4 * more / power)])
 
 
-def alibi_bias(scores: Float[Tensor, "*batch heads q k"]) -> Float[Tensor, "heads q k"]:
+def alibi_bias(
+    scores: Float[Tensor, "*batch heads q k"], *, two_sequences: bool = False
+) -> Float[Tensor, "heads q k"]:
     """Return the bias of scores like these: minus the slope times the distance back to a key.
 
     Queries are the last of the tokens whose keys are given. Later keys, which a causal mask hides,
@@ -255,7 +291,8 @@ def alibi_bias(scores: Float[Tensor, "*batch heads q k"]) -> Float[Tensor, "head
     heads, queries, keys = scores.shape[-3:]
     position = torch.arange(keys, dtype=scores.dtype, device=scores.device)
     distance = (position[keys - queries :, None] - position).clamp_min(0)
-    return -alibi_slopes(heads, scores)[:, None, None] * distance
+    slopes = alibi_slopes(heads, scores, two_sequences=two_sequences)
+    return -slopes[:, None, None] * distance
 
 
 def share_heads(

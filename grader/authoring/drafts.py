@@ -323,6 +323,12 @@ def _list_steps(contract: Contract) -> Iterator[str]:
         yield _describe_scaling(contract.rotary_scaling, contract.rotary_base)
     if contract.positions is Positions.ALIBI:
         yield "\nHead `h` of `n`, from 1, adds `-2^(-8h/n)` times the distance to each score."
+    if contract.positions is Positions.ALIBI_TWO_SEQUENCES:
+        yield (
+            "\nEach head subtracts a slope times the distance from each score. With `p` the "
+            "largest power of two up to the number of heads, the slope of head `h`, from 1, is "
+            "`2^(-8h/p)`; that of the `j`-th head after these is `2^(-4(2j-1)/p)`."
+        )
 
 
 def _describe_scaling(scaling: StatedScaling, base: float) -> str:

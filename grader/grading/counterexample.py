@@ -57,7 +57,13 @@ def _list_inputs(context: LiveContext) -> list[str]:
     """Return the names of the variables that are passed to self-attention."""
     roles = context.contract.call_form.inputs
     inputs = ["mask" if role == "mask" else "x" for role in roles]
-    return inputs if context.mask is not None else [each for each in inputs if each == "x"]
+    numbers = []
+    if context.contract.entry is Entry.FUNCTION:
+        given = context.contract.build_arguments(context.case).values()
+        numbers = [repr(value) for value in given]
+    if context.mask is None:  # what comes after a mask keeps its place
+        inputs = [each if each == "x" else "None" for each in inputs if each == "x" or numbers]
+    return inputs + numbers
 
 
 def _render_construction(contract: Contract, case: Case) -> list[str]:

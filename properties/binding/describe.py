@@ -33,6 +33,7 @@ POSITION_WORDS = {
     Positions.ROTARY: "rotary positions (in halves)",
     Positions.ROTARY_NEIGHBOURS: "rotary positions (in pairs of neighbours)",
     Positions.ALIBI: "scores that fall with the distance (ALiBi)",
+    Positions.ALIBI_TWO_SEQUENCES: "scores that fall with the distance (ALiBi, two sequences)",
     Positions.RELATIVE: "a learned number for each distance added to scores",
 }
 SCALING_WORDS = {

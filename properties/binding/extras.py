@@ -53,7 +53,7 @@ def iter_extended(
     normed = [t for t in left if NORM.search(t.path) and not GATE.search(t.path)]
     whole = any(t.shape != (case.head_dim,) for t in normed)
     heads = case.d_in, case.heads, case.head_dim, case.kv_heads
-    sizes = HeadSizes(*heads, norms_projections=whole)
+    sizes = HeadSizes(*heads, gains_by_head=whole)
     options = [list(_iter_roles(tensor, sizes)) for tensor in left]
     if not options or not all(options):
         return

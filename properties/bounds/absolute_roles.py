@@ -65,9 +65,10 @@ def enter_layers(x: Tensor, p: Parameters, parts: Mapping[str, Tensor], case: Ca
     if p.W_down is not None:
         latent = linear(x, p.W_down)
         sources |= {"k": latent, "v": latent}
+        scales["latent"] = torch.zeros_like(latent)
+    if p.W_qr is not None:
         own["qr"] = parts["q"][..., case.head_dim :]
         own["kr"] = parts["k"][..., case.head_dim :]
-        scales["latent"] = torch.zeros_like(latent)
     for name, part in own.items():
         into = merge_heads(part.unflatten(-3, (count_heads(name, case), -1)).sum(-3))
         source = sources.get(name, x)

@@ -35,6 +35,7 @@ from headcheck.properties.bounds.features import bound_shares
 from headcheck.properties.bounds.gate import bound_gated_error
 from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.maps import bound_difference
+from headcheck.properties.bounds.positions import bound_placed_error
 from headcheck.properties.bounds.precision import PRECISIONS as PRECISIONS
 from headcheck.properties.bounds.precision import Precision as Precision
 from headcheck.properties.bounds.roles import bound_role_errors, bound_value_error
@@ -209,15 +210,18 @@ def _propagate(
 
 
 def bound_logsumexp(
-    exact: MultiHeadResult, scale: float, precision: Precision
+    exact: MultiHeadResult, scale: float, precision: Precision, variant: Variant = PLAIN
 ) -> Float[Tensor, "*batch heads q"]:
     """Return K times the bound of log Σ exp s, for queries and keys that are inputs themselves.
 
     Errors D of the scores move it by at most log Σ p exp(D). The sums have the same errors as in a
     softmax, and their logarithm is rounded, whether it is added to the maximum or not.
     """
-    unmoved = torch.zeros_like(exact.query), torch.zeros_like(exact.key)
-    errors = bound_score_error(exact, *unmoved, scale, precision, None)
+    query_error, key_error = (
+        bound_placed_error(t, torch.zeros_like(t), variant, precision)
+        for t in (exact.query, exact.key)
+    )
+    errors = bound_score_error(exact, query_error, key_error, scale, precision, None, variant)
     moved = (exact.weights * torch.expm1(errors.clamp(max=50.0))).sum(-1).log1p()
     lse, largest = exact.logsumexp, exact.scores.amax(-1)
     summed = 3 * precision.u + 2 * math.sqrt(exact.key.shape[-2]) * precision.ua

@@ -23,6 +23,7 @@ from headcheck.properties.bounds.attention import K
 from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
 from headcheck.properties.bounds.loss import Loss as Loss
 from headcheck.properties.bounds.oracle import get_precisions, get_scale, hash_tensors
+from headcheck.properties.bounds.positions import bound_turning
 from headcheck.properties.bounds.sinks import seat_sinks
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
@@ -32,10 +33,13 @@ from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,
+    Variant,
     linear,
     merge_heads,
     multi_head_attention,
+    project,
     split_heads,
+    split_shared_heads,
     transformer_block,
 )
 
@@ -153,23 +157,58 @@ def compute_role_gradients(
     Each has shape (batch, tokens, width) with its own number of tokens. There are no layers.
     """
     query, key, value = leaves = [t.detach().clone().requires_grad_() for t in roles]
+    scale, variant = get_scale(contract, case), get_variant(contract, case)
     eye = torch.eye(query.shape[-1], dtype=query.dtype)
-    scale, plain = get_scale(contract, case), Parameters(W_q=eye, W_k=eye, W_v=eye)
+    shared = eye[: case.kv_heads * case.head_dim]
+    plain = Parameters(W_q=eye, W_k=shared, W_v=shared)
     with torch.enable_grad():
         exact = multi_head_attention(
-            query, plain, case.heads, may_attend, scale, keys_from=key, values_from=value
-        )
+            query, plain, case.heads, may_attend, scale,
+            keys_from=key, values_from=value, variant=variant,
+        )  # fmt: skip
         total = (exact.output * cotangent).sum()
         values = torch.autograd.grad(total, leaves, materialize_grads=True)
-    q, k, v, context = (split_heads(t.detach().abs(), case.heads) for t in (*roles, cotangent))
+    given = tuple(t.detach().abs() for t in leaves)
+    scales = _compute_absolute_roles(case, given, plain, cotangent.abs(), scale, exact, variant)
+    growth = compute_growth(replace(case, tokens=key.shape[-2]), exact, variant)
+    found = (dict(zip(ROLES, each, strict=True)) for each in (values, scales))
+    return ExactGradients(next(found), next(found), growth, case.dtype)
+
+
+def _compute_absolute_roles(
+    case: Case,
+    roles: tuple[Tensor, ...],
+    plain: Parameters,
+    cotangent: Tensor,
+    scale: float,
+    exact: MultiHeadResult,
+    variant: Variant,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Apply the chain rule to absolute values of queries, keys and values, which roles are.
+
+    A limit of scores has a slope of one at most. What enters a shared key is the sum over the heads
+    that share it, and nothing enters the numbers of a token that no head reads.
+    """
+    query, key, value = roles
+    last = variant.stand_last(query.shape[-2], key.shape[-2])
+    q, k, v = split_shared_heads(project(query, plain, key, value), case.heads)
+    q, k, context = (
+        bound_turning(q, last),
+        bound_turning(k, variant),
+        split_heads(cotangent, case.heads),
+    )
     weights = exact.weights.detach()
     into_weights = context @ v.mT
     mean = (weights * into_weights).sum(-1, keepdim=True)
     into_scores = scale * weights * (into_weights + mean)
-    scales = map(merge_heads, (into_scores @ k, into_scores.mT @ q, weights.mT @ context))
-    growth = compute_growth(replace(case, tokens=key.shape[-2]), exact)
-    found = (dict(zip(ROLES, each, strict=True)) for each in (values, scales))
-    return ExactGradients(next(found), next(found), growth, case.dtype)
+    into_query = bound_turning(into_scores @ k, last)
+    into_key = bound_turning(into_scores.mT @ q, variant)
+    summed = (
+        merge_heads(t.unflatten(-3, (case.kv_heads, -1)).sum(-3))
+        for t in (into_key, weights.mT @ context)
+    )
+    into_keys, into_values = (t @ plain.W_k for t in summed)
+    return merge_heads(into_query), into_keys, into_values
 
 
 def _select_output(

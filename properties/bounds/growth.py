@@ -38,7 +38,7 @@ def _grow_by_norms(of: GrowthOf) -> float:
 
 def _grow_by_latents(of: GrowthOf) -> float:
     """Return the growth by one more layer."""
-    return (4 + 2 * math.sqrt(of.case.d_latent)) * (1 + of.largest) if of.variant.beside else 0.0
+    return (4 + 2 * math.sqrt(of.case.d_latent)) * (1 + of.largest) if of.case.d_latent else 0.0
 
 
 def _grow_by_gates(of: GrowthOf) -> float:

@@ -73,10 +73,12 @@ class AbsoluteNorm:
     def bound_own(self, name: str, grad: Tensor, heads: int = 1) -> dict[str, Tensor]:
         """Return the gradients of the gain and the shift, given the gradient of the result.
 
-        `heads` is the number of heads that have a gain of their own if the norm is over all heads.
+        `heads` is the number of heads that have a gain of their own, if each has one.
         """
         parts = {f"gain_{name}": grad * self.unit, f"shift_{name}": grad}
-        if self.variant.norm_over == "head":
+        if self.variant.norm_over == "half":
+            parts = {name: part.unflatten(-1, (2, -1)) for name, part in parts.items()}
+        if self.variant.norm_over != "projection" and self.factor.dim() < 2:
             return {name: part.flatten(0, -2).sum(0) for name, part in parts.items()}
         summed = {name: part.sum(-2).flatten(0, -3).sum(0) for name, part in parts.items()}
         return {name: t.unflatten(0, (heads, -1)).sum(1).flatten() for name, t in summed.items()}

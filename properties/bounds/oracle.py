@@ -162,7 +162,9 @@ def _compute_expected(
         case Returns.OUTPUT_AND_WEIGHTS:
             return Expected((exact.output, exact.weights), (output, weights), exact)
         case Returns.OUTPUT_AND_LOGSUMEXP:
-            limits = (bound_logsumexp(exact, scale, each) for each in get_precisions(case.dtype))
+            limits = (
+                bound_logsumexp(exact, scale, each, variant) for each in get_precisions(case.dtype)
+            )
             return Expected((exact.output, exact.logsumexp), (output, Tolerance(*limits)), exact)
         case Returns.WEIGHTS_TWICE:
             # Queries and keys are the input here, and there is one head.

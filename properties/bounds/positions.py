@@ -30,7 +30,8 @@ def bound_angles(t: Tensor, variant: Variant, rounding: float) -> Tensor:
     relative = torch.where(exponent > 0, 4 + exponent * math.log(variant.base), 0.0)
     if variant.scaling is not None:
         relative = relative + _count_scaling(relative, exponent, variant.scaling, variant.base)
-    angles = rotary_angles(t.shape[-2], width, variant.base, t, variant.scaling)
+    places = variant.list_places(t.shape[-2])
+    angles = rotary_angles(max(places) + 1, width, variant.base, t, variant.scaling)[list(places)]
     errors = rounding * relative * angles
     return variant.arrange(torch.cat([errors, errors], dim=-1), t, 0.0)
 

@@ -61,7 +61,8 @@ def bound_role_errors(
         query_error, key_error = append_beside(query_error, key_error, rounded)
     if p.lambdas is not None:
         query_error, key_error = split_maps(query_error), split_maps(key_error)
-    query_error = bound_placed_error(exact.query, query_error, variant, precision)
+    last = variant.stand_last(exact.query.shape[-2], exact.key.shape[-2])
+    query_error = bound_placed_error(exact.query, query_error, last, precision)
     key_error = bound_placed_error(exact.key, key_error, variant, precision)
     return query_error, key_error, value_error
 

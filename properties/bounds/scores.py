@@ -5,7 +5,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from headcheck.properties.bounds.precision import Precision
-from headcheck.reference import MultiHeadResult, Variant, alibi_bias
+from headcheck.reference import MultiHeadResult, Variant
 
 Adjustment = Callable[[MultiHeadResult, Tensor, Variant, Precision], Tensor | float]
 """Bounds the error of one step. The tensor is a bound of the scores by absolute values."""
@@ -31,7 +31,7 @@ def bound_alibi(
     """
     if not variant.alibi:
         return 0.0
-    bias = alibi_bias(exact.scores).abs()
+    bias = variant.find_bias(exact.scores).abs()
     farthest = bias.amax((-2, -1), keepdim=True)
     return precision.u * (4 * bias + absolute) + 4 * precision.ua * farthest
 

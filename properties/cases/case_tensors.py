@@ -111,7 +111,9 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
     """Draw parameters under which the scaled scores have standard deviation `sharpness`."""
     if not contract.has(Capability.PROJECTED):
         identity = torch.eye(case.d_out, case.d_in, dtype=torch.float64)
-        return Parameters(W_q=identity, W_k=identity, W_v=identity)
+        # Keys and values that heads share are the first numbers of tokens.
+        shared = identity[: case.kv_heads * case.head_dim]
+        return Parameters(W_q=identity, W_k=shared, W_v=shared)
     draws, biases = ParameterDraws(case, contract), contract.has_biases(case)
     present = {
         **dict.fromkeys(PROJECTIONS, True),

@@ -17,11 +17,14 @@ from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing,
 from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.block import Activation as Activation
 from headcheck.properties.parts.features import FeatureMap as FeatureMap
+from headcheck.properties.parts.norms import GAINS
 from headcheck.properties.parts.norms import Norm as Norm
 from headcheck.properties.parts.norms import NormOver as NormOver
+from headcheck.properties.parts.positions import LINEAR as LINEAR
 from headcheck.properties.parts.positions import ROTARY as ROTARY
 from headcheck.properties.parts.positions import Positions as Positions
 from headcheck.properties.parts.positions import StatedScaling as StatedScaling
+from headcheck.properties.parts.weight import BY_HEAD
 from headcheck.properties.terms.call_form import USUAL, CallForm
 from headcheck.properties.terms.capability import Capability as Capability
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
@@ -217,9 +220,21 @@ class Contract:
         return any(name in mapping.holds for mapping in self.mappings)
 
     @property
+    def maps(self) -> int:
+        """How many softmaxes each head has: two if a share of the second is subtracted."""
+        return 2 if self.stores("lambdas") else 1
+
+    @property
     def gates_heads(self) -> bool:
         """Whether a gate opens for whole heads rather than for single numbers."""
         return any(m.packing is Packing.HEADWISE for m in self.mappings)
+
+    @property
+    def gains_by_head(self) -> bool:
+        """Whether each head has a gain of its own, rather than one gain for all."""
+        stored = (m for m in self.mappings if m.holds[0] in GAINS)
+        whole = self.norm_over is NormOver.PROJECTION
+        return whole or any(m.packing in BY_HEAD for m in stored)
 
     def has_biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""
@@ -316,8 +331,8 @@ class Contract:
     def get_head_sizes(self, case: Case) -> HeadSizes:
         """Return the sizes on which the shapes of parameters depend in this case."""
         own = case.d_latent, case.rope_dim, self.hidden_factor * case.d_in, self.relative_buckets
-        whole = self.norm_over is NormOver.PROJECTION
-        return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads, *own, whole)
+        widths = case.d_in, case.heads, case.head_dim, case.kv_heads
+        return HeadSizes(*widths, *own, self.maps, self.gains_by_head)
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
         """Yield the mappings for this case's parameters, each with its head if it has only one."""

@@ -4,10 +4,12 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.contracts.contract import (
+    LINEAR,
     ROTARY,
     Capability,
     Contract,
     FeatureMap,
+    NormOver,
     Positions,
 )
 from headcheck.properties.terms.case import Case
@@ -37,7 +39,10 @@ def find_visible(
     given = None if mask is None else to_bool_mask(mask)
     if contract.has(Capability.WINDOW):
         both_sides = not hides_later_tokens(contract, case)
-        own = sliding_window_mask(tokens, case.window, both_sides=both_sides, device=device)
+        longest = tokens if keys is None else keys
+        own = sliding_window_mask(
+            tokens, case.window, both_sides=both_sides, keys=longest, device=device
+        )
     elif hides_later_tokens(contract, case):
         own = causal_lower_right_mask(tokens, keys or tokens, device=device)
     else:
@@ -60,16 +65,23 @@ def get_variant(contract: Contract, case: Case) -> Variant:
         scaling=_get_scaling(contract),
         beside=case.rope_dim,
         neighbours=contract.positions is Positions.ROTARY_NEIGHBOURS,
-        alibi=contract.positions is Positions.ALIBI,
+        alibi=contract.positions in LINEAR,
+        two_sequences=contract.positions is Positions.ALIBI_TWO_SEQUENCES,
         relative=_get_buckets(contract, case),
         softcap=case.softcap,
         features=contract.feature_map is FeatureMap.ELU,
         norm=contract.norm.value,
         epsilon=contract.norm_epsilon or rounding if contract.norm else 0.0,
-        norm_over=contract.norm_over.value,
+        norm_over=_get_normed(contract),
         gain_from=contract.norm_gain_from,
         block=get_block_steps(contract),
     )
+
+
+def _get_normed(contract: Contract) -> str:
+    """Return over what a norm of queries and keys averages: of two maps, each has its own norm."""
+    halves = contract.norm_over is NormOver.HEAD and contract.stores("lambdas")
+    return "half" if halves else contract.norm_over.value
 
 
 def _get_buckets(contract: Contract, case: Case) -> RelativeBuckets | None:

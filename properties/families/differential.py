@@ -19,6 +19,7 @@ from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.initialisation import read_first_initial_weights
 from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
+    pass_first_number_on,
     project_output,
     replace_parameters,
 )
@@ -71,7 +72,7 @@ def the_weights_sum_to_one_minus_lambda(context: CaseContext) -> None:
     x[..., 0] = 1
     column = torch.zeros_like(context.parameters.W_v)
     column[:, 0] = context.parameters.W_v[:, 0]
-    parameters = replace_parameters(context, W_v=column)
+    parameters = replace_parameters(context, W_v=column, **pass_first_number_on(context))
     expected = context.compute_expected(x, parameters)
     left = (1 - _get_lambdas(context))[:, None, None] * expected.exact.value
     wanted = project_output(parameters, merge_heads(left), x)

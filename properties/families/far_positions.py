@@ -25,7 +25,6 @@ from headcheck.properties.violations.violation import Violation, ViolationKind
 from headcheck.reference import (
     Parameters,
     Variant,
-    alibi_bias,
     append_beside,
     linear,
     masked_softmax,
@@ -108,7 +107,7 @@ def _adjust(variant: Variant, scores: Tensor) -> Tensor:
     """Add the bias of distances to scores, computed in at least float32, and limit the scores."""
     if variant.alibi:
         wide = torch.promote_types(scores.dtype, torch.float32)
-        scores = scores + alibi_bias(scores.to(wide)).to(scores.dtype)
+        scores = scores + variant.find_bias(scores.to(wide)).to(scores.dtype)
     return replace(variant, alibi=False).adjust(scores)
 
 

@@ -21,6 +21,7 @@ from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.gradients import assert_gradients_right_with
 from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
+    pass_first_number_on,
     project_output,
     replace_parameters,
 )
@@ -138,6 +139,7 @@ def a_constant_added_to_scores_and_sinks_cancels(context: CaseContext) -> None:
     still = {"W_q": queries, "b_q": torch.zeros(case.d_out).double()}
     keys[:, 0] += KEY_STEP
     step = KEY_STEP * case.head_dim * get_scale(context.contract, case)
+    still |= pass_first_number_on(context)
     before = replace_parameters(context, **still)
     after = replace_parameters(context, **still, W_k=keys, sinks=_get_sinks(context) + step)
     tolerance = context.compute_expected(x, after).tolerances[0]

@@ -171,18 +171,22 @@ def it_equals_the_streaming_computation(context: CaseContext) -> None:
     """The output equals attention computed one key at a time (online softmax)."""
     visible = context.may_attend(context.case.tokens, context.mask)
     streamed = online_multi_head_attention(
-        context.x, _fold_scale_into_queries(context), context.case.heads, visible, block=1
+        context.x, _fold_into_layers(context), context.case.heads, visible, block=1
     )
     context.assert_close(context.output, streamed, context.tolerance)
 
 
-def _fold_scale_into_queries(context: CaseContext) -> Parameters:
-    """Return parameters for which a scale of 1/√head_dim gives the contract's scores."""
-    if context.contract.scale is None:
-        return context.parameters
-    factor = context.contract.scale * math.sqrt(context.case.head_dim)
-    queries = {n: factor * t for n, t in context.parameters.items() if n[-1] == "q"}
-    return replace_parameters(context, **queries)
+def _fold_into_layers(context: CaseContext) -> Parameters:
+    """Return plain parameters that give the contract's scores with a scale of 1/√head_dim.
+
+    The layer of latents, if there are any, becomes a part of the layers of keys and values.
+    """
+    p, own = context.parameters, context.contract.scale
+    if p.W_down is not None:
+        p = replace(p, W_k=p.W_k @ p.W_down, W_v=p.W_v @ p.W_down, W_down=None)
+    factor = 1.0 if own is None else own * math.sqrt(context.case.head_dim)
+    queries = {n: factor * t for n, t in p.items() if n[-1] == "q"} if own is not None else {}
+    return replace(p, **queries)
 
 
 @family_property(
@@ -218,7 +222,7 @@ def it_equals_torch_s_attention(context: CaseContext) -> None:
 )
 def it_equals_torch_s_multi_head_attention(context: CaseContext) -> None:
     """With the same weights the output equals the output of torch.nn.MultiheadAttention."""
-    parameters, case = _fold_scale_into_queries(context), context.case
+    parameters, case = _fold_into_layers(context), context.case
     theirs = _build_torch_module(parameters, case.d_out, case.heads)
     visible = context.may_attend(case.tokens, context.mask)
     with torch.no_grad():

@@ -152,13 +152,16 @@ def _mark_one_token(context: CaseContext) -> Tensor:
 def _make_single_key(context: CaseContext, score: float) -> Parameters:
     """Return parameters with which all queries match the tokens whose second number is 1."""
     zeros = zero_parameters(context, *ASKING, "W_k", "W_v", "b_k", "b_v", "W_kr", "W_down")
-    if context.contract.has(C.LATENT):  # what is turned stands beside heads
+    mark = 1
+    if context.contract.has(C.LATENT):  # the first number of a latent is the mark
+        zeros["W_down"][0, 1], mark = 1, 0
+    zeros["W_v"][:, mark] = 1
+    if context.contract.has(C.BESIDE):  # what is turned stands beside heads
         zeros["W_qr"][:: context.case.rope_dim, 0] = score
-        zeros["W_kr"][0, 1] = zeros["W_down"][0, 1] = 1
-        zeros["W_v"][:, 0] = 1
+        zeros["W_kr"][0, 1] = 1
     else:
         zeros["W_q"][:: context.case.head_dim, 0] = score
-        zeros["W_k"][:: context.case.head_dim, 1] = zeros["W_v"][:, 1] = 1
+        zeros["W_k"][:: context.case.head_dim, mark] = 1
     return replace_parameters(context, **zeros, **make_identity_projection(context))
 
 

@@ -343,7 +343,8 @@ def construct(
     """
     match contract.entry:
         case Entry.FUNCTION:
-            form = contract.call_form.to_meta(case.heads, contract.build_arguments(case))
+            numbers = contract.build_arguments(case)
+            form = contract.call_form.to_meta(case.heads, numbers, case.kv_heads)
             module = holder = subject.get_function(contract.name, form=form)
             module.move(None, case.device)  # a function has no dtype, but its inputs have a device
         case Entry.TRANSFER:

@@ -96,10 +96,10 @@ def _keep_content(size: int, payload: int) -> Tensor:
 def _route_through_latents(context: CaseContext, width: int) -> dict[str, Tensor]:
     """Return layers that keep content and payload apart in latents, too, if there are any."""
     case, p = context.case, context.parameters
-    if p.W_down is None or p.W_qr is None or p.W_kr is None:
+    if p.W_down is None:
         return {}
-    keep = _keep_content(case.d_in, width)
-    drawn = {"W_down": p.W_down, "W_qr": p.W_qr, "W_kr": p.W_kr}
+    keep, names = _keep_content(case.d_in, width), ("W_down", "W_qr", "W_kr")
+    drawn = {name: t for name, t in p.items() if name in names}
     layers = {name: round_to_dtype(t * keep, case) for name, t in drawn.items()}
     layers["W_down"][-width:] = torch.eye(case.d_in, dtype=torch.float64)[-width:]
     return layers

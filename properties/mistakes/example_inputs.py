@@ -105,7 +105,7 @@ def list_numbers(setting: ExampleSetting) -> Iterator[Numbers]:
         if setting.has(Capability.CROSS):
             yield Numbers(QUERIES[:2], y=KEYS)
         return
-    if setting.contract.positions in ROTARY and not setting.has(Capability.LATENT):
+    if setting.contract.positions in ROTARY and not setting.has(Capability.BESIDE):
         yield Numbers(TWO, TURNED, TURNED, TURNED)
     yield Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2])
     if setting.case.window:  # the last query is close to the first key, which is to be hidden
@@ -208,4 +208,6 @@ def _make_latent_layers(setting: ExampleSetting, numbers: Numbers) -> dict[str, 
     turned = torch.zeros(setting.case.rope_dim, width, dtype=torch.float64)
     turned[0] = 2
     down = torch.eye(width, dtype=torch.float64)
+    if not setting.has(Capability.BESIDE):
+        return {"W_down": down}
     return {"W_down": down, "W_qr": turned.repeat(numbers.heads, 1), "W_kr": turned}

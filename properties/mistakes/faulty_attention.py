@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Entry, Returns
-from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
 from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
@@ -36,6 +36,7 @@ from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistak
 from headcheck.properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from headcheck.properties.mistakes.steps.dropout import on_weights
 from headcheck.properties.parts import iter_weights
+from headcheck.properties.parts.norms import GAINS, NormOver
 from headcheck.properties.terms.call_form import USUAL, CacheConvention, CallForm
 from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters
@@ -118,13 +119,19 @@ def restate(contract: Contract, name: str = NAME) -> Contract:
         name=name,
         entry=Entry.CLASS if parts is None else Entry.TRANSFER,
         arguments=_restate_arguments(contract),
-        mappings=tuple(ParameterMapping(each, (each,)) for each in _list_parameters(contract)),
+        mappings=tuple(_restate_mapping(contract, each) for each in _list_parameters(contract)),
         variables=(),
         call_form=_restate_call(contract),
         transfer=None if parts is None else (restate(parts[0], SOURCE), restate(parts[1], TARGET)),
         sizes=None,  # the cases have them already
         capabilities=contract.capabilities - OWN_TERMS,
     )
+
+
+def _restate_mapping(contract: Contract, name: str) -> ParameterMapping:
+    """Return where a parameter is stored, in a packing that says whose it is."""
+    apart = contract.gains_by_head and contract.norm_over is NormOver.HEAD and name in GAINS
+    return ParameterMapping(name, (name,), packing=Packing.STACKED if apart else Packing.ROWS)
 
 
 def _restate_call(contract: Contract) -> CallForm:
@@ -214,7 +221,8 @@ class FaultyAttention(nn.Module):
         self, tokens: Sequence[Tensor], mask: Tensor | None, overrides: StepOverrides
     ) -> tuple[Tensor, ...]:
         x, *others = tokens
-        parameters = Parameters(**dict(self.named_parameters()))
+        stored = dict(self.named_parameters())
+        parameters = Parameters(**self.contract.to_canonical(stored, self.case))
         visible = self._list_visible(x, mask, others)
         inputs = make_attention_inputs(self.contract, self.case, x, parameters, visible, others)
         if self.contract.returns is Returns.WEIGHTS_TWICE:

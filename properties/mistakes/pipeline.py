@@ -134,7 +134,8 @@ def own_places(s: PipelineState) -> QKVTensors:
     query, key, value = s.appended
     if not s.inputs.variant.rotary:
         return s.appended
-    return place_by(s, query, s.inputs.variant), place_by(s, key, s.inputs.variant), value
+    last = s.inputs.variant.stand_last(query.shape[-2], key.shape[-2])
+    return place_by(s, query, last), place_by(s, key, s.inputs.variant), value
 
 
 def place_by(s: PipelineState, t: Tensor, variant: Variant) -> Tensor:

@@ -175,7 +175,7 @@ def _choose_stages(contract: Contract) -> Sequence[Stage]:
     by_part = (
         (contract.returns is Returns.OUTPUT_AND_LOGSUMEXP, SUMMED_STAGES),
         (contract.has(Capability.BLOCK), BLOCK_STAGES),
-        (contract.has(Capability.LATENT), LATENT_STAGES),
+        (contract.has(Capability.BESIDE), LATENT_STAGES),
         (contract.has(Capability.CROSS), CROSSED_STAGES),
         (contract.has(Capability.FEATURES), FEATURED_STAGES),
         (contract.positions in ROTARY, ROTARY_STAGES),

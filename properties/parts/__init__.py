@@ -15,7 +15,7 @@ from headcheck.properties.parts.block import BLOCK
 from headcheck.properties.parts.differential import DIFFERENTIAL
 from headcheck.properties.parts.features import FEATURES
 from headcheck.properties.parts.gate import GATE
-from headcheck.properties.parts.latents import LATENT
+from headcheck.properties.parts.latents import LATENT, TURNED_BESIDE
 from headcheck.properties.parts.made_masks import DOCUMENTS, LENGTHS
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.part import Part, Problem, Quantity
@@ -43,6 +43,7 @@ PARTS: tuple[Part, ...] = (
     GATE,
     BLOCKS,
     LATENT,
+    TURNED_BESIDE,
     BLOCK,
     LENGTHS,
     DOCUMENTS,

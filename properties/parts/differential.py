@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headcheck.properties.parts.norms import Norm
 from headcheck.properties.parts.part import Part, Problem, holds, may_be_odd
 from headcheck.properties.parts.positions import ROTARY, Positions
 from headcheck.properties.parts.weight import Packing, Weight, one
@@ -23,8 +22,8 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
     if may_be_odd(contract):
         yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
     placed = contract.positions not in (Positions.NONE, *ROTARY)
-    if placed or contract.norm is not Norm.NONE or contract.stores("sinks"):
-        text = "lambdas work with rotary positions only, and not with norms or sinks: leave one out"
+    if placed or contract.stores("sinks"):
+        text = "lambdas work with rotary positions only, and not with sinks: leave one out"
         yield ("parameters",), None, text
 
 

@@ -1,4 +1,4 @@
-"""Latents: keys and values made of one narrow vector for each token, with positions beside heads.
+"""Latents: keys and values made of one narrow vector for each token, and positions beside heads.
 
 Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 (arXiv:2405.04434).
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headcheck.properties.parts.part import Part, Problem, Quantity, list_taken
+from headcheck.properties.parts.plain import PROJECTIONS
 from headcheck.properties.parts.positions import ROTARY
 from headcheck.properties.parts.weight import BY_HEAD, Draws, HeadSizes, Weight, d_in, one
 from headcheck.properties.terms.capability import Capability
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
     from headcheck.properties.contracts.contract import Contract
     from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 
-LATENTS = ("W_down", "W_qr", "W_kr")
-"""the parameters of latents: a contract has all of them or none"""
-WIDTHS = frozenset({"d_latent", "rope_dim"})
-"""the quantities that arguments of a module with latents take"""
+BESIDE = ("W_qr", "W_kr")
+"""the parameters of what rotates beside heads: a contract has both or none"""
 USUAL_ROPE_DIM = 4
 """the number of rotated coordinates if a case leaves it open: two pairs with different angles"""
 
@@ -56,33 +55,49 @@ def _choose_turned(rules: SizeRules, case: Case) -> int:
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:
-    """Check that latents come with a rotating part beside heads, whose width an argument sets."""
-    if not contract.stores("W_down") or not list_taken(contract) >= WIDTHS:
-        text = "latents need W_down in [parameters], and arguments that take d_latent and rope_dim"
+    """Check that latents have a layer, and an argument for their width."""
+    if not contract.stores("W_down") or "d_latent" not in list_taken(contract):
+        text = "latents need W_down in [parameters], and an argument that takes d_latent"
         yield ("arguments",), None, text
+    for mapping in contract.mappings:
+        keys, held = ("parameters", mapping.path), set(mapping.holds)
+        if held & {"W_k", "W_v"} and held - {"W_k", "W_v"}:
+            text = "keys and values are made of latents, the others of tokens: store them apart"
+            yield keys, None, text
+        yield from _check_undivided(mapping, "W_down")
+
+
+def _check_undivided(mapping: ParameterMapping, *names: str) -> Iterator[Problem]:
+    """Check that these parameters are not stored head by head."""
+    if set(mapping.holds) & set(names) and (mapping.packing in BY_HEAD or "{head}" in mapping.path):
+        text = "W_down, W_qr and W_kr are each one matrix for all heads"
+        yield ("parameters", mapping.path), None, text
+
+
+def _find_problems_beside(contract: Contract) -> Iterator[Problem]:
+    """Check that there are latents, and that all that stands beside heads rotates."""
+    if not contract.stores("W_qr") or "rope_dim" not in list_taken(contract):
+        text = "what rotates beside heads needs W_qr and W_kr in [parameters], and an argument"
+        yield ("arguments",), None, f"{text} that takes rope_dim"
+    if not contract.stores("W_down"):
+        yield (
+            ("parameters",),
+            None,
+            "numbers stand beside heads only with latents: where is W_down?",
+        )
     if contract.positions not in ROTARY or contract.rotary_share != 1:
         text = "with latents all of W_qr and W_kr is rotated: write positions = rotary, no share"
         yield ("positions",), None, text
-    others = bool(contract.norm) or Capability.CROSS in contract.capabilities
-    if contract.stores("lambdas") or others or "kv_heads" in list_taken(contract):
-        text = "latents do not work with norms, lambdas, kv_heads or other tokens"
-        yield ("parameters",), None, text
+    if contract.norm or contract.stores("lambdas"):
+        text = "norms and lambdas do not say what they do with what stands beside heads"
+        yield ("parameters",), None, f"{text}: leave one out"
     for mapping in contract.mappings:
-        yield from _check_mapping(mapping)
-
-
-def _check_mapping(mapping: ParameterMapping) -> Iterator[Problem]:
-    keys, held = ("parameters", mapping.path), set(mapping.holds)
-    if held & {"W_k", "W_v"} and held - {"W_k", "W_v"}:
-        text = "keys and values are made of latents, the others of tokens: store them apart"
-        yield keys, None, text
-    if held & set(LATENTS) and (mapping.packing in BY_HEAD or "{head}" in mapping.path):
-        yield keys, None, "W_down, W_qr and W_kr are each one matrix for all heads"
+        yield from _check_undivided(mapping, *BESIDE)
 
 
 LATENT = Part(
     name="latents",
-    is_in=lambda contract: contract.stores("W_down") or bool(list_taken(contract) & WIDTHS),
+    is_in=lambda contract: contract.stores("W_down") or "d_latent" in list_taken(contract),
     brings=frozenset({Capability.LATENT}),
     breaks=frozenset({Capability.UNCOMPRESSED}),
     weights=(
@@ -93,24 +108,31 @@ LATENT = Part(
             one,
             lambda sizes: sizes.d_latent,
             d_in,
-            LATENTS,
+            PROJECTIONS,
             is_optional=False,
         ),
+    ),
+    quantities=(Quantity("d_latent", _choose_width, (3, 1, 4, 2, 8)),),
+    needed={Capability.LATENT: "a parameter must hold W_down"},
+    find_problems=_find_problems,
+)
+TURNED_BESIDE = Part(
+    name="rotating numbers beside heads",
+    is_in=lambda contract: contract.stores("W_qr") or "rope_dim" in list_taken(contract),
+    brings=frozenset({Capability.BESIDE}),
+    weights=(
         Weight(
             "W_qr",
             21,
             _draw_turned_queries,
             rows=_rope_dim,
             columns=d_in,
-            needs=LATENTS,
+            needs=BESIDE,
             is_optional=False,
         ),
-        Weight("W_kr", 22, _draw_turned_key, one, _rope_dim, d_in, LATENTS, is_optional=False),
+        Weight("W_kr", 22, _draw_turned_key, one, _rope_dim, d_in, BESIDE, is_optional=False),
     ),
-    quantities=(
-        Quantity("d_latent", _choose_width, (3, 1, 4, 2, 8)),
-        Quantity("rope_dim", _choose_turned, (2, 4, 6)),
-    ),
-    needed={Capability.LATENT: "parameters must hold W_down, W_qr and W_kr"},
-    find_problems=_find_problems,
+    quantities=(Quantity("rope_dim", _choose_turned, (2, 4, 6)),),
+    needed={Capability.BESIDE: "parameters must hold W_qr and W_kr"},
+    find_problems=_find_problems_beside,
 )

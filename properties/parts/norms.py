@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from headcheck.properties.contracts.contract import Contract
 
 
+GAINS = ("gain_q", "gain_k", "shift_q", "shift_k")
+"""the parameters of norms of queries and keys"""
+
+
 class Norm(StrEnum):
     """The norm of the queries and keys of each head."""
 
@@ -39,19 +43,25 @@ class NormOver(StrEnum):
 
 def _count_queries_own(sizes: HeadSizes) -> int:
     """Return how many heads have a gain of their own: all, or one gain serves all heads."""
-    return sizes.heads if sizes.norms_projections else 1
+    return sizes.heads if sizes.gains_by_head else 1
 
 
 def _count_keys_own(sizes: HeadSizes) -> int:
-    return sizes.kv_heads if sizes.norms_projections else 1
+    return sizes.kv_heads if sizes.gains_by_head else 1
+
+
+def _width(sizes: HeadSizes) -> int:
+    """Return how many numbers a gain has for each head: those of one of its maps."""
+    return sizes.head_dim if sizes.gains_by_head else sizes.head_dim // sizes.maps
 
 
 def _draw(draws: Draws, name: str) -> Tensor:
     """Draw a number for each coordinate of a head, or of all heads."""
-    case, count = draws.case, 1
-    if draws.contract.norm_over is NormOver.PROJECTION:
+    case, contract = draws.case, draws.contract
+    if contract.gains_by_head:
         count = case.kv_heads if name[-1] == "k" else case.heads
-    return draws.vector(name, count * case.head_dim)
+        return draws.vector(name, count * case.head_dim)
+    return draws.vector(name, case.head_dim // contract.maps)
 
 
 def _draw_gain(name: str) -> Callable[[Draws], Tensor]:
@@ -74,8 +84,13 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
     elif not contract.stores("W_q"):
         text = "norms are those of projected queries and keys: say where W_q is, or leave it out"
         yield ("norm",), None, text
+    if contract.stores("lambdas") and contract.gains_by_head != (
+        contract.norm_over is NormOver.PROJECTION
+    ):
+        text = "the halves of all heads share one gain: leave the packing out"
+        yield ("parameters",), None, text
     several = takes("heads", "config")(contract) or (contract.sizes or {}).get("heads", 1) > 1
-    if contract.norm_over is NormOver.PROJECTION and not several:
+    if contract.norm_over is NormOver.PROJECTION and not several and contract.maps == 1:
         yield ("norm_over",), None, "a single head is the whole projection: leave it out"
 
 
@@ -86,10 +101,10 @@ NORMS = Part(
     keys=("norm_epsilon", "norm_gain_from", "norm_over"),
     missing='norms of queries and keys: write norm = "rms" or "layer"',
     weights=(
-        Weight("gain_q", 16, _draw_gain("gain_q"), _count_queries_own),
-        Weight("gain_k", 17, _draw_gain("gain_k"), _count_keys_own),
-        Weight("shift_q", 18, _draw_shift("shift_q"), _count_queries_own),
-        Weight("shift_k", 19, _draw_shift("shift_k"), _count_keys_own),
+        Weight("gain_q", 16, _draw_gain("gain_q"), _count_queries_own, _width),
+        Weight("gain_k", 17, _draw_gain("gain_k"), _count_keys_own, _width),
+        Weight("shift_q", 18, _draw_shift("shift_q"), _count_queries_own, _width),
+        Weight("shift_k", 19, _draw_shift("shift_k"), _count_keys_own, _width),
     ),
     find_problems=_find_problems,
 )

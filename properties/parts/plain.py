@@ -46,7 +46,7 @@ PLAIN_WEIGHTS = (
         "W_k", 2, _draw_shared("W_k", is_compared=True), kv_heads, columns=_read, needs=PROJECTIONS
     ),
     Weight("W_v", 3, _draw_shared("W_v", is_compared=False), kv_heads, columns=_read),
-    Weight("b_q", 4, _draw_bias("b_q"), heads, needs=BIASES),
+    Weight("b_q", 4, _draw_bias("b_q"), heads, needs=("b_v",)),
     Weight("b_k", 5, _draw_bias("b_k"), kv_heads, needs=BIASES),
     Weight("b_v", 6, _draw_bias("b_v"), kv_heads),
     Weight(

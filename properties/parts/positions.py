@@ -28,6 +28,7 @@ class Positions(StrEnum):
     ROTARY = "queries and keys are rotated, in halves"
     ROTARY_NEIGHBOURS = "queries and keys are rotated, in pairs of neighbours"
     ALIBI = "scores fall with the distance"
+    ALIBI_TWO_SEQUENCES = "scores fall with the distance, by slopes of two sequences"
     RELATIVE = "scores get a learned number for the distance"
 
 
@@ -88,12 +89,14 @@ NUMBERS: Mapping[ScalingKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """the numbers that each kind of scaling needs besides the factor, and those that it may have"""
 
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
+LINEAR = (Positions.ALIBI, Positions.ALIBI_TWO_SEQUENCES)
 NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relative"'}
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:
-    if contract.has(Capability.CROSS):
-        yield ("positions",), None, "two sequences have no common positions: leave this out"
+    if contract.has(Capability.CROSS) and not contract.has(Capability.CAUSAL):
+        text = "two sequences have no common positions, unless queries are the last of the tokens"
+        yield ("positions",), None, f"{text}, as with `causal`: leave this out"
 
 
 def _find_problems_of_pairs(contract: Contract) -> Iterator[Problem]:
@@ -104,7 +107,7 @@ def _find_problems_of_pairs(contract: Contract) -> Iterator[Problem]:
         yield ("rotary_share",), None, f"must be from 0 to 1, not {contract.rotary_share:g}"
     # In differential attention each half of a head has its own pairs.
     share = contract.rotary_share / (2 if contract.stores("lambdas") else 1)
-    if not contract.stores("W_down") and may_be_odd(contract, share):
+    if not contract.stores("W_qr") and may_be_odd(contract, share):
         factor = 2 / share
         text = f"rotations need pairs: let `size_rules` make head_dim a multiple of {factor:g}"
         yield ("positions",), None, text
@@ -155,10 +158,22 @@ def _find_problems_of_limits(
 
 def _may_have_one_pair(contract: Contract) -> bool:
     """Return whether the contract allows heads of which at most two coordinates rotate."""
-    if contract.stores("W_down"):
+    if contract.stores("W_qr"):
         return True
     share = contract.rotary_share / (2 if contract.stores("lambdas") else 1)
     return any(width * share <= 2 for width in list_widths(contract))
+
+
+def _find_problems_of_slopes(contract: Contract) -> Iterator[Problem]:
+    """Check that the heads tell slopes of two sequences from those of one."""
+    heads, rules = (contract.sizes or {}).get("heads"), contract.size_rules
+    allows = (lambda _: True) if rules is None else rules.get_test("heads")
+    possible = [n for n in range(1, 65) if allows(n) and heads in (None, n)]
+    alike = not any(n & (n - 1) for n in possible)
+    if contract.positions is Positions.ALIBI_TWO_SEQUENCES and alike:
+        text = 'the slopes are those of one sequence where heads are a power of two: write "alibi"'
+        yield ("positions",), None, text
+    yield from _find_problems(contract)
 
 
 ROTATIONS = Part(
@@ -173,11 +188,11 @@ ROTATIONS = Part(
 )
 ALIBI = Part(
     name="ALiBi",
-    is_in=lambda contract: contract.positions is Positions.ALIBI,
+    is_in=lambda contract: contract.positions in LINEAR,
     brings=frozenset({Capability.POSITIONS}),
     breaks=frozenset({Capability.PLACELESS, Capability.UNBIASED}),
     needed=NEEDED,
-    find_problems=_find_problems,
+    find_problems=_find_problems_of_slopes,
 )
 
 

@@ -6,15 +6,16 @@ section 3.1 (arXiv:2004.05150); Dao et al. 2022, FlashAttention, section 3.1 (ar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headcheck.properties.parts.part import Part, Quantity, takes
+from headcheck.properties.parts.part import Part, Problem, Quantity, takes
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import SizeRules
 
 if TYPE_CHECKING:
-    pass
+    from headcheck.properties.contracts.contract import Contract
 
 USUAL_SOFTCAP = 2.0
 """the limit of scores if a case leaves it open; usual scores come near this limit"""
@@ -29,6 +30,12 @@ def _choose_window(rules: SizeRules, case: Case) -> int:
     return rules.fit_size("window", case.window or _count_half(case))
 
 
+def _find_problems_of_windows(contract: Contract) -> Iterator[Problem]:
+    if contract.has(Capability.CROSS) and not contract.has(Capability.CAUSAL):
+        text = "two sequences have no common positions, unless queries are the last of the tokens"
+        yield ("arguments",), None, f"{text}, as with `causal`: leave the window out"
+
+
 WINDOW = Part(
     name="window",
     is_in=takes("window"),
@@ -36,6 +43,7 @@ WINDOW = Part(
     breaks=frozenset({Capability.ANY_DISTANCE}),
     quantities=(Quantity("window", _choose_window, (2, 3, 1, 5, 99)),),
     needed={Capability.WINDOW: "an argument must take window"},
+    find_problems=_find_problems_of_windows,
 )
 SOFTCAP = Part(
     name="softcap",

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 
 def _is_in(contract: Contract) -> bool:
-    return takes("kv_heads")(contract) or "group" in (contract.sizes or {})
+    """Return whether an argument says how many heads share, or the shape of a function's keys."""
+    is_listed = Capability.GROUPED in contract.capabilities and _is_given_keys(contract)
+    return takes("kv_heads")(contract) or "group" in (contract.sizes or {}) or is_listed
+
+
+def _is_given_keys(contract: Contract) -> bool:
+    """Return whether a call is given keys that are cut into heads, as a function may be."""
+    return "key" in contract.call and not contract.mappings and contract.call_form.axes.are_cut
 
 
 def _choose_group(rules: SizeRules, case: Case) -> int:
@@ -38,5 +45,7 @@ SHARED_KEYS = Part(
         # 99 is capped at the heads, which then share all.
         Quantity("group", _choose_group, (2, 1, 3, 99), argument="kv_heads"),
     ),
-    needed={Capability.GROUPED: "an argument must take kv_heads"},
+    needed={
+        Capability.GROUPED: "an argument must take kv_heads, or a function keys cut into heads"
+    },
 )

@@ -56,8 +56,10 @@ class HeadSizes:
     """the width of a feed-forward between its layers"""
     buckets: int = 0
     """how many buckets of distances there are, if scores get a number for each"""
-    norms_projections: bool = False
-    """whether norms of queries and keys are over all heads, each of which has its own gain"""
+    maps: int = 1
+    """how many softmaxes each head has, between which its coordinates are divided"""
+    gains_by_head: bool = False
+    """whether each head has a gain of its own in the norms of queries and keys"""
 
     @property
     def d_out(self) -> int:

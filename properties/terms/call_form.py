@@ -141,16 +141,21 @@ class CallForm:
     """the arguments, by name, of a call that requests no attention weights"""
 
     def to_meta(
-        self, heads: int, numbers: Mapping[str, object] = MappingProxyType({})
+        self,
+        heads: int,
+        numbers: Mapping[str, object] = MappingProxyType({}),
+        kv_heads: int | None = None,
     ) -> Mapping[str, object] | None:
         """Return the call form as data for a request with this many heads; None for the usual form.
 
-        A function gets the `numbers` after the tensors in each call.
+        A function gets the `numbers` after the tensors in each call. If it gets keys and values cut
+        into fewer heads, these are the first `kv_heads`.
         """
         if self == USUAL:
             return None
         passed = {"numbers": list(numbers.values())} if numbers else {}
-        return {**asdict(self), "heads": heads, **passed}
+        shared = {} if kv_heads in (None, heads) else {"kv_heads": kv_heads}
+        return {**asdict(self), "heads": heads, **passed, **shared}
 
 
 USUAL = CallForm()

@@ -55,7 +55,8 @@ class Capability(Enum):
     ONE_MAP = auto()  # weights are one softmax, or a share of one
     CONSTANT_SUM = auto()  # what a query's weights sum to does not depend on tokens
     NORMALISED = auto()  # the weights of a query sum to one
-    LATENT = auto()  # keys and values are made of latents, and positions stand beside heads
+    LATENT = auto()  # keys and values are made of latents
+    BESIDE = auto()  # ... and numbers that rotate stand beside each head's own
     UNCOMPRESSED = auto()  # keys and values are made of the tokens themselves
     GATED = auto()  # what heads give is multiplied by a gate
     UNGATED = auto()  # what heads give is used as it is

@@ -96,7 +96,7 @@ CAPABILITIES = {
     "llama_attention": {*MODERN, "CACHE", "HANDED_CACHE", "GROUPED", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
     - {"OWN_KEYS", "PLACELESS", "DOT_PRODUCT"},
-    "latent_attention": {*MODERN, "CACHE", "HANDED_CACHE", "LATENT", "POSITIONS"}
+    "latent_attention": {*MODERN, "CACHE", "HANDED_CACHE", "LATENT", "BESIDE", "POSITIONS"}
     - {"BIAS", "BIAS_OPTION", "DROPOUT", "OUTPUT_BIAS"}
     - {"PLACELESS", "DOT_PRODUCT", "UNCOMPRESSED"},
     "gpt2_size": HEADS - {"WIDTHS"},
@@ -501,7 +501,7 @@ def test_a_function_is_given_its_parameters(tmp_path: Path) -> None:
         (
             ', "value"]',
             "]",
-            "line 7: a function of a query must take query, key and value, and nothing",
+            "line 7: a function of a query must take query, key and value, perhaps a mask",
         ),
         ("square = true", "", "line 1: queries, keys and values have no layers: write true"),
     ],
@@ -518,19 +518,15 @@ def test_a_function_of_a_query_takes_all_as_they_are(
     ("old", "new", "said"),
     [
         ('"W_key_rope.weight" = "W_kr"\n', "", "no parameter holds W_kr: say where it is"),
-        ('d_latent = "d_latent"\n', "", "latents need W_down in [parameters], and arguments that"),
-        ('rope_dim = "rope_dim"\n', "", "latents need W_down in [parameters], and arguments that"),
+        ('d_latent = "d_latent"\n', "", "latents need W_down in [parameters], and an argument"),
+        ('rope_dim = "rope_dim"\n', "", "what rotates beside heads needs W_qr and W_kr in"),
+        ('"W_down.weight" = "W_down"\n', "", "latents need W_down in [parameters], and"),
         ('positions = "rotary"\n', "", "with latents all of W_qr and W_kr is rotated: write"),
         ('"rotary"\n', '"rotary"\nrotary_share = 0.5\n', "with latents all of W_qr and W_kr"),
         (
             '"rotary"\n',
             '"rotary"\nnorm = "rms"\n',
-            "latents do not work with norms, lambdas, kv_heads or",
-        ),
-        (
-            '"heads"\n',
-            '"heads"\nn = "kv_heads"\n',
-            "latents do not work with norms, lambdas, kv_heads or",
+            "norms and lambdas do not say what they do with what",
         ),
         ('= "W_kr"', '= { holds = "W_kr", packing = "stacked" }', "W_down, W_qr and W_kr are each"),
         ('"W_down.weight"', '"{head}.weight"', "W_down, W_qr and W_kr are each one matrix for"),

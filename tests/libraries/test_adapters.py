@@ -37,6 +37,16 @@ class Adapter:
         return f"{module if module.is_file() else self.library}:{self.name}"
 
 
+DROPOUT = frozenset(
+    {
+        "dropout_acts_on_the_attention_weights",
+        "dropout_drops_the_stated_share",
+        "dropout_scales_up_what_it_keeps",
+        "every_call_drops_anew",
+        "every_weight_is_dropped_for_itself",
+    }
+)
+"""what fails if dropout is not used"""
 ADAPTERS = (
     Adapter("multihead_attention", "MultiheadAttention", "torch.nn"),
     Adapter("nanogpt_like", "CausalSelfAttention", "torch.nn"),
@@ -88,6 +98,59 @@ ADAPTERS = (
     Adapter("transformers_mistral", "Mistral", "transformers.models.mistral.modeling_mistral"),
     Adapter("transformers_neox", "NeoX", "transformers.models.gpt_neox.modeling_gpt_neox"),
     Adapter("transformers_gemma2", "Gemma2", "transformers.models.gemma2.modeling_gemma2"),
+    Adapter("transformers_gpt_neo", "GPTNeo", "transformers.models.gpt_neo.modeling_gpt_neo"),
+    Adapter("transformers_bloom", "Bloom", "transformers.models.bloom.modeling_bloom"),
+    Adapter("transformers_cohere", "Cohere", "transformers.models.cohere.modeling_cohere"),
+    Adapter("transformers_phi3", "Phi3", "transformers.models.phi3.modeling_phi3"),
+    Adapter("transformers_gptj", "GPTJ", "transformers.models.gptj.modeling_gptj"),
+    Adapter("transformers_opt", "OPT", "transformers.models.opt.modeling_opt"),
+    Adapter(
+        "transformers_qwen3_next",
+        "Qwen3Next",
+        "transformers.models.qwen3_next.modeling_qwen3_next",
+    ),
+    Adapter("transformers_whisper", "Whisper", "transformers.models.whisper.modeling_whisper"),
+    Adapter(
+        "transformers_whisper_cross",
+        "WhisperCross",
+        "transformers.models.whisper.modeling_whisper",
+    ),
+    Adapter("litgpt_attention", "LitGPT", "litgpt.model"),
+    Adapter(
+        "litgpt_softcap",
+        "LimitedLitGPT",
+        "litgpt.model",
+        findings=frozenset({"one_token_at_a_time_gives_the_same_output"}),
+    ),
+    Adapter(
+        "litgpt_window",
+        "WindowedLitGPT",
+        "litgpt.model",
+        findings=frozenset({"several_tokens_at_a_time_give_the_same_output"}),
+    ),
+    Adapter("local_attention", "LocalAttention", "local_attention.transformer", findings=DROPOUT),
+    Adapter(
+        "local_attention_cached",
+        "CachedLocalAttention",
+        "local_attention.transformer",
+        findings=DROPOUT | {"one_token_at_a_time_gives_the_same_output"},
+    ),
+    Adapter("labml_attention", "LabmlAttention", "labml_nn.transformers.mha"),
+    Adapter("labml_alibi", "LabmlAlibi", "labml_nn.transformers.alibi"),
+    Adapter(
+        "labml_rotary",
+        "LabmlRotary",
+        "labml_nn.transformers.rope",
+        findings=frozenset({"the_first_call_does_not_matter"}),
+    ),
+    Adapter("from_scratch_gpt", "MultiHeadAttention", "llms_from_scratch.ch03"),
+    Adapter(
+        "from_scratch_cached_gpt",
+        "CachedGPT",
+        "llms_from_scratch.kv_cache.gpt2",
+        findings=frozenset({"one_token_at_a_time_gives_the_same_output"}),
+    ),
+    Adapter("from_scratch_qwen3", "FromScratchQwen3", "llms_from_scratch.kv_cache.qwen3"),
 )
 SAMPLE = tuple(each for each in ADAPTERS if each.library != "torch.nn")
 """torch's own attention is judged by tests/library in every run, and no library is in another"""
@@ -117,8 +180,9 @@ OTHER = {"eager": "sdpa", "sdpa": "eager"}
 
 def list_both_ways() -> list[Adapter]:
     """The adapters of transformers, whose attention is computed in two ways."""
-    # Limits and sinks are eager only, and eagerly the others want other masks: see the page.
-    alone = tuple(f"transformers_{name}" for name in ("gemma2", "gpt_oss", "gpt2", "neox", "vit"))
+    # Some are eager only, and eagerly the others want other masks: see the page.
+    eager = "gemma2", "gpt_oss", "gpt_neo", "bloom", "gptj"
+    alone = tuple(f"transformers_{name}" for name in (*eager, "gpt2", "neox", "vit"))
     named = (each for each in ADAPTERS if each.contract.startswith("transformers_"))
     return [each for each in named if each.contract not in alone]
 

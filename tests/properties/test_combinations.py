@@ -39,6 +39,9 @@ PARTS = {
     "lambdas": ("", "", "lambdas", "head_dim%4"),
     "latents": ("", "d_latent rope_dim", "W_down W_qr W_kr", ""),
     "features": ('feature_map = "elu"\n', "", "", ""),
+    "narrow": ("", "d_latent", "W_down", ""),
+    "slopes": ('positions = "alibi_two_sequences"\n', "", "", ""),
+    "own_norms": ('norm = "layer"\nnorm_epsilon = 1e-6\n', "", "*gain_q *gain_k", "head_dim>=3"),
 }  # fmt: skip
 """the keys, arguments, parameters and size rules of each part"""
 COMBINATIONS = (
@@ -52,6 +55,11 @@ COMBINATIONS = (
     "latents rotary gate sinks window",
     "relative shared gate",
     "full relative softcap sinks",
+    "lambdas norm rotary shared",
+    "narrow own_norms shared window",
+    "narrow lambdas",
+    "narrow slopes sinks gate",
+    "own_norms rotary shared",
 )
 OF_OUR_MODULE = {
     "it_can_be_mapped_over_an_axis",  # it draws random numbers, which vmap refuses
@@ -74,8 +82,15 @@ def write_contract(words: Sequence[str]) -> str:
         )
         + "".join(f'{name} = "{name}"\n' for name in names)
         + "[parameters]\n"
-        + "".join(f'{name} = "{name}"\n' for name in held)
+        + "".join(f"{name.strip('*')} = {_write_holder(name)}\n" for name in held)
     )
+
+
+def _write_holder(name: str) -> str:
+    """Say what a parameter holds; a star says that each head has a row of it."""
+    if name[0] != "*":
+        return f'"{name}"'
+    return f'{{ holds = "{name[1:]}", packing = "stacked" }}'
 
 
 def find_broken(harness: Harness) -> str:

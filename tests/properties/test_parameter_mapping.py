@@ -126,7 +126,7 @@ def test_what_is_no_projection_is_stored_and_read_back(
 def test_a_norm_over_all_heads_has_a_gain_for_each(
     holds: str, packing: Packing, given_as: tuple[int, ...], stored_as: tuple[int, ...]
 ) -> None:
-    sizes = HeadSizes(d_in=5, heads=4, head_dim=3, kv_heads=2, norms_projections=True)
+    sizes = HeadSizes(d_in=5, heads=4, head_dim=3, kv_heads=2, gains_by_head=True)
     mapping, canonical = ParameterMapping("own", (holds,), False, packing), torch.randn(given_as)
     packed = mapping.pack([canonical], sizes, None)
     assert tuple(packed.shape) == mapping.compute_shape(sizes, None) == stored_as

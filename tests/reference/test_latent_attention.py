@@ -108,7 +108,7 @@ def test_all_heads_have_the_same_turned_key() -> None:
 
 
 def test_layers_of_latents_belong_together() -> None:
-    with pytest.raises(ValueError, match="belong together; give all or none"):
+    with pytest.raises(ValueError, match="belong together; give both or none"):
         replace(make_parameters(), W_qr=None)
 
 

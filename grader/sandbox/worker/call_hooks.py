@@ -41,6 +41,8 @@ class CallHooks:
     numbers: Sequence[float] = ()
     """numbers that a function is given as further arguments after the tensors"""
     without_weights: Mapping[str, Any] | None = None
+    kv_heads: int | None = None
+    """how many heads keys and values are cut into, if fewer: these are the first of a token"""
 
     def attach(self, module: nn.Module) -> None:
         """Attach hooks to a module so that it can be called in the usual form."""
@@ -71,12 +73,15 @@ class CallHooks:
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
         own = [self._order_axes(each) for each in tokens]
-        roles = {"x": own[0], "query": own[0], "context": own[-1]}
-        roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
+        roles: dict[str, Any] = {"x": own[0], "query": own[0], "context": own[-1]}
+        shared = [self._order_axes_of_keys(each) for each in tokens]
+        roles |= {"key": shared[min(1, apart - 1)], "value": shared[-1]}
         if masks or self.mask["required"]:
             as_numbers = masks and manner == "added"
             convert = self._convert_numbers if as_numbers else self._convert_mask
             roles["mask"] = convert(masks[0] if masks else None, *tokens)
+        if self.numbers:
+            roles.setdefault("mask", None)  # what comes after a mask keeps its place
         passed = (roles[name] for name in self.inputs if name in roles)
         named = self._pass_cache(called, options["cache"]) if "cache" in options else {}
         if manner == "by position":
@@ -95,6 +100,12 @@ class CallHooks:
 
     def _order_axes(self, tokens: Tensor) -> Tensor:
         return order_axes(tokens, self.axes, self.heads)
+
+    def _order_axes_of_keys(self, tokens: Tensor) -> Tensor:
+        if self.kv_heads is None:
+            return self._order_axes(tokens)
+        width = tokens.shape[-1] // self.heads
+        return order_axes(tokens[..., : self.kv_heads * width], self.axes, self.kv_heads)
 
     def _convert_mask(self, mask: Tensor | None, x: Tensor, *others: Tensor) -> Tensor:
         if mask is None:

@@ -119,7 +119,7 @@ GRADIENTS: Sequence[Mistake] = (
         "turned_keys_detached",
         "No gradient flows to the layer of the rotated keys: they are detached.",
         CUT,
-        needs=Capability.LATENT,
+        needs=Capability.BESIDE,
     ).simulated_by(append=latents.detach_turned),
     define_rare_mistake(
         "divisor_detached",

@@ -21,28 +21,8 @@ from headcheck.properties.mistakes.steps.latents import (
 )
 from headcheck.properties.mistakes.steps.scores import divided_by
 
-LATENTS = require(
-    Capability.LATENT,
-    define_mistake(
-        "latents_normalised",
-        "The latents are normalised before keys and values are made of them, which is not asked "
-        "for.",
-        "norm",
-    ).simulated_by(
-        *({"project": with_latents(n, n)} for n in map(latents.normed, (None, 1e-6, 1e-5))),
-        {"project": with_latents(latents.layer_normed, latents.layer_normed)},
-    ),
-    define_rare_mistake(
-        "latents_through_a_function",
-        "The latents go through a function, such as an activation, before they are used.",
-        "relu | sigmoid | softmax",
-    ).simulated_by(
-        *(
-            {"project": with_latents(f, f)}
-            for f in (torch.relu, torch.tanh, F.gelu, F.silu, torch.sigmoid)
-        ),
-        {"project": with_latents(lambda t: t.softmax(-1), lambda t: t.softmax(-1))},
-    ),
+TURNED_BESIDE = require(
+    Capability.BESIDE,
     define_mistake(
         "scale_of_one_part",
         "The scores are divided by the root of the width of one part of the queries alone; they "
@@ -138,4 +118,28 @@ LATENTS = require(
         {"scale": divided_by(lambda s: math.sqrt(s.p.W_k.shape[1]))},
         {"scale": divided_by(lambda s: math.sqrt(s.p.W_k.shape[1] + s.inputs.variant.beside))},
     ),
+)
+LATENTS = require(
+    Capability.LATENT,
+    define_mistake(
+        "latents_normalised",
+        "The latents are normalised before keys and values are made of them, which is not asked "
+        "for.",
+        "norm",
+    ).simulated_by(
+        *({"project": with_latents(n, n)} for n in map(latents.normed, (None, 1e-6, 1e-5))),
+        {"project": with_latents(latents.layer_normed, latents.layer_normed)},
+    ),
+    define_rare_mistake(
+        "latents_through_a_function",
+        "The latents go through a function, such as an activation, before they are used.",
+        "relu | sigmoid | softmax",
+    ).simulated_by(
+        *(
+            {"project": with_latents(f, f)}
+            for f in (torch.relu, torch.tanh, F.gelu, F.silu, torch.sigmoid)
+        ),
+        {"project": with_latents(lambda t: t.softmax(-1), lambda t: t.softmax(-1))},
+    ),
+    *TURNED_BESIDE,
 )

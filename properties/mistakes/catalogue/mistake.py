@@ -64,7 +64,7 @@ class Mistake:
         several = contract.has(Capability.HEADS)
         width = "a head's width" if several else "the queries' width"
         width = "half a head's width" if contract.has(Capability.DIFFERENTIAL) else width
-        latent = contract.has(Capability.LATENT)
+        latent = contract.has(Capability.BESIDE)
         width = "a whole query's width" if latent else width
         turned = "rope_dim" if latent else "head_dim"
         packed = any(m.holds == PACKED_WEIGHTS and m.packing in APART for m in contract.mappings)

@@ -114,7 +114,7 @@ ROTARY = require(
         "turned_before_the_split",
         "Queries and keys are rotated as wide as all heads together; each head has its own pairs.",
         needs=Capability.HEADS,
-        unless=Capability.LATENT,
+        unless=Capability.BESIDE,
     ).simulated_by(
         {"place": positions.placed_before_split(positions.turn_halves)},
         {"place": positions.placed_before_split(positions.turn_neighbours)},
