@@ -5,9 +5,9 @@ Source: Radford et al. 2019, section 2.3 ("Language models are unsupervised mult
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headcheck.properties.parts.features import FeatureMap
 from headcheck.properties.parts.norms import Norm
@@ -15,6 +15,7 @@ from headcheck.properties.parts.part import Part, Problem, holds, list_taken
 from headcheck.properties.parts.positions import Positions
 from headcheck.properties.parts.weight import Draws, HeadSizes, Weight, d_in, one
 from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,6 +107,13 @@ def _check_alone(contract: Contract) -> Iterator[Problem]:
         yield ("parameters",), None, text
 
 
+def _enclose(contract: Contract, case: Case) -> Mapping[str, Any]:
+    from headcheck.reference import BlockSteps
+
+    norm, activation = contract.token_norm.value, contract.activation.value
+    return {"block": BlockSteps(norm, contract.token_norm_epsilon, activation)}
+
+
 BLOCK = Part(
     name="block",
     is_in=holds("W_1"),
@@ -155,4 +163,5 @@ BLOCK = Part(
     missing="a block: say where W_1 and W_2 are stored",
     needed={Capability.BLOCK: "a parameter must hold W_1"},
     find_problems=_find_problems,
+    make_steps=_enclose,
 )

@@ -39,4 +39,5 @@ GATE = Part(
         ),
     ),
     needed={Capability.GATED: "a parameter must hold W_gate"},
+    describe=lambda contract: "a gate",
 )

@@ -113,4 +113,5 @@ LATENT = Part(
     ),
     needed={Capability.LATENT: "parameters must hold W_down, W_qr and W_kr"},
     find_problems=_find_problems,
+    make_steps=lambda contract, case: {"beside": case.rope_dim},
 )

@@ -8,13 +8,14 @@ Sources: Dehghani et al. 2023, section 2 (arXiv:2302.05442); Zhang & Sennrich 20
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headcheck.properties.parts.part import Part, Problem, holds, takes
 from headcheck.properties.parts.weight import Draws, HeadSizes, Weight
 from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,6 +80,40 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
         yield ("norm_over",), None, "a single head is the whole projection: leave it out"
 
 
+def _make_steps(contract: Contract, case: Case) -> Mapping[str, Any]:
+    import torch
+
+    rounding = torch.finfo(getattr(torch, case.dtype)).eps
+    return {
+        "norm": contract.norm.value,
+        "epsilon": contract.norm_epsilon or rounding if contract.norm else 0.0,
+        "norm_over": contract.norm_over.value,
+        "gain_from": contract.norm_gain_from,
+    }
+
+
+def _describe(contract: Contract) -> str:
+    if contract.norm is Norm.NONE:
+        return ""
+    whole = contract.norm_over is NormOver.PROJECTION
+    return "a norm of queries and keys" + " over all heads" * whole
+
+
+def _list_sentences(contract: Contract) -> Iterator[str]:
+    divided = "the root of their mean square"
+    if contract.norm is Norm.LAYER:
+        divided = "the root of their variance, less their mean"
+    epsilon = f"{contract.norm_epsilon:g}" if contract.norm_epsilon else "the dtype's `eps`"
+    gain = "1 + gain" if contract.norm_gain_from else "gain"
+    of = "each query and key"
+    if contract.norm_over is NormOver.PROJECTION:
+        of = "all heads' queries of a token, and those of all heads' keys,"
+    yield (
+        f"\nFirst the numbers of {of} are divided by {divided}, to which "
+        f"{epsilon} is added under the root, and multiplied by the {gain}."
+    )
+
+
 NORMS = Part(
     name="norms of queries and keys",
     is_in=lambda contract: contract.norm is not Norm.NONE or holds("gain_q")(contract),
@@ -92,4 +127,7 @@ NORMS = Part(
         Weight("shift_k", 19, _draw_shift("shift_k"), _count_keys_own),
     ),
     find_problems=_find_problems,
+    make_steps=_make_steps,
+    describe=_describe,
+    list_sentences=_list_sentences,
 )

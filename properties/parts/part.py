@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headcheck.properties.parts.weight import Weight
 from headcheck.properties.terms.capability import Capability
@@ -40,8 +40,16 @@ class Quantity:
         return self.argument or self.name
 
 
-def _find_no_problem(contract: Contract) -> Iterator[Problem]:
+def _yield_nothing(contract: Contract) -> Iterator[Any]:
     yield from ()
+
+
+def _say_nothing(contract: Contract) -> str:
+    return ""
+
+
+def _change_nothing(contract: Contract, case: Case) -> Mapping[str, Any]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +71,14 @@ class Part:
     """what else a contract with one of these fields needs"""
     needed: Mapping[Capability, str] = field(default_factory=lambda: MappingProxyType({}))
     """what to write in a contract that lists a capability without having the part"""
-    find_problems: Callable[[Contract], Iterator[Problem]] = _find_no_problem
+    find_problems: Callable[[Contract], Iterator[Problem]] = _yield_nothing
     """yields what contradicts the part in a contract that has it"""
+    make_steps: Callable[[Contract, Case], Mapping[str, Any]] = _change_nothing
+    """returns the fields of `reference.Variant` that tell the steps of the part"""
+    describe: Callable[[Contract], str] = _say_nothing
+    """names the part in the description of a class: "sinks" """
+    list_sentences: Callable[[Contract], Iterator[str]] = _yield_nothing
+    """yields what a drafted statement says of its steps, after the formula"""
 
 
 def holds(name: str) -> Callable[[Contract], bool]:

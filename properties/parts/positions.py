@@ -11,14 +11,16 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headcheck.properties.parts.part import Part, Problem, list_widths, may_be_odd
 from headcheck.properties.parts.weight import Weight, heads, one
 from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
 
 if TYPE_CHECKING:
     from headcheck.properties.contracts.contract import Contract
+    from headcheck.reference import RotaryScaling
 
 
 class Positions(StrEnum):
@@ -38,6 +40,14 @@ class ScalingKind(StrEnum):
     NTK = "ntk"
     YARN = "yarn"
     LLAMA3 = "llama3"
+
+
+SCALING_WORDS = {
+    ScalingKind.LINEAR: "scaled linearly",
+    ScalingKind.NTK: "scaled by NTK",
+    ScalingKind.YARN: "scaled by YaRN",
+    ScalingKind.LLAMA3: "scaled as in Llama 3.1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,16 @@ class StatedScaling:
         usual = 0.1 * math.log(self.factor) + 1
         return usual if self.attention_factor is None else self.attention_factor
 
+    def make_steps(self) -> RotaryScaling:
+        """Return the scaling of the equation, with the usual numbers that a contract omits."""
+        from headcheck.reference import RotaryScaling
+
+        if self.original_length is None:
+            return RotaryScaling(self.kind.value, self.factor)
+        (_, slow), (_, fast) = self.limits
+        given = self.kind.value, self.factor, self.original_length, fast, slow, self.table_factor
+        return RotaryScaling(*given, truncate=self.truncate is not False)
+
 
 NUMBERS: Mapping[ScalingKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ScalingKind.LINEAR: ((), ()),
@@ -87,6 +107,11 @@ NUMBERS: Mapping[ScalingKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """the numbers that each kind of scaling needs besides the factor, and those that it may have"""
 
+PLACES = {
+    Positions.ROTARY: "number `i` with number `i` plus half",
+    Positions.ROTARY_NEIGHBOURS: "number `2i` with number `2i + 1`",
+}
+SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
 NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relative"'}
 
@@ -161,6 +186,60 @@ def _may_have_one_pair(contract: Contract) -> bool:
     return any(width * share <= 2 for width in list_widths(contract))
 
 
+def _rotate(contract: Contract, case: Case) -> Mapping[str, Any]:
+    scaling = contract.rotary_scaling
+    return {
+        "rotary": True,
+        "base": contract.rotary_base,
+        "share": contract.rotary_share,
+        "scaling": None if scaling is None else scaling.make_steps(),
+        "neighbours": contract.positions is Positions.ROTARY_NEIGHBOURS,
+    }
+
+
+def _describe_rotations(contract: Contract) -> str:
+    halves = contract.positions is Positions.ROTARY
+    said = f"rotary positions (in {'halves' if halves else 'pairs of neighbours'}"
+    if (scaling := contract.rotary_scaling) is not None:
+        said = f"{said}, {SCALING_WORDS[scaling.kind]}, factor {scaling.factor:g}"
+    if contract.rotary_share == 1:
+        return f"{said})"
+    share = SHARE_WORDS.get(contract.rotary_share, f"{contract.rotary_share:g}")
+    return f"{said}) of {share} of each head"
+
+
+def _list_sentences_of_rotations(contract: Contract) -> Iterator[str]:
+    part = "" if contract.rotary_share == 1 else f"first {contract.rotary_share:.4g} of the "
+    yield (
+        f"\nThe {part}numbers of each query and key are rotated in pairs, "
+        f"{PLACES[contract.positions]}: pair `i` of `n` numbers at position `p`, from 0, by "
+        f"`p · {contract.rotary_base:g}^(-2i/n)`."
+    )
+    if contract.rotary_scaling is not None:
+        yield _describe_scaling(contract.rotary_scaling, contract.rotary_base)
+
+
+def _describe_scaling(scaling: StatedScaling, base: float) -> str:
+    """Return how frequencies, the angles of a pair for each token, are scaled."""
+    factor, length = f"{scaling.factor:g}", scaling.original_length
+    if scaling.kind is ScalingKind.LINEAR:
+        return f"All frequencies are divided by {factor}."
+    if scaling.kind is ScalingKind.NTK:
+        return f"Before that, the base is multiplied by `{factor}^(n/(n - 2))`."
+    (_, slow), (_, fast) = scaling.limits
+    blend = f"A frequency `f` becomes `s f + (1 - s) f / {factor}`"
+    if scaling.kind is ScalingKind.LLAMA3:
+        turns = f"`r = {length} f / 2π`"
+        share = f"`s = (r - {slow:g}) / ({fast:g} - {slow:g})`, limited to 0 … 1"
+        return f"{blend}, where {turns} and {share}."
+    ends = "" if scaling.truncate is False else ", rounded down for the first and up for the last"
+    return (
+        f"{blend}, where `s` falls linearly in `i` from 1 to 0, from pair `c({fast:g})` to pair "
+        f"`c({slow:g})`, and `c(t) = n ln({length} / 2πt) / (2 ln {base:g})`{ends}. "
+        f"Cosines and sines are multiplied by {scaling.table_factor:.6g}."
+    )
+
+
 ROTATIONS = Part(
     name="rotary positions",
     is_in=lambda contract: contract.positions in ROTARY,
@@ -170,7 +249,16 @@ ROTATIONS = Part(
     missing='rotary positions: write positions = "rotary" or "rotary_neighbours"',
     needed=NEEDED,
     find_problems=_find_problems_of_pairs,
+    make_steps=_rotate,
+    describe=_describe_rotations,
+    list_sentences=_list_sentences_of_rotations,
 )
+
+
+def _list_sentences_of_distances(contract: Contract) -> Iterator[str]:
+    yield "\nHead `h` of `n`, from 1, adds `-2^(-8h/n)` times the distance to each score."
+
+
 ALIBI = Part(
     name="ALiBi",
     is_in=lambda contract: contract.positions is Positions.ALIBI,
@@ -178,6 +266,9 @@ ALIBI = Part(
     breaks=frozenset({Capability.PLACELESS, Capability.UNBIASED}),
     needed=NEEDED,
     find_problems=_find_problems,
+    make_steps=lambda contract, case: {"alibi": True},
+    describe=lambda contract: "scores that fall with the distance (ALiBi)",
+    list_sentences=_list_sentences_of_distances,
 )
 
 
@@ -197,6 +288,16 @@ def _find_problems_of_buckets(contract: Contract) -> Iterator[Problem]:
         text = f"the first {own // 2} distances have own buckets, so this must be more"
         yield ("relative_farthest",), None, text
     yield from _find_problems(contract)
+
+
+def _sort_distances(contract: Contract, case: Case) -> Mapping[str, Any]:
+    from headcheck.reference import RelativeBuckets
+
+    if contract.positions is not Positions.RELATIVE:
+        return {}
+    hides_later = contract.has(Capability.CAUSAL) or case.causal
+    buckets = contract.relative_buckets, contract.relative_farthest, not hides_later
+    return {"relative": RelativeBuckets(*buckets)}
 
 
 RELATIVE = Part(
@@ -224,4 +325,6 @@ RELATIVE = Part(
     ),
     needed={**NEEDED, Capability.RELATIVE: 'write positions = "relative"'},
     find_problems=_find_problems_of_buckets,
+    make_steps=_sort_distances,
+    describe=lambda contract: "a learned number for each distance added to scores",
 )

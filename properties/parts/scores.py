@@ -36,6 +36,7 @@ WINDOW = Part(
     breaks=frozenset({Capability.ANY_DISTANCE}),
     quantities=(Quantity("window", _choose_window, (2, 3, 1, 5, 99)),),
     needed={Capability.WINDOW: "an argument must take window"},
+    describe=lambda contract: "a window",
 )
 SOFTCAP = Part(
     name="softcap",
@@ -51,6 +52,7 @@ SOFTCAP = Part(
         ),
     ),
     needed={Capability.SOFTCAP: "an argument must take softcap"},
+    make_steps=lambda contract, case: {"softcap": case.softcap},
 )
 BLOCKS = Part(
     name="blocks of keys",

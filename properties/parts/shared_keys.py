@@ -39,4 +39,5 @@ SHARED_KEYS = Part(
         Quantity("group", _choose_group, (2, 1, 3, 99), argument="kv_heads"),
     ),
     needed={Capability.GROUPED: "an argument must take kv_heads"},
+    describe=lambda contract: "shared keys and values",
 )

@@ -24,4 +24,5 @@ SINKS = Part(
         ),
     ),
     needed={Capability.SINKS: "a parameter must hold sinks"},
+    describe=lambda contract: "sinks",
 )
