@@ -12,7 +12,7 @@ from headcheck.properties.contracts.contract import (
     NormOver,
 )
 from headcheck.properties.contracts.parameter_mapping import BY_HEAD, Packing, ParameterMapping
-from headcheck.properties.parts import PARTS
+from headcheck.properties.parts import PARTS, WEIGHTS
 from headcheck.properties.terms.call_form import MaskConvention, MaskSource, Polarity
 
 C = Capability
@@ -49,27 +49,6 @@ PACKINGS = {
     Packing.BROADCAST: "",
     Packing.CONVOLUTION: "the weight of a convolution with a kernel of length 1",
     Packing.IMAGE_CONVOLUTION: "the weight of a convolution with a kernel of one pixel",
-}
-LETTERS = {
-    "W_q": "queries",
-    "W_k": "keys",
-    "W_v": "values",
-    "W_o": "the output layer",
-    "W_gate": "the gate",
-    "W_down": "the latents",
-    "W_qr": "the rotated part beside each head's queries",
-    "W_kr": "the rotated key, which all heads share",
-    "W_1": "the first layer of the feed-forward",
-    "W_2": "the second layer of the feed-forward",
-    "gain_in": "the gain of the norm before attention",
-    "gain_ff": "the gain of the norm before the feed-forward",
-    "shift_in": "the shift of the norm before attention",
-    "shift_ff": "the shift of the norm before the feed-forward",
-    "sinks": "the sinks, a number for each head",
-    "gain_q": "the gain of the norm of queries",
-    "gain_k": "the gain of the norm of keys",
-    "shift_q": "the shift of the norm of queries",
-    "shift_k": "the shift of the norm of keys",
 }
 NORMED = ("gain_q", "gain_k", "shift_q", "shift_k")
 
@@ -221,7 +200,10 @@ def _write_weights(contract: Contract) -> str:
 def _write_shape(mapping: ParameterMapping, contract: Contract) -> str:
     d_in, d_out = ("width", "width") if contract.square else ("d_in", "d_out")
     per_head = "{head}" in mapping.path
-    if mapping.holds == ("sinks",):
+    weight = WEIGHTS[mapping.holds[0]]
+    if weight.write_shape is not None:
+        return f"`({weight.write_shape(contract)})`"
+    if weight.is_per_head:
         broad = mapping.packing is Packing.BROADCAST
         ones = ", 1" * (2 if broad else mapping.packing.kernel_axes)
         return f"`({'1, ' * broad}heads{ones or ','})`"
@@ -262,7 +244,7 @@ def _is_vector(mapping: ParameterMapping) -> bool:
 
 def _describe(mapping: ParameterMapping) -> str:
     kind = "bias of " if _is_vector(mapping) else ""
-    held = [LETTERS[name.replace("b_", "W_")] for name in mapping.holds]
+    held = [WEIGHTS[name.replace("b_", "W_")].words for name in mapping.holds]
     text = kind + ", then ".join(held)
     packing = PACKINGS[mapping.packing]
     return f"{text}: {packing}" if packing and len(held) + mapping.is_output else text
@@ -270,7 +252,8 @@ def _describe(mapping: ParameterMapping) -> str:
 
 def _list_formula(contract: Contract) -> Iterator[str]:
     hidden = contract.has(C.CAUSAL) or contract.has(C.MASK) or contract.has(C.PADDING)
-    scores = "Q_h K_hᵀ / √head_dim" + ", what is hidden masked" * hidden
+    scale = "" if contract.scale == 1 else " / √head_dim"
+    scores = f"Q_h K_hᵀ{scale}" + ", what is hidden masked" * hidden
     weights = f"softmax({scores}{', s_h' * contract.has(C.SINKS)})"
     weights = f"dropout({weights})" if contract.has(C.DROPOUT) else weights
     shared = " (of K and V those of its group: neighbouring heads share)"

@@ -5,7 +5,7 @@ Source: Radford et al. 2019, section 2.3 ("Language models are unsupervised mult
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,6 @@ from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from headcheck.properties.contracts.contract import Contract
 
 LAYERS = ("W_1", "W_2")
@@ -29,6 +27,19 @@ input
 """
 OF_OTHERS = ("sinks", "lambdas", "W_gate", "W_down")
 """parameters of parts that are not supported for attention in a block"""
+
+
+EXAMPLE: Mapping[str, tuple[object, ...]] = {
+    "gain_in": (1.5, 1, 2, 1),
+    "shift_in": (0, 3, 0, 1),
+    "gain_ff": (2, 1, 1, 1.5),
+    "shift_ff": (1, 0, 2, 0),
+    "W_1": ((0, -1, 1, -1), (-1, 2, -1, 0), (3, -1, -1, 1), (-1, 0, 0, -1)),
+    "b_1": (-1, 2, -1, 0),
+    "W_2": ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0)),
+    "b_2": (4, 0, 0, 2),
+}
+"""the numbers of a worked example, whose feed-forward is as wide as its tokens"""
 
 
 class Activation(StrEnum):
@@ -47,8 +58,20 @@ def _count_hidden(draws: Draws) -> int:
     return draws.contract.hidden_factor * draws.case.d_in
 
 
-def _draw_vector(name: str, start: int) -> Callable[[Draws], Tensor]:
-    return lambda draws: start + draws.vector(name, draws.case.d_in) / 4
+def _make_vector(name: str, stream: int, start: int, needs: tuple[str, ...]) -> Weight:
+    """Return the gain or the shift of a norm of tokens."""
+    kind, place = name.split("_")
+    after = {"in": "attention", "ff": "the feed-forward"}[place]
+    return Weight(
+        name,
+        stream,
+        lambda draws: start + draws.vector(name, draws.case.d_in) / 4,
+        one,
+        d_in,
+        needs=needs,
+        words=f"the {kind} of the norm before {after}",
+        make_example=lambda sizes: EXAMPLE[name],
+    )
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:
@@ -120,10 +143,10 @@ BLOCK = Part(
     brings=frozenset({Capability.BLOCK}),
     breaks=frozenset({Capability.BARE}),
     weights=(
-        Weight("gain_in", 23, _draw_vector("gain_in", 1), one, d_in, needs=LAYERS),
-        Weight("shift_in", 24, _draw_vector("shift_in", 0), one, d_in, needs=("gain_in",)),
-        Weight("gain_ff", 25, _draw_vector("gain_ff", 1), one, d_in, needs=LAYERS),
-        Weight("shift_ff", 26, _draw_vector("shift_ff", 0), one, d_in, needs=("gain_ff",)),
+        _make_vector("gain_in", 23, 1, LAYERS),
+        _make_vector("shift_in", 24, 0, ("gain_in",)),
+        _make_vector("gain_ff", 25, 1, LAYERS),
+        _make_vector("shift_ff", 26, 0, ("gain_ff",)),
         Weight(
             "W_1",
             27,
@@ -132,6 +155,8 @@ BLOCK = Part(
             _d_hidden,
             d_in,
             LAYERS,
+            words="the first layer of the feed-forward",
+            make_example=lambda sizes: EXAMPLE["W_1"],
         ),
         Weight(
             "b_1",
@@ -140,6 +165,7 @@ BLOCK = Part(
             one,
             _d_hidden,
             needs=LAYERS,
+            make_example=lambda sizes: EXAMPLE["b_1"],
         ),
         Weight(
             "W_2",
@@ -149,6 +175,8 @@ BLOCK = Part(
             d_in,
             _d_hidden,
             LAYERS,
+            words="the second layer of the feed-forward",
+            make_example=lambda sizes: EXAMPLE["W_2"],
         ),
         Weight(
             "b_2",
@@ -157,6 +185,7 @@ BLOCK = Part(
             one,
             d_in,
             needs=LAYERS,
+            make_example=lambda sizes: EXAMPLE["b_2"],
         ),
     ),
     keys=("token_norm", "token_norm_epsilon", "activation", "hidden_factor"),

@@ -80,6 +80,16 @@ def _check_mapping(mapping: ParameterMapping) -> Iterator[Problem]:
         yield keys, None, "W_down, W_qr and W_kr are each one matrix for all heads"
 
 
+def _copy_tokens(sizes: HeadSizes) -> list[list[int]]:
+    """Return a layer with which latents equal the tokens."""
+    return [[int(row == column) for column in range(sizes.d_in)] for row in range(sizes.d_in)]
+
+
+def _turn_one_pair(sizes: HeadSizes) -> list[tuple[int, ...]]:
+    """Return a layer whose results are zero but for one pair."""
+    return [((0 if row else 2),) * sizes.d_in for row in range(sizes.rope_dim)]
+
+
 LATENT = Part(
     name="latents",
     is_in=lambda contract: contract.stores("W_down") or bool(list_taken(contract) & WIDTHS),
@@ -95,6 +105,8 @@ LATENT = Part(
             d_in,
             LATENTS,
             is_optional=False,
+            words="the latents",
+            make_example=_copy_tokens,
         ),
         Weight(
             "W_qr",
@@ -104,8 +116,21 @@ LATENT = Part(
             columns=d_in,
             needs=LATENTS,
             is_optional=False,
+            words="the rotated part beside each head's queries",
+            make_example=lambda sizes: _turn_one_pair(sizes) * sizes.heads,
         ),
-        Weight("W_kr", 22, _draw_turned_key, one, _rope_dim, d_in, LATENTS, is_optional=False),
+        Weight(
+            "W_kr",
+            22,
+            _draw_turned_key,
+            one,
+            _rope_dim,
+            d_in,
+            LATENTS,
+            is_optional=False,
+            words="the rotated key, which all heads share",
+            make_example=_turn_one_pair,
+        ),
     ),
     quantities=(
         Quantity("d_latent", _choose_width, (3, 1, 4, 2, 8)),

@@ -67,6 +67,14 @@ def _draw_shift(name: str) -> Callable[[Draws], Tensor]:
     return lambda draws: _draw(draws, name) / 2
 
 
+OWN = (
+    ("gain", "queries", _draw_gain("gain_q"), _count_queries_own),
+    ("gain", "keys", _draw_gain("gain_k"), _count_keys_own),
+    ("shift", "queries", _draw_shift("shift_q"), _count_queries_own),
+    ("shift", "keys", _draw_shift("shift_k"), _count_keys_own),
+)
+
+
 def _find_problems(contract: Contract) -> Iterator[Problem]:
     """Check that there is something to norm, and that heads tell the two kinds of norms apart."""
     if contract.norm is Norm.NONE:
@@ -120,11 +128,9 @@ NORMS = Part(
     breaks=frozenset({Capability.UNNORMED, Capability.DOT_PRODUCT}),
     keys=("norm_epsilon", "norm_gain_from", "norm_over"),
     missing='norms of queries and keys: write norm = "rms" or "layer"',
-    weights=(
-        Weight("gain_q", 16, _draw_gain("gain_q"), _count_queries_own),
-        Weight("gain_k", 17, _draw_gain("gain_k"), _count_keys_own),
-        Weight("shift_q", 18, _draw_shift("shift_q"), _count_queries_own),
-        Weight("shift_k", 19, _draw_shift("shift_k"), _count_keys_own),
+    weights=tuple(
+        Weight(f"{kind}_{name[0]}", stream, draw, count, words=f"the {kind} of the norm of {name}")
+        for stream, (kind, name, draw, count) in enumerate(OWN, 16)
     ),
     find_problems=_find_problems,
     make_steps=_make_steps,

@@ -300,6 +300,19 @@ def _sort_distances(contract: Contract, case: Case) -> Mapping[str, Any]:
     return {"relative": RelativeBuckets(*buckets)}
 
 
+def _list_sentences_of_buckets(contract: Contract) -> Iterator[str]:
+    """Say how a distance is sorted into buckets; `reference.relative` has the equation."""
+    causal, count = contract.has(Capability.CAUSAL), contract.relative_buckets
+    own = count if causal else count // 2
+    sides = "" if causal else f" Later keys have the buckets from {own} on."
+    yield (
+        "\nEach score gets the number of its head for the bucket of its distance, after the scale. "
+        f"A distance `r` below {own // 2} has the bucket `r`, and a larger one the bucket "
+        f"`{own // 2} + ⌊{own - own // 2} ln(r / {own // 2}) / ln({contract.relative_farthest} / "
+        f"{own // 2})⌋`, at most {own - 1}.{sides}"
+    )
+
+
 RELATIVE = Part(
     name="relative positions",
     is_in=lambda contract: contract.positions is Positions.RELATIVE or contract.stores("W_rel"),
@@ -321,10 +334,13 @@ RELATIVE = Part(
             rows=lambda sizes: sizes.buckets,
             columns=heads,
             is_optional=False,
+            words="a number for each bucket of distances and each head",
+            write_shape=lambda contract: f"{contract.relative_buckets}, heads",
         ),
     ),
     needed={**NEEDED, Capability.RELATIVE: 'write positions = "relative"'},
     find_problems=_find_problems_of_buckets,
     make_steps=_sort_distances,
     describe=lambda contract: "a learned number for each distance added to scores",
+    list_sentences=_list_sentences_of_buckets,
 )
