@@ -11,17 +11,7 @@ from torch import Tensor
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.variant import get_variant
-from headcheck.properties.mistakes.catalogue import (
-    DETERMINISTIC,
-    EQUATION,
-    GATES,
-    NORMS,
-    OF_SOME_CONTRACTS,
-    RELATIVE_BIAS,
-    ROTARY,
-    SINKS,
-    Mistake,
-)
+from headcheck.properties.mistakes.catalogue import EQUATION, ROTARY, SINKS, Mistake
 from headcheck.properties.mistakes.catalogue.output import TRIVIAL
 from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
 from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs
@@ -74,20 +64,7 @@ NOT_TELLING = {
     *(each for each in EQUATION if each.name in CONVENTIONS | OTHER_DESIGNS),
     *(each for each in EQUATION if any("give" in overrides for overrides in each.variants)),
 }
-OF_ALL = (*DETERMINISTIC, *OF_SOME_CONTRACTS)
-TELLING = tuple(
-    each
-    for each in (
-        *DETERMINISTIC,
-        *OF_SOME_CONTRACTS,
-        *ROTARY,
-        *RELATIVE_BIAS,
-        *SINKS,
-        *GATES,
-        *NORMS,
-    )
-    if each not in NOT_TELLING
-)
+TELLING = tuple(each for each in EQUATION if each not in NOT_TELLING)
 """The mistakes whose output still shows which attention was meant. An output of zeros, or of the
 input itself, shows nothing."""
 SECTIONS = 60

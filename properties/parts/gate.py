@@ -5,10 +5,13 @@ Source: Qiu et al. 2025, "Gated attention for large language models", section 3 
 
 from __future__ import annotations
 
+import re
+
 from headcheck.properties.parts.part import Part, holds
-from headcheck.properties.parts.weight import Draws, HeadSizes, Weight, d_in
+from headcheck.properties.parts.weight import Draws, HeadSizes, Packing, Weight, d_in
 from headcheck.properties.terms.capability import Capability
 
+NAMES = re.compile(r"(^|[._])(\w*_)?(gat(e|es|ing)|w?g)(_\w*)?($|[._])", re.IGNORECASE)
 SPREAD = 2.0
 """the standard deviation of a gate before its sigmoid: most gates are neither closed nor open"""
 
@@ -37,6 +40,8 @@ GATE = Part(
             columns=d_in,
             is_optional=False,
             words="the gate",
+            is_named=lambda path: True,
+            tried=(Packing.ROWS, Packing.HEADWISE),
             make_example=_make_example,
         ),
         Weight(
@@ -44,8 +49,11 @@ GATE = Part(
             15,
             lambda draws: draws.vector("b_gate", _count_numbers(draws)) / 2,
             needs=("W_gate",),
+            is_named=NAMES.search,
+            tried=(Packing.ROWS, Packing.HEADWISE),
         ),
     ),
     needed={Capability.GATED: "a parameter must hold W_gate"},
     describe=lambda contract: "a gate",
+    names=NAMES,
 )

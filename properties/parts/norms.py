@@ -7,15 +7,19 @@ Sources: Dehghani et al. 2023, section 2 (arXiv:2302.05442); Zhang & Sennrich 20
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from headcheck.properties.parts.part import Part, Problem, holds, takes
+from headcheck.properties.parts.part import Found, Part, Problem, holds, takes
 from headcheck.properties.parts.weight import Draws, HeadSizes, Weight
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import parse_sizes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +40,18 @@ class NormOver(StrEnum):
 
     HEAD = "head"
     PROJECTION = "projection"
+
+
+NAMES = re.compile(r"norm|(^|[._])(\w*_)?(ln|rms|gain|gamma|scale)", re.IGNORECASE)
+KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
+SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
+EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0)
+"""the small numbers that the norms of models add; 0 stands for the dtype's machine epsilon, torch's
+default
+"""
+GAINS_FROM = (0.0, 1.0)
+LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
+"""size rules of each norm: with fewer numbers only signs are left after a norm"""
 
 
 def _count_queries_own(sizes: HeadSizes) -> int:
@@ -65,6 +81,17 @@ def _draw_gain(name: str) -> Callable[[Draws], Tensor]:
 
 def _draw_shift(name: str) -> Callable[[Draws], Tensor]:
     return lambda draws: _draw(draws, name) / 2
+
+
+def _names(kind: str, of: str) -> Callable[[str], bool]:
+    """Return a test for whether the name of a norm's parameter suggests this one."""
+    is_key, is_shift = of == "keys", kind == "shift"
+
+    def test(path: str) -> bool:
+        named = NAMES.search(path) is not None
+        return named and (bool(KEY.search(path)), bool(SHIFT.search(path))) == (is_key, is_shift)
+
+    return test
 
 
 OWN = (
@@ -122,6 +149,24 @@ def _list_sentences(contract: Contract) -> Iterator[str]:
     )
 
 
+def _read(contract: Contract, found: Found) -> Iterator[Contract]:
+    """Yield the contract with each norm that its gains may belong to.
+
+    A gain that is wider than a head belongs to a norm over all heads.
+    """
+    if not contract.stores("gain_q"):
+        yield contract
+        return
+    gains = (m.path for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k"))
+    whole = any(found.shapes[path] != (found.case.head_dim,) for path in gains)
+    over = NormOver.PROJECTION if whole else NormOver.HEAD
+    kinds = (Norm.LAYER,) if contract.stores("shift_q") else (Norm.RMS, Norm.LAYER)
+    for kind, start in list(itertools.product(kinds, GAINS_FROM))[: None if found.is_named else 1]:
+        limited = contract.with_sizes(parse_sizes(LEAST[kind]))
+        normed = replace(limited, norm=kind, norm_over=over)
+        yield replace(normed, norm_epsilon=EPSILONS[0], norm_gain_from=start)
+
+
 NORMS = Part(
     name="norms of queries and keys",
     is_in=lambda contract: contract.norm is not Norm.NONE or holds("gain_q")(contract),
@@ -129,11 +174,20 @@ NORMS = Part(
     keys=("norm_epsilon", "norm_gain_from", "norm_over"),
     missing='norms of queries and keys: write norm = "rms" or "layer"',
     weights=tuple(
-        Weight(f"{kind}_{name[0]}", stream, draw, count, words=f"the {kind} of the norm of {name}")
+        Weight(
+            f"{kind}_{name[0]}",
+            stream,
+            draw,
+            count,
+            words=f"the {kind} of the norm of {name}",
+            is_named=_names(kind, name),
+        )
         for stream, (kind, name, draw, count) in enumerate(OWN, 16)
     ),
     find_problems=_find_problems,
     make_steps=_make_steps,
     describe=_describe,
     list_sentences=_list_sentences,
+    names=NAMES,
+    read=_read,
 )

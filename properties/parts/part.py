@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 
 Problem = tuple[tuple[str, ...], object, str]
 """the keys that lead to the fault, the wrong value if the keys lead to several, and advice"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of a class without a contract whose parameters were assigned."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    case: Case
+    is_named: bool = True
+    """whether names told which tensors are the projections"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,10 @@ def _yield_nothing(contract: Contract) -> Iterator[Any]:
 
 def _say_nothing(contract: Contract) -> str:
     return ""
+
+
+def _read_nothing(contract: Contract, found: Found) -> Iterator[Contract]:
+    yield contract
 
 
 def _change_nothing(contract: Contract, case: Case) -> Mapping[str, Any]:
@@ -79,6 +94,10 @@ class Part:
     """names the part in the description of a class: "sinks" """
     list_sentences: Callable[[Contract], Iterator[str]] = _yield_nothing
     """yields what a drafted statement says of its steps, after the formula"""
+    names: re.Pattern[str] | None = None
+    """the names of its parameters in classes without a contract, if these tell them from others"""
+    read: Callable[[Contract, Found], Iterator[Contract]] = _read_nothing
+    """yields the contracts that a class with its parameters may mean, the usual one first"""
 
 
 def holds(name: str) -> Callable[[Contract], bool]:

@@ -8,12 +8,13 @@ section 2.1 (arXiv:1910.10683).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from headcheck.properties.parts.part import Part, Problem, list_widths, may_be_odd
+from headcheck.properties.parts.part import Found, Part, Problem, list_widths, may_be_odd
 from headcheck.properties.parts.weight import Weight, heads, one
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
@@ -113,6 +114,9 @@ PLACES = {
 }
 SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
+TABLE_NAMES = re.compile(r"rel(ative)?([._]|$)|pos(ition)?_?bias|dist", re.IGNORECASE)
+FARTHEST = 128
+"""the distance from which on T5's models, and those made like them, have one bucket"""
 NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relative"'}
 
 
@@ -313,6 +317,20 @@ def _list_sentences_of_buckets(contract: Contract) -> Iterator[str]:
     )
 
 
+def _read_table(contract: Contract, found: Found) -> Iterator[Contract]:
+    """Yield the contract with relative positions if it stores numbers for them.
+
+    T5 does not scale scores, and models made like it do.
+    """
+    path = next((m.path for m in contract.mappings if m.holds == ("W_rel",)), None)
+    if path is None:
+        yield contract
+        return
+    placed = replace(contract, positions=Positions.RELATIVE, relative_farthest=FARTHEST)
+    for scale in (1.0, None):
+        yield replace(placed, relative_buckets=found.shapes[path][0], scale=scale)
+
+
 RELATIVE = Part(
     name="relative positions",
     is_in=lambda contract: contract.positions is Positions.RELATIVE or contract.stores("W_rel"),
@@ -335,6 +353,7 @@ RELATIVE = Part(
             columns=heads,
             is_optional=False,
             words="a number for each bucket of distances and each head",
+            is_named=TABLE_NAMES.search,
             write_shape=lambda contract: f"{contract.relative_buckets}, heads",
         ),
     ),
@@ -343,4 +362,6 @@ RELATIVE = Part(
     make_steps=_sort_distances,
     describe=lambda contract: "a learned number for each distance added to scores",
     list_sentences=_list_sentences_of_buckets,
+    names=TABLE_NAMES,
+    read=_read_table,
 )

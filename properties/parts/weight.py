@@ -136,6 +136,10 @@ class Weight:
     """what it holds, in a drafted statement: "the sinks, a number for each head" """
     write_shape: Callable[[Contract], str] | None = None
     """returns its shape in a drafted statement, unless it is a layer or a number for each head"""
+    is_named: Callable[[str], object] | None = None
+    """tests a path in a class without a contract; None if such classes are not searched for it"""
+    tried: tuple[Packing, ...] = ()
+    """the packings in which it is searched for, if these are not `packings`"""
     make_example: Callable[[HeadSizes], Sequence[object]] | None = None
     """returns its numbers in worked examples, nested in rows; None if it is left out"""
     show_example: Callable[[Sequence[str]], str] | None = None
