@@ -11,7 +11,7 @@ from headcheck.properties.contracts.contract import (
     Contract,
 )
 from headcheck.properties.counting import join_words
-from headcheck.properties.parts import PARTS
+from headcheck.properties.parts import PARTS, QUANTITIES
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
 from headcheck.properties.parts.scores import WINDOW
@@ -25,12 +25,11 @@ QUANTITY_WORDS = {
     "d_in": "the width of a token",
     "d_out": "the width of all heads together",
     "heads": "the number of heads",
-    "kv_heads": "the number of heads of keys and values",
     "head_dim": "the width of one head",
     "context_length": "the longest length",
-    "window": "how many tokens each sees",
     "dropout": "the rate of dropout",
     "bias": "whether queries, keys and values have a bias",
+    **{each.taken: each.words for each in QUANTITIES.values() if each.words},
 }
 SOURCE_WORDS = {
     MaskSource.LENGTHS: "how many of the first keys may be attended to",

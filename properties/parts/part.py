@@ -44,6 +44,8 @@ class Quantity:
     """the quantity that an argument takes, if that is another one"""
     absent: int | float = 0
     """the value in a case of other attention"""
+    words: str = ""
+    """what such an argument of a class says"""
 
     @property
     def taken(self) -> str:

@@ -34,7 +34,9 @@ WINDOW = Part(
     is_in=takes("window"),
     brings=frozenset({Capability.WINDOW}),
     breaks=frozenset({Capability.ANY_DISTANCE}),
-    quantities=(Quantity("window", _choose_window, (2, 3, 1, 5, 99)),),
+    quantities=(
+        Quantity("window", _choose_window, (2, 3, 1, 5, 99), words="how many tokens each sees"),
+    ),
     needed={Capability.WINDOW: "an argument must take window"},
     describe=lambda contract: "a window",
 )
