@@ -246,7 +246,7 @@ def _describe(mapping: ParameterMapping) -> str:
     kind = "bias of " if _is_vector(mapping) else ""
     held = [WEIGHTS[name.replace("b_", "W_")].words for name in mapping.holds]
     text = kind + ", then ".join(held)
-    packing = PACKINGS[mapping.packing]
+    packing = "" if WEIGHTS[mapping.holds[0]].is_per_head else PACKINGS[mapping.packing]
     return f"{text}: {packing}" if packing and len(held) + mapping.is_output else text
 
 
