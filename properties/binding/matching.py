@@ -137,30 +137,25 @@ def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
-    exact = multi_head_attention(
-        _order(contract, seen.x),
-        parameters,
-        case.heads,
-        _get_visible(contract, seen),
-        get_scale(contract, case),
-        variant=get_variant(contract, case),
-    )
-    return seen.find_place(_order(contract, exact.output))
+    return seen.find_place(_compute(contract, case, seen, parameters, get_scale(contract, case)))
 
 
 def measure_error(contract: Contract, case: Case, seen: Observation, place: int) -> float:
     """Return the largest error of an output against the contract's equation."""
     parameters = make_parameters(contract, case, seen.stored)
     assert parameters is not None, "the output was found to be that of the contract"
-    exact = multi_head_attention(
-        _order(contract, seen.x),
-        parameters,
-        case.heads,
-        _get_visible(contract, seen),
-        get_scale(contract, case),
-        variant=get_variant(contract, case),
-    )
-    return float((seen.outputs[place].double() - _order(contract, exact.output)).abs().max())
+    exact = _compute(contract, case, seen, parameters, get_scale(contract, case))
+    return float((seen.outputs[place].double() - exact).abs().max())
+
+
+def _compute(
+    contract: Contract, case: Case, seen: Observation, parameters: Parameters, scale: float
+) -> Tensor:
+    """Return the output of the contract's equation."""
+    x, visible = _order(contract, seen.x), _get_visible(contract, seen)
+    variant = get_variant(contract, case)
+    exact = multi_head_attention(x, parameters, case.heads, visible, scale, variant=variant)
+    return _order(contract, exact.output)
 
 
 def starts_right(contract: Contract, case: Case, seen: Observation) -> bool:
@@ -176,25 +171,19 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
-    visible, x = _get_visible(contract, seen), _order(contract, seen.x)
-    variant = get_variant(contract, case)
 
     def compute(exponent: float) -> Tensor:
-        scale = 2.0**exponent
-        attended = multi_head_attention(x, parameters, case.heads, visible, scale, variant=variant)
-        return attended.output
+        return _compute(contract, case, seen, parameters, 2.0**exponent)
 
     def measure(got: Tensor, exponent: float) -> float:
         return float((compute(exponent) - got).abs().max())
 
     for place, output in enumerate(seen.outputs):
-        if output.dim() != 3:
-            continue
-        got = _order(contract, output.to(torch.float64))
-        if got.shape != (*x.shape[:2], case.d_out) or not bool(got.isfinite().all()):
+        got, shape = output.to(torch.float64), (*seen.x.shape[:2], case.d_out)
+        if got.shape != shape or not bool(got.isfinite().all()):
             continue
         best = _minimise(functools.partial(measure, got))
-        if seen.find_place(_order(contract, compute(best))) == place:
+        if seen.find_place(compute(best)) == place:
             return 2.0**best, place
     return None
 

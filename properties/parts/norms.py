@@ -83,23 +83,21 @@ def _draw_shift(name: str) -> Callable[[Draws], Tensor]:
     return lambda draws: _draw(draws, name) / 2
 
 
-def _names(kind: str, of: str) -> Callable[[str], bool]:
-    """Return a test for whether the name of a norm's parameter suggests this one."""
-    is_key, is_shift = of == "keys", kind == "shift"
-
-    def test(path: str) -> bool:
-        named = NAMES.search(path) is not None
-        return named and (bool(KEY.search(path)), bool(SHIFT.search(path))) == (is_key, is_shift)
-
-    return test
+def _guess(path: str) -> str | None:
+    """Return the parameter of a norm that a name suggests; None if it suggests no norm."""
+    if NAMES.search(path) is None:
+        return None
+    kind, role = "shift" if SHIFT.search(path) else "gain", "k" if KEY.search(path) else "q"
+    return f"{kind}_{role}"
 
 
-OWN = (
-    ("gain", "queries", _draw_gain("gain_q"), _count_queries_own),
-    ("gain", "keys", _draw_gain("gain_k"), _count_keys_own),
-    ("shift", "queries", _draw_shift("shift_q"), _count_queries_own),
-    ("shift", "keys", _draw_shift("shift_k"), _count_keys_own),
-)
+def _make_weight(name: str, stream: int) -> Weight:
+    """Return the gain or the shift of the norm of queries or keys."""
+    kind, role = name.split("_")
+    draw = {"gain": _draw_gain, "shift": _draw_shift}[kind](name)
+    count, of = {"q": (_count_queries_own, "queries"), "k": (_count_keys_own, "keys")}[role]
+    words = f"the {kind} of the norm of {of}"
+    return Weight(name, stream, draw, count, words=words, is_named=lambda p: _guess(p) == name)
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:
@@ -173,16 +171,11 @@ NORMS = Part(
     breaks=frozenset({Capability.UNNORMED, Capability.DOT_PRODUCT}),
     keys=("norm_epsilon", "norm_gain_from", "norm_over"),
     missing='norms of queries and keys: write norm = "rms" or "layer"',
-    weights=tuple(
-        Weight(
-            f"{kind}_{name[0]}",
-            stream,
-            draw,
-            count,
-            words=f"the {kind} of the norm of {name}",
-            is_named=_names(kind, name),
-        )
-        for stream, (kind, name, draw, count) in enumerate(OWN, 16)
+    weights=(
+        _make_weight("gain_q", 16),
+        _make_weight("gain_k", 17),
+        _make_weight("shift_q", 18),
+        _make_weight("shift_k", 19),
     ),
     find_problems=_find_problems,
     make_steps=_make_steps,

@@ -6,15 +6,10 @@ section 3.1 (arXiv:2004.05150); Dao et al. 2022, FlashAttention, section 3.1 (ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headcheck.properties.parts.part import Part, Quantity, takes
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import SizeRules
-
-if TYPE_CHECKING:
-    pass
 
 USUAL_SOFTCAP = 2.0
 """the limit of scores if a case leaves it open; usual scores come near this limit"""
