@@ -14,7 +14,8 @@ from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.mistakes.catalogue import EQUATION, ROTARY, SINKS, Mistake
 from headcheck.properties.mistakes.catalogue.output import TRIVIAL
 from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
-from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs
+from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.case import Case
@@ -208,16 +209,8 @@ def find_mistakes(
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None or contract.call_form.axes is TokenAxes.TOKENS_FIRST:
         return
-    inputs = AttentionInputs(
-        x=seen.x,
-        parameters=parameters,
-        heads=case.heads,
-        may_attend=_get_visible(contract, seen),
-        scale=get_scale(contract, case),
-        context_length=case.context_length,
-        causal=contract.has(Capability.CAUSAL),
-        variant=get_variant(contract, case),
-    )
+    visible = _get_visible(contract, seen)
+    inputs = make_attention_inputs(contract, case, seen.x, parameters, visible)
     table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract), pairs=pairs))
     for place, output in enumerate(seen.outputs):
         numbers = output.to(torch.float64)

@@ -5,7 +5,7 @@ Source: Radford et al. 2019, section 2.3 ("Language models are unsupervised mult
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,14 @@ from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from headcheck.properties.contracts.contract import Contract
 
+Size = Callable[[HeadSizes], int]
 LAYERS = ("W_1", "W_2")
-HIDDEN_SPREAD = 2.0
-"""the factor of a feed-forward's second layer, because the activation halves the spread of its
-input
-"""
+SPREADS = {"W_1": 1.0, "W_2": 2.0}
+"""the factors of a feed-forward's layers; the activation halves the spread of its input"""
 OF_OTHERS = ("sinks", "lambdas", "W_gate", "W_down")
 """parameters of parts that are not supported for attention in a block"""
 
@@ -54,8 +55,28 @@ def _d_hidden(sizes: HeadSizes) -> int:
     return sizes.d_hidden
 
 
-def _count_hidden(draws: Draws) -> int:
-    return draws.contract.hidden_factor * draws.case.d_in
+def _make_layer(
+    name: str, stream: int, rows: Size, columns: Size | None = None, words: str = ""
+) -> Weight:
+    """Return a layer of the feed-forward, or its bias."""
+
+    def draw(draws: Draws) -> Tensor:
+        sizes = draws.contract.get_head_sizes(draws.case)
+        if columns is None:
+            return draws.vector(name, rows(sizes)) / 2
+        return draws.matrix(name, rows(sizes), columns(sizes), SPREADS[name])
+
+    return Weight(
+        name,
+        stream,
+        draw,
+        one,
+        rows,
+        columns,
+        LAYERS,
+        words=words,
+        make_example=lambda _: EXAMPLE[name],
+    )
 
 
 def _make_vector(name: str, stream: int, start: int, needs: tuple[str, ...]) -> Weight:
@@ -147,46 +168,10 @@ BLOCK = Part(
         _make_vector("shift_in", 24, 0, ("gain_in",)),
         _make_vector("gain_ff", 25, 1, LAYERS),
         _make_vector("shift_ff", 26, 0, ("gain_ff",)),
-        Weight(
-            "W_1",
-            27,
-            lambda draws: draws.matrix("W_1", _count_hidden(draws), draws.case.d_in),
-            one,
-            _d_hidden,
-            d_in,
-            LAYERS,
-            words="the first layer of the feed-forward",
-            make_example=lambda sizes: EXAMPLE["W_1"],
-        ),
-        Weight(
-            "b_1",
-            28,
-            lambda draws: draws.vector("b_1", _count_hidden(draws)) / 2,
-            one,
-            _d_hidden,
-            needs=LAYERS,
-            make_example=lambda sizes: EXAMPLE["b_1"],
-        ),
-        Weight(
-            "W_2",
-            29,
-            lambda draws: draws.matrix("W_2", draws.case.d_in, _count_hidden(draws), HIDDEN_SPREAD),
-            one,
-            d_in,
-            _d_hidden,
-            LAYERS,
-            words="the second layer of the feed-forward",
-            make_example=lambda sizes: EXAMPLE["W_2"],
-        ),
-        Weight(
-            "b_2",
-            30,
-            lambda draws: draws.vector("b_2", draws.case.d_in) / 2,
-            one,
-            d_in,
-            needs=LAYERS,
-            make_example=lambda sizes: EXAMPLE["b_2"],
-        ),
+        _make_layer("W_1", 27, _d_hidden, d_in, words="the first layer of the feed-forward"),
+        _make_layer("b_1", 28, _d_hidden),
+        _make_layer("W_2", 29, d_in, _d_hidden, words="the second layer of the feed-forward"),
+        _make_layer("b_2", 30, d_in),
     ),
     keys=("token_norm", "token_norm_epsilon", "activation", "hidden_factor"),
     missing="a block: say where W_1 and W_2 are stored",
