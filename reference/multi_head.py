@@ -79,6 +79,10 @@ class Parameters:
         if (self.W_1 is None) != (self.W_2 is None):
             raise ValueError("Parameters: W_1 and W_2 belong together; give both or none")
 
+    def get_norm(self, role: str) -> tuple[Tensor | None, Tensor | None]:
+        """Return the gain and the shift of the norm of queries, "q", or of keys, "k"."""
+        return (self.gain_q, self.shift_q) if role == "q" else (self.gain_k, self.shift_k)
+
     def items(self) -> Iterator[tuple[str, Tensor]]:
         """Yield name and tensor of every parameter that is present, in the order of the fields."""
         for field in fields(self):
@@ -192,8 +196,8 @@ def multi_head_attention(
     keys_from = x if keys_from is None else keys_from
     projected = project(x, p, keys_from, x if values_from is None else values_from)
     query, key, value = split_shared_heads(projected, heads)
-    query = variant.normalise(query, p.gain_q, p.shift_q)
-    key = variant.normalise(key, p.gain_k, p.shift_k)
+    query = variant.normalise(query, *p.get_norm("q"))
+    key = variant.normalise(key, *p.get_norm("k"))
     query, key = append_beside(query, key, project_beside(x, p, keys_from))
     if p.lambdas is not None:
         query, key = split_maps(query), split_maps(key)

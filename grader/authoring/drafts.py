@@ -6,16 +6,13 @@ from headcheck.properties.binding.describe import QUANTITY_WORDS, describe_atten
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import (
     CONSTANT,
-    ROTARY,
     Argument,
     Capability,
     Contract,
-    Norm,
     NormOver,
-    Positions,
 )
 from headcheck.properties.contracts.parameter_mapping import BY_HEAD, Packing, ParameterMapping
-from headcheck.properties.parts.positions import ScalingKind, StatedScaling
+from headcheck.properties.parts import PARTS, WEIGHTS
 from headcheck.properties.terms.call_form import MaskConvention, MaskSource, Polarity
 
 C = Capability
@@ -53,32 +50,7 @@ PACKINGS = {
     Packing.CONVOLUTION: "the weight of a convolution with a kernel of length 1",
     Packing.IMAGE_CONVOLUTION: "the weight of a convolution with a kernel of one pixel",
 }
-LETTERS = {
-    "W_q": "queries",
-    "W_k": "keys",
-    "W_v": "values",
-    "W_o": "the output layer",
-    "W_gate": "the gate",
-    "W_down": "the latents",
-    "W_qr": "the rotated part beside each head's queries",
-    "W_kr": "the rotated key, which all heads share",
-    "W_1": "the first layer of the feed-forward",
-    "W_2": "the second layer of the feed-forward",
-    "gain_in": "the gain of the norm before attention",
-    "gain_ff": "the gain of the norm before the feed-forward",
-    "shift_in": "the shift of the norm before attention",
-    "shift_ff": "the shift of the norm before the feed-forward",
-    "sinks": "the sinks, a number for each head",
-    "gain_q": "the gain of the norm of queries",
-    "gain_k": "the gain of the norm of keys",
-    "shift_q": "the shift of the norm of queries",
-    "shift_k": "the shift of the norm of keys",
-}
 NORMED = ("gain_q", "gain_k", "shift_q", "shift_k")
-PLACES = {
-    Positions.ROTARY: "number `i` with number `i` plus half",
-    Positions.ROTARY_NEIGHBOURS: "number `2i` with number `2i + 1`",
-}
 
 
 def describe_title(contract: Contract) -> str:
@@ -228,7 +200,10 @@ def _write_weights(contract: Contract) -> str:
 def _write_shape(mapping: ParameterMapping, contract: Contract) -> str:
     d_in, d_out = ("width", "width") if contract.square else ("d_in", "d_out")
     per_head = "{head}" in mapping.path
-    if mapping.holds == ("sinks",):
+    weight = WEIGHTS[mapping.holds[0]]
+    if weight.write_shape is not None:
+        return f"`({weight.write_shape(contract)})`"
+    if weight.is_per_head:
         broad = mapping.packing is Packing.BROADCAST
         ones = ", 1" * (2 if broad else mapping.packing.kernel_axes)
         return f"`({'1, ' * broad}heads{ones or ','})`"
@@ -269,15 +244,16 @@ def _is_vector(mapping: ParameterMapping) -> bool:
 
 def _describe(mapping: ParameterMapping) -> str:
     kind = "bias of " if _is_vector(mapping) else ""
-    held = [LETTERS[name.replace("b_", "W_")] for name in mapping.holds]
+    held = [WEIGHTS[name.replace("b_", "W_")].words for name in mapping.holds]
     text = kind + ", then ".join(held)
-    packing = PACKINGS[mapping.packing]
+    packing = "" if WEIGHTS[mapping.holds[0]].is_per_head else PACKINGS[mapping.packing]
     return f"{text}: {packing}" if packing and len(held) + mapping.is_output else text
 
 
 def _list_formula(contract: Contract) -> Iterator[str]:
     hidden = contract.has(C.CAUSAL) or contract.has(C.MASK) or contract.has(C.PADDING)
-    scores = "Q_h K_hᵀ / √head_dim" + ", what is hidden masked" * hidden
+    scale = "" if contract.scale == 1 else " / √head_dim"
+    scores = f"Q_h K_hᵀ{scale}" + ", what is hidden masked" * hidden
     weights = f"softmax({scores}{', s_h' * contract.has(C.SINKS)})"
     weights = f"dropout({weights})" if contract.has(C.DROPOUT) else weights
     shared = " (of K and V those of its group: neighbouring heads share)"
@@ -294,62 +270,9 @@ def _list_formula(contract: Contract) -> Iterator[str]:
     yield "```\n"
     sinks = " and the head's sink `s_h`, which has no value" * contract.has(C.SINKS)
     yield f"The softmax runs over the keys{sinks}."
-    yield from _list_steps(contract)
-
-
-def _list_steps(contract: Contract) -> Iterator[str]:
-    """List the steps on queries, keys and scores beyond the plain equation."""
-    if contract.norm is not Norm.NONE:
-        divided = "the root of their mean square"
-        if contract.norm is Norm.LAYER:
-            divided = "the root of their variance, less their mean"
-        epsilon = f"{contract.norm_epsilon:g}" if contract.norm_epsilon else "the dtype's `eps`"
-        gain = "1 + gain" if contract.norm_gain_from else "gain"
-        of = "each query and key"
-        if contract.norm_over is NormOver.PROJECTION:
-            of = "all heads' queries of a token, and those of all heads' keys,"
-        yield (
-            f"\nFirst the numbers of {of} are divided by {divided}, to which "
-            f"{epsilon} is added under the root, and multiplied by the {gain}."
-        )
-    if contract.positions in ROTARY:
-        part = "" if contract.rotary_share == 1 else f"first {contract.rotary_share:.4g} of the "
-        yield (
-            f"\nThe {part}numbers of each query and key are rotated in pairs, "
-            f"{PLACES[contract.positions]}: pair `i` of `n` numbers at position `p`, from 0, by "
-            f"`p · {contract.rotary_base:g}^(-2i/n)`."
-        )
-    if contract.rotary_scaling is not None:
-        yield _describe_scaling(contract.rotary_scaling, contract.rotary_base)
-    if contract.positions is Positions.ALIBI:
-        yield "\nHead `h` of `n`, from 1, adds `-2^(-8h/n)` times the distance to each score."
-    if contract.positions is Positions.ALIBI_TWO_SEQUENCES:
-        yield (
-            "\nEach head subtracts a slope times the distance from each score. With `p` the "
-            "largest power of two up to the number of heads, the slope of head `h`, from 1, is "
-            "`2^(-8h/p)`; that of the `j`-th head after these is `2^(-4(2j-1)/p)`."
-        )
-
-
-def _describe_scaling(scaling: StatedScaling, base: float) -> str:
-    """Return how frequencies, the angles of a pair for each token, are scaled."""
-    factor, length = f"{scaling.factor:g}", scaling.original_length
-    if scaling.kind is ScalingKind.LINEAR:
-        return f"All frequencies are divided by {factor}."
-    if scaling.kind is ScalingKind.NTK:
-        return f"Before that, the base is multiplied by `{factor}^(n/(n - 2))`."
-    (_, slow), (_, fast) = scaling.limits
-    blend = f"A frequency `f` becomes `s f + (1 - s) f / {factor}`"
-    if scaling.kind is ScalingKind.LLAMA3:
-        turns = f"`r = {length} f / 2π`"
-        share = f"`s = (r - {slow:g}) / ({fast:g} - {slow:g})`, limited to 0 … 1"
-        return f"{blend}, where {turns} and {share}."
-    ends = "" if scaling.truncate is False else ", rounded down for the first and up for the last"
-    return (
-        f"{blend}, where `s` falls linearly in `i` from 1 to 0, from pair `c({fast:g})` to pair "
-        f"`c({slow:g})`, and `c(t) = n ln({length} / 2πt) / (2 ln {base:g})`{ends}. "
-        f"Cosines and sines are multiplied by {scaling.table_factor:.6g}."
-    )
+    for part in PARTS:
+        if part.is_in(contract):
+            yield from part.list_sentences(contract)
 
 
 def _list_demands(contract: Contract, name: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from headcheck.properties.binding.bench import is_right_at
 from headcheck.properties.binding.building import Built, build_all, construct
 from headcheck.properties.binding.calls import iter_call_forms
 from headcheck.properties.binding.constructors import Constructor, is_option, iter_suggested
-from headcheck.properties.binding.extras import iter_norms
+from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_named_layouts, list_stored
@@ -26,6 +26,7 @@ from headcheck.properties.cases.case_tensors import draw_normal, make_parameters
 from headcheck.properties.contracts.contract import CONSTANT, Capability, Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.harness.module_adapter import construct as construct_adapter
+from headcheck.properties.parts.part import Found
 from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.terms.case import Case
@@ -72,7 +73,7 @@ def _judge(
     def make(*, causal: bool, batched: bool) -> Contract:
         given = name, built.constructor, form, mappings, sizes
         made = make_contract(*given, causal=causal, batched=batched)
-        return next(iter_norms(made, built.shapes, sizes.case))
+        return next(iter_meanings(made, Found(built.shapes, sizes.case)))
 
     for hides in (causal, not causal):
         alone = make(causal=hides, batched=False)

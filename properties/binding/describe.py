@@ -9,40 +9,28 @@ from headcheck.properties.contracts.contract import (
     Argument,
     Capability,
     Contract,
-    Norm,
-    NormOver,
-    Positions,
 )
 from headcheck.properties.counting import join_words
-from headcheck.properties.parts.positions import ScalingKind
+from headcheck.properties.parts import PARTS, QUANTITIES
+from headcheck.properties.parts.norms import NORMS
+from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
+from headcheck.properties.parts.scores import WINDOW
 from headcheck.properties.terms.call_form import MaskSource, Polarity, TokenAxes
 
 C = Capability
+FIRST = (NORMS, ROTATIONS, ALIBI, RELATIVE, WINDOW)
+SPOKEN = (*FIRST, *(part for part in PARTS if part not in FIRST))
+"""the parts in the order in which a description names them"""
 QUANTITY_WORDS = {
     "d_in": "the width of a token",
     "d_out": "the width of all heads together",
     "heads": "the number of heads",
-    "kv_heads": "the number of heads of keys and values",
     "head_dim": "the width of one head",
     "context_length": "the longest length",
-    "window": "how many tokens each sees",
     "dropout": "the rate of dropout",
     "bias": "whether queries, keys and values have a bias",
+    **{each.taken: each.words for each in QUANTITIES.values() if each.words},
 }
-POSITION_WORDS = {
-    Positions.ROTARY: "rotary positions (in halves)",
-    Positions.ROTARY_NEIGHBOURS: "rotary positions (in pairs of neighbours)",
-    Positions.ALIBI: "scores that fall with the distance (ALiBi)",
-    Positions.ALIBI_TWO_SEQUENCES: "scores that fall with the distance (ALiBi, two sequences)",
-    Positions.RELATIVE: "a learned number for each distance added to scores",
-}
-SCALING_WORDS = {
-    ScalingKind.LINEAR: "scaled linearly",
-    ScalingKind.NTK: "scaled by NTK",
-    ScalingKind.YARN: "scaled by YaRN",
-    ScalingKind.LLAMA3: "scaled as in Llama 3.1",
-}
-SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
 SOURCE_WORDS = {
     MaskSource.LENGTHS: "how many of the first keys may be attended to",
     MaskSource.DOCUMENTS: "the number of each token's document",
@@ -69,36 +57,13 @@ def describe_attention(contract: Contract) -> str:
     else:
         kind += "self-attention"
     parts = [
-        _describe_norm(contract),
-        _describe_positions(contract),
-        "a window" * contract.has(C.WINDOW),
-        "shared keys and values" * contract.has(C.GROUPED),
-        "sinks" * contract.has(C.SINKS),
-        "a gate" * contract.has(C.GATED),
+        *(part.describe(contract) for part in SPOKEN if part.is_in(contract)),
         "an output layer" * contract.has(C.OUTPUT_PROJECTION),
         "a mask" * (contract.has(C.MASK) or contract.has(C.PADDING)),
         "its weights returned" * contract.has(C.WEIGHTS),
     ]
     said = [part for part in parts if part]
     return f"{kind} with {join_words(said)}" if said else kind
-
-
-def _describe_norm(contract: Contract) -> str:
-    if contract.norm is Norm.NONE:
-        return ""
-    whole = contract.norm_over is NormOver.PROJECTION
-    return "a norm of queries and keys" + " over all heads" * whole
-
-
-def _describe_positions(contract: Contract) -> str:
-    said, scaling = POSITION_WORDS.get(contract.positions, ""), contract.rotary_scaling
-    if scaling is not None:
-        words = f"{SCALING_WORDS[scaling.kind]}, factor {scaling.factor:g}"
-        said = f"{said.removesuffix(')')}, {words})"
-    if contract.rotary_share == 1:
-        return said
-    share = SHARE_WORDS.get(contract.rotary_share, f"{contract.rotary_share:g}")
-    return f"{said} of {share} of each head"
 
 
 def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:

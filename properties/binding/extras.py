@@ -1,36 +1,25 @@
-"""Find sinks, gates and norms among the tensors that a layout does not use.
+"""Find the parameters of parts, such as sinks and gates, among the tensors that a layout leaves.
 
 A layout says where queries, keys, values and the output layer have their weights. Each remaining
 tensor must have a role, so that a class is not bound with weights of unknown effect.
 """
 
 import itertools
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.properties.contracts.contract import Contract, Norm, NormOver, Positions
+from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from headcheck.properties.parts import PARTS
+from headcheck.properties.parts.norms import NORMS
+from headcheck.properties.parts.part import Found, Part
+from headcheck.properties.parts.weight import Weight, d_in
 from headcheck.properties.terms.case import Case
-from headcheck.properties.terms.size_rules import parse_sizes
 
-GATE = re.compile(r"(^|[._])(\w*_)?(gat(e|es|ing)|w?g)(_\w*)?($|[._])", re.IGNORECASE)
-NORM = re.compile(r"norm|(^|[._])(\w*_)?(ln|rms|gain|gamma|scale)", re.IGNORECASE)
-KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
-SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
-SINK_PACKINGS = (Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST)
-EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0)
-"""the small numbers that the norms of models add; 0 stands for the dtype's machine epsilon, torch's
-default
-"""
-GAINS_FROM = (0.0, 1.0)
-LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
-"""size rules of each norm: with fewer numbers only signs are left after a norm"""
-KINDS = (Norm.RMS, Norm.LAYER)
-RELATIVE = re.compile(r"rel(ative)?([._]|$)|pos(ition)?_?bias|dist", re.IGNORECASE)
-FARTHEST = 128
-"""the distance from which on T5's models, and those made like them, have one bucket"""
+CLAIMING = sorted(PARTS, key=lambda part: (part.names is None, -PARTS.index(part)))
+"""Parts in the order in which they claim a tensor by its name: the names of later parts are more
+special. A part without names takes what no name claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +30,17 @@ class Left:
     shape: tuple[int, ...]
 
 
-def sounds_like_extra(path: str) -> bool:
-    """Whether a name belongs to a gate or a norm, and to no projection."""
-    return GATE.search(path) is not None or NORM.search(path) is not None
+def find_claimant(path: str) -> Part | None:
+    """Return the part to whose parameters a name belongs; None for projections, and if unclear."""
+    named = (part for part in CLAIMING if part.names is not None and part.names.search(path))
+    return next(named, None)
 
 
 def iter_extended(
     layout: Sequence[ParameterMapping], left: Sequence[Left], case: Case
 ) -> Iterator[tuple[ParameterMapping, ...]]:
-    """Yield the layout with every assignment of the remaining tensors to sinks, gates and norms."""
-    normed = [t for t in left if NORM.search(t.path) and not GATE.search(t.path)]
+    """Yield the layout with every assignment of the remaining tensors to parameters of parts."""
+    normed = [tensor for tensor in left if find_claimant(tensor.path) is NORMS]
     whole = any(t.shape != (case.head_dim,) for t in normed)
     heads = case.d_in, case.heads, case.head_dim, case.kv_heads
     sizes = HeadSizes(*heads, gains_by_head=whole)
@@ -77,80 +67,34 @@ def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
 
 
 def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
-    """Yield the possible roles of a tensor of this shape, the role that its name suggests first."""
-    path = tensor.path
-    if RELATIVE.search(path):
-        if len(tensor.shape) == 2 and tensor.shape[1] == sizes.heads:
-            yield ParameterMapping(path, ("W_rel",))
-        return
-    yield from _iter_gates(tensor, sizes)
-    if GATE.search(path):
-        for packing in (Packing.ROWS, Packing.HEADWISE):
-            bias = ParameterMapping(path, ("b_gate",), False, packing)
-            if bias.compute_shape(sizes, None) == tensor.shape:
-                yield bias
-        return
-    if NORM.search(path):
-        letter = "k" if KEY.search(path) else "q"
-        kind = "shift" if SHIFT.search(path) else "gain"
-        norm = ParameterMapping(path, (f"{kind}_{letter}",))
-        if norm.compute_shape(sizes, None) == tensor.shape:
-            yield norm
-        return
-    for packing in SINK_PACKINGS:
-        sinks = ParameterMapping(path, ("sinks",), False, packing)
-        if sinks.compute_shape(sizes, None) == tensor.shape:
-            yield sinks
+    """Yield the possible roles of a tensor of this shape, up to the part that its name suggests."""
+    sizes = replace(sizes, buckets=tensor.shape[0] if tensor.shape else 0)
+    for part in CLAIMING:
+        for weight in part.weights:
+            if weight.is_named is not None and weight.is_named(tensor.path):
+                yield from _iter_fitting(tensor, weight, sizes)
+        if part.names is not None and part.names.search(tensor.path):
+            return
 
 
-def _iter_gates(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
+def _iter_fitting(tensor: Left, weight: Weight, sizes: HeadSizes) -> Iterator[ParameterMapping]:
+    """Yield the ways in which a tensor of this shape may hold a parameter."""
     linear = tensor.path.endswith("weight")
-    for packing, transposed in itertools.product(
-        (Packing.ROWS, Packing.HEADWISE), (not linear, linear)
-    ):
-        gate = ParameterMapping(tensor.path, ("W_gate",), transposed, packing)
-        if len(tensor.shape) == 2 and gate.compute_shape(sizes, None) == tensor.shape:
-            yield gate
+    ways = (not linear, linear) if weight.columns is d_in else (False,)
+    packings = weight.tried or weight.packings or (Packing.ROWS,)
+    for packing, transposed in itertools.product(packings, ways):
+        mapping = ParameterMapping(tensor.path, (weight.name,), transposed, packing)
+        if mapping.compute_shape(sizes, None) == tensor.shape:
+            yield mapping
 
 
-def iter_norms(
-    contract: Contract, shapes: Mapping[str, tuple[int, ...]], case: Case
+def iter_meanings(
+    contract: Contract, found: Found, parts: Sequence[Part] = PARTS
 ) -> Iterator[Contract]:
-    """Yield the contract with each norm that its parameters may belong to, the usual norm first.
-
-    A gain that is wider than a head belongs to a norm over all heads.
-    """
-    if not contract.stores("gain_q"):
+    """Yield the contracts that a class with these parameters may mean, the usual one first."""
+    if not parts:
         yield contract
         return
-    gains = (m.path for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k"))
-    whole = any(shapes[path] != (case.head_dim,) for path in gains)
-    over = NormOver.PROJECTION if whole else NormOver.HEAD
-    kinds = (Norm.LAYER,) if contract.stores("shift_q") else KINDS
-    for kind, start in itertools.product(kinds, GAINS_FROM):
-        limited = contract.with_sizes(parse_sizes(LEAST[kind]))
-        normed = replace(limited, norm=kind, norm_over=over)
-        yield replace(normed, norm_epsilon=EPSILONS[0], norm_gain_from=start)
-
-
-def iter_relative(contract: Contract, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Contract]:
-    """Yield the contract with relative positions if it stores numbers for them.
-
-    T5 does not scale scores, and models made like it do.
-    """
-    path = next((m.path for m in contract.mappings if m.holds == ("W_rel",)), None)
-    if path is None:
-        yield contract
-        return
-    own = replace(
-        contract,
-        positions=Positions.RELATIVE,
-        relative_buckets=shapes[path][0],
-        relative_farthest=FARTHEST,
-    )
-    yield from (restate_steps(replace(own, scale=scale)) for scale in (1.0, None))
-
-
-def iter_epsilons(contract: Contract) -> Iterator[Contract]:
-    """Yield the contract with every small number that its norms may add."""
-    return (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)
+    for meant in parts[-1].read(contract, found):
+        restated = meant if meant is contract else restate_steps(meant)
+        yield from iter_meanings(restated, found, parts[:-1])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from headcheck.properties.binding.extras import Left, iter_extended, sounds_like_extra
+from headcheck.properties.binding.extras import Left, find_claimant, iter_extended
 from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.harness.aliases import infer_role
 from headcheck.properties.subject import TensorInfo
@@ -75,7 +75,7 @@ def iter_named_layouts(
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the mappings of all weights that their names suggest."""
     stored = list_stored(tensors, case)
-    matrices = [t for t in stored if t.is_matrix and not sounds_like_extra(t.path)]
+    matrices = [t for t in stored if t.is_matrix and find_claimant(t.path) is None]
     yield from _iter_complete(_iter_named(matrices), stored, case)
 
 
@@ -85,7 +85,7 @@ def iter_layouts(
     """Yield mappings of all weights; the mappings that names suggest come first."""
     stored = list_stored(tensors, case)
     matrices = [tensor for tensor in stored if tensor.is_matrix]
-    plain = [t for t in matrices if not sounds_like_extra(t.path)]
+    plain = [t for t in matrices if find_claimant(t.path) is None]
     named = list(_iter_named(plain))
     choices = itertools.chain(named, _iter_choices(plain if named else matrices))
     yield from _iter_complete(choices, stored, case)
@@ -228,7 +228,7 @@ def _find_bias(
         for p, t in vectors.items()
         if not t.is_matrix
         and infer_role(p) == role
-        and not sounds_like_extra(p)
+        and find_claimant(p) is None
         and re.sub(r"bias$", "weight", p) not in weights  # else it is that layer's
     ]
     return named[0] if len(named) == 1 else None

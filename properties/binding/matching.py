@@ -11,20 +11,11 @@ from torch import Tensor
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.variant import get_variant
-from headcheck.properties.mistakes.catalogue import (
-    DETERMINISTIC,
-    EQUATION,
-    GATES,
-    NORMS,
-    OF_SOME_CONTRACTS,
-    RELATIVE_BIAS,
-    ROTARY,
-    SINKS,
-    Mistake,
-)
+from headcheck.properties.mistakes.catalogue import EQUATION, ROTARY, SINKS, Mistake
 from headcheck.properties.mistakes.catalogue.output import TRIVIAL
 from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
-from headcheck.properties.mistakes.pipeline import CORRECT, AttentionInputs
+from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.case import Case
@@ -74,20 +65,7 @@ NOT_TELLING = {
     *(each for each in EQUATION if each.name in CONVENTIONS | OTHER_DESIGNS),
     *(each for each in EQUATION if any("give" in overrides for overrides in each.variants)),
 }
-OF_ALL = (*DETERMINISTIC, *OF_SOME_CONTRACTS)
-TELLING = tuple(
-    each
-    for each in (
-        *DETERMINISTIC,
-        *OF_SOME_CONTRACTS,
-        *ROTARY,
-        *RELATIVE_BIAS,
-        *SINKS,
-        *GATES,
-        *NORMS,
-    )
-    if each not in NOT_TELLING
-)
+TELLING = tuple(each for each in EQUATION if each not in NOT_TELLING)
 """The mistakes whose output still shows which attention was meant. An output of zeros, or of the
 input itself, shows nothing."""
 SECTIONS = 60
@@ -160,30 +138,25 @@ def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
-    exact = multi_head_attention(
-        _order(contract, seen.x),
-        parameters,
-        case.heads,
-        _get_visible(contract, seen),
-        get_scale(contract, case),
-        variant=get_variant(contract, case),
-    )
-    return seen.find_place(_order(contract, exact.output))
+    return seen.find_place(_compute(contract, case, seen, parameters, get_scale(contract, case)))
 
 
 def measure_error(contract: Contract, case: Case, seen: Observation, place: int) -> float:
     """Return the largest error of an output against the contract's equation."""
     parameters = make_parameters(contract, case, seen.stored)
     assert parameters is not None, "the output was found to be that of the contract"
-    exact = multi_head_attention(
-        _order(contract, seen.x),
-        parameters,
-        case.heads,
-        _get_visible(contract, seen),
-        get_scale(contract, case),
-        variant=get_variant(contract, case),
-    )
-    return float((seen.outputs[place].double() - _order(contract, exact.output)).abs().max())
+    exact = _compute(contract, case, seen, parameters, get_scale(contract, case))
+    return float((seen.outputs[place].double() - exact).abs().max())
+
+
+def _compute(
+    contract: Contract, case: Case, seen: Observation, parameters: Parameters, scale: float
+) -> Tensor:
+    """Return the output of the contract's equation."""
+    x, visible = _order(contract, seen.x), _get_visible(contract, seen)
+    variant = get_variant(contract, case)
+    exact = multi_head_attention(x, parameters, case.heads, visible, scale, variant=variant)
+    return _order(contract, exact.output)
 
 
 def starts_right(contract: Contract, case: Case, seen: Observation) -> bool:
@@ -199,25 +172,19 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
-    visible, x = _get_visible(contract, seen), _order(contract, seen.x)
-    variant = get_variant(contract, case)
 
     def compute(exponent: float) -> Tensor:
-        scale = 2.0**exponent
-        attended = multi_head_attention(x, parameters, case.heads, visible, scale, variant=variant)
-        return attended.output
+        return _compute(contract, case, seen, parameters, 2.0**exponent)
 
     def measure(got: Tensor, exponent: float) -> float:
         return float((compute(exponent) - got).abs().max())
 
     for place, output in enumerate(seen.outputs):
-        if output.dim() != 3:
-            continue
-        got = _order(contract, output.to(torch.float64))
-        if got.shape != (*x.shape[:2], case.d_out) or not bool(got.isfinite().all()):
+        got, shape = output.to(torch.float64), (*seen.x.shape[:2], case.d_out)
+        if got.shape != shape or not bool(got.isfinite().all()):
             continue
         best = _minimise(functools.partial(measure, got))
-        if seen.find_place(_order(contract, compute(best))) == place:
+        if seen.find_place(compute(best)) == place:
             return 2.0**best, place
     return None
 
@@ -242,16 +209,8 @@ def find_mistakes(
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None or contract.call_form.axes is TokenAxes.TOKENS_FIRST:
         return
-    inputs = AttentionInputs(
-        x=seen.x,
-        parameters=parameters,
-        heads=case.heads,
-        may_attend=_get_visible(contract, seen),
-        scale=get_scale(contract, case),
-        context_length=case.context_length,
-        causal=contract.has(Capability.CAUSAL),
-        variant=get_variant(contract, case),
-    )
+    visible = _get_visible(contract, seen)
+    inputs = make_attention_inputs(contract, case, seen.x, parameters, visible)
     table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract), pairs=pairs))
     for place, output in enumerate(seen.outputs):
         numbers = output.to(torch.float64)

@@ -16,7 +16,7 @@ from headcheck.properties.binding.building import (
 )
 from headcheck.properties.binding.calls import iter_call_forms, names_roles
 from headcheck.properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
-from headcheck.properties.binding.extras import iter_epsilons, iter_norms, iter_relative
+from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
     FULL,
     PROBE,
@@ -43,10 +43,12 @@ from headcheck.properties.binding.matching import (
 from headcheck.properties.binding.probe import CallProbe, call_once, is_blind, rank_by_explained
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.cases.case_tensors import draw_normal
-from headcheck.properties.contracts.contract import Contract, Entry, Norm
+from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE
 from headcheck.properties.mistakes.mistake_table import Mistakes
+from headcheck.properties.parts.norms import EPSILONS, Norm
+from headcheck.properties.parts.part import Found
 from headcheck.properties.subject import CallOptions, Subject, TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
@@ -290,7 +292,7 @@ class BindingSearch:
         """Return the contract with the norm's small number that explains the output best."""
         if contract.norm is Norm.NONE:
             return contract
-        every = iter_epsilons(contract)
+        every = (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)
         return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
@@ -390,10 +392,9 @@ class BindingSearch:
                         causal=hides,
                         batched=probe.batched,
                     )
-                    few, shapes = None if layouts is iter_named_layouts else 1, probe.built.shapes
-                    for placed in iter_relative(contract, shapes):
-                        normed = itertools.islice(iter_norms(placed, shapes, sizes.case), few)
-                        yield from ((each, sizes) for each in normed)
+                    is_named = layouts is iter_named_layouts
+                    found = Found(probe.built.shapes, sizes.case, is_named)
+                    yield from ((each, sizes) for each in iter_meanings(contract, found))
 
 
 def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:

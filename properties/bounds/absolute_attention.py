@@ -17,6 +17,7 @@ from headcheck.properties.bounds.layers import bound_layer
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps, weigh_maps
 from headcheck.properties.bounds.oracle import get_scale
+from headcheck.properties.bounds.parts import BOUNDS, Entering
 from headcheck.properties.bounds.positions import bound_turning
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.contracts.variant import get_variant
@@ -24,7 +25,6 @@ from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
     Parameters,
-    RelativeBuckets,
     Variant,
     join_maps,
     merge_heads,
@@ -81,14 +81,6 @@ def compute_absolute_gradients(
     return scales
 
 
-def _sum_over_buckets(into: Tensor, table: Tensor, buckets: RelativeBuckets) -> Tensor:
-    """Sum what enters the scores over all pairs of tokens whose distance has the same bucket."""
-    with torch.enable_grad():
-        leaf = torch.zeros_like(table).requires_grad_()
-        (summed,) = torch.autograd.grad((buckets.bias(leaf, into) * into).sum(), leaf)
-    return summed
-
-
 def _enter_heads(
     contract: Contract, p: Parameters, loss: Loss, value: Tensor, kept: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -116,15 +108,8 @@ def _enter_scores(
     into_softmaxes = into_weights * weigh_maps(softmaxes, p.lambdas)
     mean = (softmaxes * into_softmaxes).sum(-1, keepdim=True)
     into_scores = scale * softmaxes * (into_softmaxes + mean)
-    scales: dict[str, Tensor] = {}
-    if p.W_rel is not None and variant.relative is not None:
-        scales["W_rel"] = _sum_over_buckets(into_scores / scale, p.W_rel, variant.relative)
-    if p.lambdas is not None:
-        scales["lambdas"] = (softmaxes[1] * into_weights).transpose(0, 1).flatten(1).sum(1)
-    if p.sinks is not None:
-        # A sink has no value, so its gradient is its weight times the mean. That weight may be
-        # computed as what the others lack to one: then it is rounded like one, however small.
-        scales["sinks"] = mean.transpose(0, 1).flatten(1).sum(1)
+    entering = Entering(p, variant, softmaxes, into_weights, mean, into_scores / scale, compared)
+    scales = {name: t for bounds in BOUNDS for name, t in bounds.sum_own(entering).items()}
     if variant.features:  # a share is a product over the sum of all
         into_scores = into_scores / exact.scores.detach()
     into_query, into_key = into_scores @ key, into_scores.mT @ query

@@ -40,8 +40,8 @@ def bound_roles(
     query, key, value = split_shared_heads(project(x, p, x, x), heads)
     q, k, _ = split_shared_heads(exact.projected, heads)
     norms = (
-        make_absolute_norm(query, q.detach(), raw.gain_q, raw.shift_q, variant),
-        make_absolute_norm(key, k.detach(), raw.gain_k, raw.shift_k, variant),
+        make_absolute_norm(query, q.detach(), *raw.get_norm("q"), variant),
+        make_absolute_norm(key, k.detach(), *raw.get_norm("k"), variant),
     )
     query, key = (
         t if norm is None else norm.apply() for t, norm in zip((query, key), norms, strict=True)

@@ -35,11 +35,11 @@ from headcheck.properties.bounds.features import bound_shares
 from headcheck.properties.bounds.gate import bound_gated_error
 from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.maps import bound_difference
+from headcheck.properties.bounds.parts import bound_adjustments
 from headcheck.properties.bounds.positions import bound_placed_error
 from headcheck.properties.bounds.precision import PRECISIONS as PRECISIONS
 from headcheck.properties.bounds.precision import Precision as Precision
 from headcheck.properties.bounds.roles import bound_role_errors, bound_value_error
-from headcheck.properties.bounds.scores import bound_adjustments
 from headcheck.properties.bounds.sinks import seat_one_more, seat_sinks, seat_visible
 from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant, merge_heads
 

@@ -53,8 +53,8 @@ def bound_role_errors(
     query_error, key_error, value_error = split_shared_heads(projected, heads)
     if variant.norm:
         q, k, _ = split_shared_heads(exact.projected, heads)
-        query_error = bound_normed_error(q, query_error, p.gain_q, p.shift_q, variant, precision)
-        key_error = bound_normed_error(k, key_error, p.gain_k, p.shift_k, variant, precision)
+        query_error = bound_normed_error(q, query_error, *p.get_norm("q"), variant, precision)
+        key_error = bound_normed_error(k, key_error, *p.get_norm("k"), variant, precision)
     if (beside := project_beside(x, p, keys_from)) is not None:
         asked = bound_linear_error(x, p.W_qr, beside[0], precision)
         rounded = asked, bound_linear_error(keys_from, p.W_kr, beside[1], precision)

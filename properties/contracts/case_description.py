@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
+from headcheck.properties.parts import QUANTITIES
 from headcheck.properties.terms.call_form import MaskSource
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MemoryLayout
 
@@ -44,12 +45,7 @@ def _list_sizes(contract: Contract, case: Case) -> Iterator[tuple[str, float]]:
         "d_in": has_two_widths or not has_width,
         "head_dim" if is_apart else "d_out": has_width,
         "heads": has_heads and (contract.has(Capability.ATTENTION) or not contract.mappings),
-        "kv_heads": bool(case.group),
-        "window": bool(case.window),
-        "softcap": bool(case.softcap),
-        "d_latent": bool(case.d_latent),
-        "rope_dim": bool(case.rope_dim),
-        "block": bool(case.block),
+        **{own.taken: bool(getattr(case, name)) for name, own in QUANTITIES.items()},
     }
     for name, shown in sizes.items():
         if shown:

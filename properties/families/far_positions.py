@@ -98,8 +98,8 @@ def _normalise(
     variant: Variant, p: Parameters, query: Tensor, key: Tensor
 ) -> tuple[Tensor, Tensor]:
     return (
-        variant.normalise(query, p.gain_q, p.shift_q),
-        variant.normalise(key, p.gain_k, p.shift_k),
+        variant.normalise(query, *p.get_norm("q")),
+        variant.normalise(key, *p.get_norm("k")),
     )
 
 

@@ -9,16 +9,17 @@ from torch import Tensor
 from headcheck.properties.contracts.case_description import describe_case, list_own_names
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
+from headcheck.properties.parts import PARTS
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.crash import CallSizes
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
-OWN_SIZES = (
-    (Capability.GROUPED, "kv_heads"),
-    (Capability.WINDOW, "window"),
-    (Capability.LATENT, "d_latent"),
-    (Capability.LATENT, "rope_dim"),
-    (Capability.BLOCKED, "block"),
+OWN_SIZES = tuple(
+    (capability, size.taken)
+    for part in PARTS
+    for capability in part.brings
+    for size in part.quantities
+    if isinstance(size.absent, int)
 )
 """sizes of cases that few contracts have"""
 

@@ -11,22 +11,18 @@ from headcheck.properties.contracts.variant import hides_later_tokens
 from headcheck.properties.mistakes.faulty_attention import restate
 from headcheck.properties.mistakes.pipeline import AttentionInputs
 from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
+from headcheck.properties.parts import PARTS
+from headcheck.properties.parts.weight import HeadSizes
 from headcheck.properties.terms.case import Case
 from headcheck.reference import Parameters, sliding_window_mask
 
 HEAD_DIM = 4
 """the width of a head; its root is a whole number"""
-SINKS = (2, 1)
-"""values of the first head and of the second"""
-GATE = ((2, 0, -1, 0), (0, 1, 0, 2), (-2, 1, 0, 0), (1, -1, 2, 1))
-"""the gate's layer of the first head; the second head has its rows in reverse order"""
 SIGNS = ((3, 1, 1, 3), (0, 4, 0, 4), (5, 5, 1, 1))
 """tokens of a block: a layer norm turns them into ones and minus ones"""
 SUMS = ((1, 0, 2, 0), (0, 3, 0, 1), (4, 0, 0, 2), (0, 1, 1, 0))
 """a matrix for attention and for both layers of a block's feed-forward, which is as wide as tokens
 here"""
-LAMBDAS = (0.5, 2)
-"""values of the first head and of the second"""
 WINDOW = 2
 """the window, if there is one; it hides one of three tokens"""
 BLOCK = 2
@@ -170,44 +166,18 @@ def _make_parameters(setting: ExampleSetting, numbers: Numbers, *, finishes: boo
     eye = torch.eye(len(numbers.x[0]), dtype=torch.float64)
     w_q, w_k, w_v = (eye if t is None else _tensor(t).mT for t in (numbers.q, numbers.k, numbers.v))
     bias = None if numbers.bias is None else _tensor([numbers.bias])[0]
-    sinks = _tensor([SINKS[: numbers.heads]])[0] if setting.has(Capability.SINKS) else None
-    made = Parameters(W_q=w_q, W_k=w_k, W_v=w_v, b_q=bias, b_k=bias, b_v=bias, sinks=sinks)
-    width = w_v.shape[0]
-    shift = 2 * torch.eye(width, dtype=torch.float64).roll(1, 0)
-    ones = torch.ones(width, dtype=torch.float64)
-    if setting.has(Capability.GATED):
-        layer = _tensor((*GATE, *GATE[::-1]))
-        made = replace(made, W_gate=layer[: w_v.shape[0], : len(numbers.x[0])])
-    if setting.has(Capability.DIFFERENTIAL):
-        made = replace(made, lambdas=_tensor([LAMBDAS[: numbers.heads]])[0])
-    if setting.has(Capability.LATENT):
-        made = replace(made, **_make_latent_layers(setting, numbers))
-    if setting.has(Capability.BLOCK):
-        return replace(made, W_o=shift, b_o=ones, **_make_block_layers())
-    return replace(made, W_o=shift, b_o=ones) if finishes else made
-
-
-def _make_block_layers() -> dict[str, Tensor]:
-    """Return the norms and the feed-forward of a block, with small whole numbers."""
-    first, second, third = (_tensor(SUMS)[row] for row in range(3))
-    return {
-        "gain_in": 1 + first / 2,
-        "shift_in": second,
-        "gain_ff": 1 + third / 4,
-        "shift_ff": first,
-        "W_1": _tensor(SUMS) - 1,
-        "b_1": second - 1,
-        "W_2": _tensor(SQUARE),
-        "b_2": third,
+    made = Parameters(W_q=w_q, W_k=w_k, W_v=w_v, b_q=bias, b_k=bias, b_v=bias)
+    heads, width = numbers.heads, len(w_q) // numbers.heads
+    sizes = HeadSizes(len(numbers.x[0]), heads, width, heads, rope_dim=setting.case.rope_dim)
+    own = {
+        weight.name: torch.tensor(weight.make_example(sizes), dtype=torch.float64)
+        for part in PARTS
+        if part.brings <= setting.contract.capabilities
+        for weight in part.weights
+        if weight.make_example is not None
     }
-
-
-def _make_latent_layers(setting: ExampleSetting, numbers: Numbers) -> dict[str, Tensor]:
-    """Return layers with which latents equal the tokens, and only one pair rotates."""
-    width = len(numbers.x[0])
-    turned = torch.zeros(setting.case.rope_dim, width, dtype=torch.float64)
-    turned[0] = 2
-    down = torch.eye(width, dtype=torch.float64)
-    if not setting.has(Capability.BESIDE):
-        return {"W_down": down}
-    return {"W_down": down, "W_qr": turned.repeat(numbers.heads, 1), "W_kr": turned}
+    made = replace(made, **own)
+    shift = 2 * torch.eye(w_v.shape[0], dtype=torch.float64).roll(1, 0)
+    ones = torch.ones(w_v.shape[0], dtype=torch.float64)
+    finishes = finishes or setting.has(Capability.BLOCK)
+    return replace(made, W_o=shift, b_o=ones) if finishes else made

@@ -78,8 +78,8 @@ def own_whole_norms(s: PipelineState) -> QKVTensors:
     if not has_whole_norms(s):
         return s.projected
     (query, key, value), p, by = s.projected, s.p, get_last_norm(s)
-    query = by.normalise(query, p.gain_q, p.shift_q)
-    return query, by.normalise(key, p.gain_k, p.shift_k), value
+    query = by.normalise(query, *p.get_norm("q"))
+    return query, by.normalise(key, *p.get_norm("k")), value
 
 
 def has_whole_norms(s: PipelineState) -> bool:
@@ -116,8 +116,8 @@ def own_norms(s: PipelineState) -> QKVTensors:
     (query, key, value), variant, p = s.roles, s.inputs.variant, s.p
     if not variant.norm or has_whole_norms(s):
         return s.roles
-    query = variant.normalise(query, p.gain_q, p.shift_q)
-    return query, variant.normalise(key, p.gain_k, p.shift_k), value
+    query = variant.normalise(query, *p.get_norm("q"))
+    return query, variant.normalise(key, *p.get_norm("k")), value
 
 
 def own_parts(s: PipelineState) -> QKVTensors:

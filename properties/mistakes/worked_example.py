@@ -50,6 +50,7 @@ from headcheck.properties.mistakes.pipeline import (
     run_pipeline,
 )
 from headcheck.properties.mistakes.steps.dropout import never, on_weights
+from headcheck.properties.parts import WEIGHTS
 
 MAX_EXAMPLES = 1024
 """how many recently used examples are cached"""
@@ -288,10 +289,9 @@ def _list_sizes(inputs: AttentionInputs, stage: Stage) -> Iterator[str]:
         yield f"window = {inputs.window}"
     if inputs.block:
         yield f"blocks of {count(inputs.block, 'key')}"
-    if inputs.parameters.sinks is not None:
-        yield _describe_sinks(inputs.parameters.sinks)
-    if inputs.parameters.lambdas is not None:
-        yield f"lambda = {' and '.join(map(_format_number, inputs.parameters.lambdas.tolist()))}"
+    for name, numbers in inputs.parameters.items():
+        if (show := WEIGHTS[name].show_example) is not None:
+            yield show([_format_number(number) for number in numbers.tolist()])
     if inputs.heads > 1:
         yield f"{count(inputs.heads, 'head')} of width {inputs.head_dim}"
     elif not stage.result.startswith("tokens"):
@@ -300,11 +300,6 @@ def _list_sizes(inputs: AttentionInputs, stage: Stage) -> Iterator[str]:
         yield f"with {inputs.variant.beside} turned numbers beside each head"
     if inputs.may_attend is not None and not inputs.causal:
         yield "a causal mask"
-
-
-def _describe_sinks(sinks: Tensor) -> str:
-    listed = " and ".join(map(_format_number, sinks.tolist()))
-    return f"{'sinks' if len(sinks) > 1 else 'a sink of'} {listed}"
 
 
 def _format_matrix(heads: Tensor) -> Shown:

@@ -5,9 +5,9 @@ Source: Radford et al. 2019, section 2.3 ("Language models are unsupervised mult
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headcheck.properties.parts.features import FeatureMap
 from headcheck.properties.parts.norms import Norm
@@ -15,19 +15,32 @@ from headcheck.properties.parts.part import Part, Problem, holds, list_taken
 from headcheck.properties.parts.positions import Positions
 from headcheck.properties.parts.weight import Draws, HeadSizes, Weight, d_in, one
 from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from headcheck.properties.contracts.contract import Contract
 
+Size = Callable[[HeadSizes], int]
 LAYERS = ("W_1", "W_2")
-HIDDEN_SPREAD = 2.0
-"""the factor of a feed-forward's second layer, because the activation halves the spread of its
-input
-"""
+SPREADS = {"W_1": 1.0, "W_2": 2.0}
+"""the factors of a feed-forward's layers; the activation halves the spread of its input"""
 OF_OTHERS = ("sinks", "lambdas", "W_gate", "W_down")
 """parameters of parts that are not supported for attention in a block"""
+
+
+EXAMPLE: Mapping[str, tuple[object, ...]] = {
+    "gain_in": (1.5, 1, 2, 1),
+    "shift_in": (0, 3, 0, 1),
+    "gain_ff": (2, 1, 1, 1.5),
+    "shift_ff": (1, 0, 2, 0),
+    "W_1": ((0, -1, 1, -1), (-1, 2, -1, 0), (3, -1, -1, 1), (-1, 0, 0, -1)),
+    "b_1": (-1, 2, -1, 0),
+    "W_2": ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0)),
+    "b_2": (4, 0, 0, 2),
+}
+"""the numbers of a worked example, whose feed-forward is as wide as its tokens"""
 
 
 class Activation(StrEnum):
@@ -42,12 +55,44 @@ def _d_hidden(sizes: HeadSizes) -> int:
     return sizes.d_hidden
 
 
-def _count_hidden(draws: Draws) -> int:
-    return draws.contract.hidden_factor * draws.case.d_in
+def _make_layer(
+    name: str, stream: int, rows: Size, columns: Size | None = None, words: str = ""
+) -> Weight:
+    """Return a layer of the feed-forward, or its bias."""
+
+    def draw(draws: Draws) -> Tensor:
+        sizes = draws.contract.get_head_sizes(draws.case)
+        if columns is None:
+            return draws.vector(name, rows(sizes)) / 2
+        return draws.matrix(name, rows(sizes), columns(sizes), SPREADS[name])
+
+    return Weight(
+        name,
+        stream,
+        draw,
+        one,
+        rows,
+        columns,
+        LAYERS,
+        words=words,
+        make_example=lambda _: EXAMPLE[name],
+    )
 
 
-def _draw_vector(name: str, start: int) -> Callable[[Draws], Tensor]:
-    return lambda draws: start + draws.vector(name, draws.case.d_in) / 4
+def _make_vector(name: str, stream: int, start: int, needs: tuple[str, ...]) -> Weight:
+    """Return the gain or the shift of a norm of tokens."""
+    kind, place = name.split("_")
+    after = {"in": "attention", "ff": "the feed-forward"}[place]
+    return Weight(
+        name,
+        stream,
+        lambda draws: start + draws.vector(name, draws.case.d_in) / 4,
+        one,
+        d_in,
+        needs=needs,
+        words=f"the {kind} of the norm before {after}",
+        make_example=lambda sizes: EXAMPLE[name],
+    )
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:
@@ -106,53 +151,31 @@ def _check_alone(contract: Contract) -> Iterator[Problem]:
         yield ("parameters",), None, text
 
 
+def _enclose(contract: Contract, case: Case) -> Mapping[str, Any]:
+    from headcheck.reference import BlockSteps
+
+    norm, activation = contract.token_norm.value, contract.activation.value
+    return {"block": BlockSteps(norm, contract.token_norm_epsilon, activation)}
+
+
 BLOCK = Part(
     name="block",
     is_in=holds("W_1"),
     brings=frozenset({Capability.BLOCK}),
     breaks=frozenset({Capability.BARE}),
     weights=(
-        Weight("gain_in", 23, _draw_vector("gain_in", 1), one, d_in, needs=LAYERS),
-        Weight("shift_in", 24, _draw_vector("shift_in", 0), one, d_in, needs=("gain_in",)),
-        Weight("gain_ff", 25, _draw_vector("gain_ff", 1), one, d_in, needs=LAYERS),
-        Weight("shift_ff", 26, _draw_vector("shift_ff", 0), one, d_in, needs=("gain_ff",)),
-        Weight(
-            "W_1",
-            27,
-            lambda draws: draws.matrix("W_1", _count_hidden(draws), draws.case.d_in),
-            one,
-            _d_hidden,
-            d_in,
-            LAYERS,
-        ),
-        Weight(
-            "b_1",
-            28,
-            lambda draws: draws.vector("b_1", _count_hidden(draws)) / 2,
-            one,
-            _d_hidden,
-            needs=LAYERS,
-        ),
-        Weight(
-            "W_2",
-            29,
-            lambda draws: draws.matrix("W_2", draws.case.d_in, _count_hidden(draws), HIDDEN_SPREAD),
-            one,
-            d_in,
-            _d_hidden,
-            LAYERS,
-        ),
-        Weight(
-            "b_2",
-            30,
-            lambda draws: draws.vector("b_2", draws.case.d_in) / 2,
-            one,
-            d_in,
-            needs=LAYERS,
-        ),
+        _make_vector("gain_in", 23, 1, LAYERS),
+        _make_vector("shift_in", 24, 0, ("gain_in",)),
+        _make_vector("gain_ff", 25, 1, LAYERS),
+        _make_vector("shift_ff", 26, 0, ("gain_ff",)),
+        _make_layer("W_1", 27, _d_hidden, d_in, words="the first layer of the feed-forward"),
+        _make_layer("b_1", 28, _d_hidden),
+        _make_layer("W_2", 29, d_in, _d_hidden, words="the second layer of the feed-forward"),
+        _make_layer("b_2", 30, d_in),
     ),
     keys=("token_norm", "token_norm_epsilon", "activation", "hidden_factor"),
     missing="a block: say where W_1 and W_2 are stored",
     needed={Capability.BLOCK: "a parameter must hold W_1"},
     find_problems=_find_problems,
+    make_steps=_enclose,
 )

@@ -45,4 +45,5 @@ FEATURES = Part(
     breaks=frozenset({Capability.SOFTMAX, Capability.DOT_PRODUCT}),
     needed={Capability.FEATURES: 'write feature_map = "elu"'},
     find_problems=_find_problems,
+    make_steps=lambda contract, case: {"features": True},
 )

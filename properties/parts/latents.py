@@ -95,6 +95,16 @@ def _find_problems_beside(contract: Contract) -> Iterator[Problem]:
         yield from _check_undivided(mapping, *BESIDE)
 
 
+def _copy_tokens(sizes: HeadSizes) -> list[list[int]]:
+    """Return a layer with which latents equal the tokens."""
+    return [[int(row == column) for column in range(sizes.d_in)] for row in range(sizes.d_in)]
+
+
+def _turn_one_pair(sizes: HeadSizes) -> list[tuple[int, ...]]:
+    """Return a layer whose results are zero but for one pair."""
+    return [((0 if row else 2),) * sizes.d_in for row in range(sizes.rope_dim)]
+
+
 LATENT = Part(
     name="latents",
     is_in=lambda contract: contract.stores("W_down") or "d_latent" in list_taken(contract),
@@ -110,6 +120,8 @@ LATENT = Part(
             d_in,
             PROJECTIONS,
             is_optional=False,
+            words="the latents",
+            make_example=_copy_tokens,
         ),
     ),
     quantities=(Quantity("d_latent", _choose_width, (3, 1, 4, 2, 8)),),
@@ -129,10 +141,24 @@ TURNED_BESIDE = Part(
             columns=d_in,
             needs=BESIDE,
             is_optional=False,
+            words="the rotated part beside each head's queries",
+            make_example=lambda sizes: _turn_one_pair(sizes) * sizes.heads,
         ),
-        Weight("W_kr", 22, _draw_turned_key, one, _rope_dim, d_in, BESIDE, is_optional=False),
+        Weight(
+            "W_kr",
+            22,
+            _draw_turned_key,
+            one,
+            _rope_dim,
+            d_in,
+            BESIDE,
+            is_optional=False,
+            words="the rotated key, which all heads share",
+            make_example=_turn_one_pair,
+        ),
     ),
     quantities=(Quantity("rope_dim", _choose_turned, (2, 4, 6)),),
     needed={Capability.BESIDE: "parameters must hold W_qr and W_kr"},
     find_problems=_find_problems_beside,
+    make_steps=lambda contract, case: {"beside": case.rope_dim},
 )

@@ -7,14 +7,19 @@ Sources: Dehghani et al. 2023, section 2 (arXiv:2302.05442); Zhang & Sennrich 20
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headcheck.properties.parts.part import Part, Problem, holds, takes
+from headcheck.properties.parts.part import Found, Part, Problem, holds, takes
 from headcheck.properties.parts.weight import Draws, HeadSizes, Weight
 from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.size_rules import parse_sizes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,6 +44,18 @@ class NormOver(StrEnum):
 
     HEAD = "head"
     PROJECTION = "projection"
+
+
+NAMES = re.compile(r"norm|(^|[._])(\w*_)?(ln|rms|gain|gamma|scale)", re.IGNORECASE)
+KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
+SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
+EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0)
+"""the small numbers that the norms of models add; 0 stands for the dtype's machine epsilon, torch's
+default
+"""
+GAINS_FROM = (0.0, 1.0)
+LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
+"""size rules of each norm: with fewer numbers only signs are left after a norm"""
 
 
 def _count_queries_own(sizes: HeadSizes) -> int:
@@ -76,6 +93,25 @@ def _draw_shift(name: str) -> Callable[[Draws], Tensor]:
     return lambda draws: _draw(draws, name) / 2
 
 
+def _guess(path: str) -> str | None:
+    """Return the parameter of a norm that a name suggests; None if it suggests no norm."""
+    if NAMES.search(path) is None:
+        return None
+    kind, role = "shift" if SHIFT.search(path) else "gain", "k" if KEY.search(path) else "q"
+    return f"{kind}_{role}"
+
+
+def _make_weight(name: str, stream: int) -> Weight:
+    """Return the gain or the shift of the norm of queries or keys."""
+    kind, role = name.split("_")
+    draw = {"gain": _draw_gain, "shift": _draw_shift}[kind](name)
+    count, of = {"q": (_count_queries_own, "queries"), "k": (_count_keys_own, "keys")}[role]
+    words = f"the {kind} of the norm of {of}"
+    return Weight(
+        name, stream, draw, count, _width, words=words, is_named=lambda p: _guess(p) == name
+    )
+
+
 def _find_problems(contract: Contract) -> Iterator[Problem]:
     """Check that there is something to norm, and that heads tell the two kinds of norms apart."""
     if contract.norm is Norm.NONE:
@@ -94,6 +130,60 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
         yield ("norm_over",), None, "a single head is the whole projection: leave it out"
 
 
+def _make_steps(contract: Contract, case: Case) -> Mapping[str, Any]:
+    import torch
+
+    rounding = torch.finfo(getattr(torch, case.dtype)).eps
+    # Of two maps, each has its own norm.
+    halves = contract.norm_over is NormOver.HEAD and contract.stores("lambdas")
+    return {
+        "norm": contract.norm.value,
+        "epsilon": contract.norm_epsilon or rounding if contract.norm else 0.0,
+        "norm_over": "half" if halves else contract.norm_over.value,
+        "gain_from": contract.norm_gain_from,
+    }
+
+
+def _describe(contract: Contract) -> str:
+    if contract.norm is Norm.NONE:
+        return ""
+    whole = contract.norm_over is NormOver.PROJECTION
+    return "a norm of queries and keys" + " over all heads" * whole
+
+
+def _list_sentences(contract: Contract) -> Iterator[str]:
+    divided = "the root of their mean square"
+    if contract.norm is Norm.LAYER:
+        divided = "the root of their variance, less their mean"
+    epsilon = f"{contract.norm_epsilon:g}" if contract.norm_epsilon else "the dtype's `eps`"
+    gain = "1 + gain" if contract.norm_gain_from else "gain"
+    of = "each query and key"
+    if contract.norm_over is NormOver.PROJECTION:
+        of = "all heads' queries of a token, and those of all heads' keys,"
+    yield (
+        f"\nFirst the numbers of {of} are divided by {divided}, to which "
+        f"{epsilon} is added under the root, and multiplied by the {gain}."
+    )
+
+
+def _read(contract: Contract, found: Found) -> Iterator[Contract]:
+    """Yield the contract with each norm that its gains may belong to.
+
+    A gain that is wider than a head belongs to a norm over all heads.
+    """
+    if not contract.stores("gain_q"):
+        yield contract
+        return
+    gains = (m.path for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k"))
+    whole = any(found.shapes[path] != (found.case.head_dim,) for path in gains)
+    over = NormOver.PROJECTION if whole else NormOver.HEAD
+    kinds = (Norm.LAYER,) if contract.stores("shift_q") else (Norm.RMS, Norm.LAYER)
+    for kind, start in list(itertools.product(kinds, GAINS_FROM))[: None if found.is_named else 1]:
+        limited = contract.with_sizes(parse_sizes(LEAST[kind]))
+        normed = replace(limited, norm=kind, norm_over=over)
+        yield replace(normed, norm_epsilon=EPSILONS[0], norm_gain_from=start)
+
+
 NORMS = Part(
     name="norms of queries and keys",
     is_in=lambda contract: contract.norm is not Norm.NONE or holds("gain_q")(contract),
@@ -101,10 +191,15 @@ NORMS = Part(
     keys=("norm_epsilon", "norm_gain_from", "norm_over"),
     missing='norms of queries and keys: write norm = "rms" or "layer"',
     weights=(
-        Weight("gain_q", 16, _draw_gain("gain_q"), _count_queries_own, _width),
-        Weight("gain_k", 17, _draw_gain("gain_k"), _count_keys_own, _width),
-        Weight("shift_q", 18, _draw_shift("shift_q"), _count_queries_own, _width),
-        Weight("shift_k", 19, _draw_shift("shift_k"), _count_keys_own, _width),
+        _make_weight("gain_q", 16),
+        _make_weight("gain_k", 17),
+        _make_weight("shift_q", 18),
+        _make_weight("shift_k", 19),
     ),
     find_problems=_find_problems,
+    make_steps=_make_steps,
+    describe=_describe,
+    list_sentences=_list_sentences,
+    names=NAMES,
+    read=_read,
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headcheck.properties.parts.weight import Weight
 from headcheck.properties.terms.capability import Capability
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 
 Problem = tuple[tuple[str, ...], object, str]
 """the keys that lead to the fault, the wrong value if the keys lead to several, and advice"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of a class without a contract whose parameters were assigned."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    case: Case
+    is_named: bool = True
+    """whether names told which tensors are the projections"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,8 @@ class Quantity:
     """the quantity that an argument takes, if that is another one"""
     absent: int | float = 0
     """the value in a case of other attention"""
+    words: str = ""
+    """what such an argument of a class says"""
 
     @property
     def taken(self) -> str:
@@ -40,8 +53,20 @@ class Quantity:
         return self.argument or self.name
 
 
-def _find_no_problem(contract: Contract) -> Iterator[Problem]:
+def _yield_nothing(contract: Contract) -> Iterator[Any]:
     yield from ()
+
+
+def _say_nothing(contract: Contract) -> str:
+    return ""
+
+
+def _read_nothing(contract: Contract, found: Found) -> Iterator[Contract]:
+    yield contract
+
+
+def _change_nothing(contract: Contract, case: Case) -> Mapping[str, Any]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +88,18 @@ class Part:
     """what else a contract with one of these fields needs"""
     needed: Mapping[Capability, str] = field(default_factory=lambda: MappingProxyType({}))
     """what to write in a contract that lists a capability without having the part"""
-    find_problems: Callable[[Contract], Iterator[Problem]] = _find_no_problem
+    find_problems: Callable[[Contract], Iterator[Problem]] = _yield_nothing
     """yields what contradicts the part in a contract that has it"""
+    make_steps: Callable[[Contract, Case], Mapping[str, Any]] = _change_nothing
+    """returns the fields of `reference.Variant` that tell the steps of the part"""
+    describe: Callable[[Contract], str] = _say_nothing
+    """names the part in the description of a class: "sinks" """
+    list_sentences: Callable[[Contract], Iterator[str]] = _yield_nothing
+    """yields what a drafted statement says of its steps, after the formula"""
+    names: re.Pattern[str] | None = None
+    """the names of its parameters in classes without a contract, if these tell them from others"""
+    read: Callable[[Contract, Found], Iterator[Contract]] = _read_nothing
+    """yields the contracts that a class with its parameters may mean, the usual one first"""
 
 
 def holds(name: str) -> Callable[[Contract], bool]:

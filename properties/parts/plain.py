@@ -41,11 +41,19 @@ def _draw_bias(name: str) -> Callable[[Draws], Tensor]:
 
 
 PLAIN_WEIGHTS = (
-    Weight("W_q", 1, _draw_query, heads, columns=d_in, needs=PROJECTIONS),
+    Weight("W_q", 1, _draw_query, heads, columns=d_in, needs=PROJECTIONS, words="queries"),
     Weight(
-        "W_k", 2, _draw_shared("W_k", is_compared=True), kv_heads, columns=_read, needs=PROJECTIONS
+        "W_k",
+        2,
+        _draw_shared("W_k", is_compared=True),
+        kv_heads,
+        columns=_read,
+        needs=PROJECTIONS,
+        words="keys",
     ),
-    Weight("W_v", 3, _draw_shared("W_v", is_compared=False), kv_heads, columns=_read),
+    Weight(
+        "W_v", 3, _draw_shared("W_v", is_compared=False), kv_heads, columns=_read, words="values"
+    ),
     Weight("b_q", 4, _draw_bias("b_q"), heads, needs=("b_v",)),
     Weight("b_k", 5, _draw_bias("b_k"), kv_heads, needs=BIASES),
     Weight("b_v", 6, _draw_bias("b_v"), kv_heads),
@@ -54,6 +62,7 @@ PLAIN_WEIGHTS = (
         7,
         lambda draws: draws.matrix("W_o", draws.case.d_out, draws.case.d_out),
         columns=lambda sizes: sizes.d_out,
+        words="the output layer",
     ),
     Weight("b_o", 8, _draw_bias("b_o"), needs=("W_o",)),
 )

@@ -8,17 +8,20 @@ section 2.1 (arXiv:1910.10683).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headcheck.properties.parts.part import Part, Problem, list_widths, may_be_odd
+from headcheck.properties.parts.part import Found, Part, Problem, list_widths, may_be_odd
 from headcheck.properties.parts.weight import Weight, heads, one
 from headcheck.properties.terms.capability import Capability
+from headcheck.properties.terms.case import Case
 
 if TYPE_CHECKING:
     from headcheck.properties.contracts.contract import Contract
+    from headcheck.reference import RotaryScaling
 
 
 class Positions(StrEnum):
@@ -39,6 +42,14 @@ class ScalingKind(StrEnum):
     NTK = "ntk"
     YARN = "yarn"
     LLAMA3 = "llama3"
+
+
+SCALING_WORDS = {
+    ScalingKind.LINEAR: "scaled linearly",
+    ScalingKind.NTK: "scaled by NTK",
+    ScalingKind.YARN: "scaled by YaRN",
+    ScalingKind.LLAMA3: "scaled as in Llama 3.1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,16 @@ class StatedScaling:
         usual = 0.1 * math.log(self.factor) + 1
         return usual if self.attention_factor is None else self.attention_factor
 
+    def make_steps(self) -> RotaryScaling:
+        """Return the scaling of the equation, with the usual numbers that a contract omits."""
+        from headcheck.reference import RotaryScaling
+
+        if self.original_length is None:
+            return RotaryScaling(self.kind.value, self.factor)
+        (_, slow), (_, fast) = self.limits
+        given = self.kind.value, self.factor, self.original_length, fast, slow, self.table_factor
+        return RotaryScaling(*given, truncate=self.truncate is not False)
+
 
 NUMBERS: Mapping[ScalingKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ScalingKind.LINEAR: ((), ()),
@@ -88,8 +109,16 @@ NUMBERS: Mapping[ScalingKind, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """the numbers that each kind of scaling needs besides the factor, and those that it may have"""
 
+PLACES = {
+    Positions.ROTARY: "number `i` with number `i` plus half",
+    Positions.ROTARY_NEIGHBOURS: "number `2i` with number `2i + 1`",
+}
+SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
 LINEAR = (Positions.ALIBI, Positions.ALIBI_TWO_SEQUENCES)
+TABLE_NAMES = re.compile(r"rel(ative)?([._]|$)|pos(ition)?_?bias|dist", re.IGNORECASE)
+FARTHEST = 128
+"""the distance from which on T5's models, and those made like them, have one bucket"""
 NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relative"'}
 
 
@@ -176,6 +205,60 @@ def _find_problems_of_slopes(contract: Contract) -> Iterator[Problem]:
     yield from _find_problems(contract)
 
 
+def _rotate(contract: Contract, case: Case) -> Mapping[str, Any]:
+    scaling = contract.rotary_scaling
+    return {
+        "rotary": True,
+        "base": contract.rotary_base,
+        "share": contract.rotary_share,
+        "scaling": None if scaling is None else scaling.make_steps(),
+        "neighbours": contract.positions is Positions.ROTARY_NEIGHBOURS,
+    }
+
+
+def _describe_rotations(contract: Contract) -> str:
+    halves = contract.positions is Positions.ROTARY
+    said = f"rotary positions (in {'halves' if halves else 'pairs of neighbours'}"
+    if (scaling := contract.rotary_scaling) is not None:
+        said = f"{said}, {SCALING_WORDS[scaling.kind]}, factor {scaling.factor:g}"
+    if contract.rotary_share == 1:
+        return f"{said})"
+    share = SHARE_WORDS.get(contract.rotary_share, f"{contract.rotary_share:g}")
+    return f"{said}) of {share} of each head"
+
+
+def _list_sentences_of_rotations(contract: Contract) -> Iterator[str]:
+    part = "" if contract.rotary_share == 1 else f"first {contract.rotary_share:.4g} of the "
+    yield (
+        f"\nThe {part}numbers of each query and key are rotated in pairs, "
+        f"{PLACES[contract.positions]}: pair `i` of `n` numbers at position `p`, from 0, by "
+        f"`p · {contract.rotary_base:g}^(-2i/n)`."
+    )
+    if contract.rotary_scaling is not None:
+        yield _describe_scaling(contract.rotary_scaling, contract.rotary_base)
+
+
+def _describe_scaling(scaling: StatedScaling, base: float) -> str:
+    """Return how frequencies, the angles of a pair for each token, are scaled."""
+    factor, length = f"{scaling.factor:g}", scaling.original_length
+    if scaling.kind is ScalingKind.LINEAR:
+        return f"All frequencies are divided by {factor}."
+    if scaling.kind is ScalingKind.NTK:
+        return f"Before that, the base is multiplied by `{factor}^(n/(n - 2))`."
+    (_, slow), (_, fast) = scaling.limits
+    blend = f"A frequency `f` becomes `s f + (1 - s) f / {factor}`"
+    if scaling.kind is ScalingKind.LLAMA3:
+        turns = f"`r = {length} f / 2π`"
+        share = f"`s = (r - {slow:g}) / ({fast:g} - {slow:g})`, limited to 0 … 1"
+        return f"{blend}, where {turns} and {share}."
+    ends = "" if scaling.truncate is False else ", rounded down for the first and up for the last"
+    return (
+        f"{blend}, where `s` falls linearly in `i` from 1 to 0, from pair `c({fast:g})` to pair "
+        f"`c({slow:g})`, and `c(t) = n ln({length} / 2πt) / (2 ln {base:g})`{ends}. "
+        f"Cosines and sines are multiplied by {scaling.table_factor:.6g}."
+    )
+
+
 ROTATIONS = Part(
     name="rotary positions",
     is_in=lambda contract: contract.positions in ROTARY,
@@ -185,7 +268,28 @@ ROTATIONS = Part(
     missing='rotary positions: write positions = "rotary" or "rotary_neighbours"',
     needed=NEEDED,
     find_problems=_find_problems_of_pairs,
+    make_steps=_rotate,
+    describe=_describe_rotations,
+    list_sentences=_list_sentences_of_rotations,
 )
+
+
+def _describe_slopes(contract: Contract) -> str:
+    two = contract.positions is Positions.ALIBI_TWO_SEQUENCES
+    return f"scores that fall with the distance (ALiBi{', two sequences' if two else ''})"
+
+
+def _list_sentences_of_distances(contract: Contract) -> Iterator[str]:
+    if contract.positions is Positions.ALIBI:
+        yield "\nHead `h` of `n`, from 1, adds `-2^(-8h/n)` times the distance to each score."
+        return
+    yield (
+        "\nEach head subtracts a slope times the distance from each score. With `p` the largest "
+        "power of two up to the number of heads, the slope of head `h`, from 1, is `2^(-8h/p)`; "
+        "that of the `j`-th head after these is `2^(-4(2j-1)/p)`."
+    )
+
+
 ALIBI = Part(
     name="ALiBi",
     is_in=lambda contract: contract.positions in LINEAR,
@@ -193,6 +297,12 @@ ALIBI = Part(
     breaks=frozenset({Capability.PLACELESS, Capability.UNBIASED}),
     needed=NEEDED,
     find_problems=_find_problems_of_slopes,
+    make_steps=lambda contract, case: {
+        "alibi": True,
+        "two_sequences": contract.positions is Positions.ALIBI_TWO_SEQUENCES,
+    },
+    describe=_describe_slopes,
+    list_sentences=_list_sentences_of_distances,
 )
 
 
@@ -212,6 +322,43 @@ def _find_problems_of_buckets(contract: Contract) -> Iterator[Problem]:
         text = f"the first {own // 2} distances have own buckets, so this must be more"
         yield ("relative_farthest",), None, text
     yield from _find_problems(contract)
+
+
+def _sort_distances(contract: Contract, case: Case) -> Mapping[str, Any]:
+    from headcheck.reference import RelativeBuckets
+
+    if contract.positions is not Positions.RELATIVE:
+        return {}
+    hides_later = contract.has(Capability.CAUSAL) or case.causal
+    buckets = contract.relative_buckets, contract.relative_farthest, not hides_later
+    return {"relative": RelativeBuckets(*buckets)}
+
+
+def _list_sentences_of_buckets(contract: Contract) -> Iterator[str]:
+    """Say how a distance is sorted into buckets; `reference.relative` has the equation."""
+    causal, count = contract.has(Capability.CAUSAL), contract.relative_buckets
+    own = count if causal else count // 2
+    sides = "" if causal else f" Later keys have the buckets from {own} on."
+    yield (
+        "\nEach score gets the number of its head for the bucket of its distance, after the scale. "
+        f"A distance `r` below {own // 2} has the bucket `r`, and a larger one the bucket "
+        f"`{own // 2} + ⌊{own - own // 2} ln(r / {own // 2}) / ln({contract.relative_farthest} / "
+        f"{own // 2})⌋`, at most {own - 1}.{sides}"
+    )
+
+
+def _read_table(contract: Contract, found: Found) -> Iterator[Contract]:
+    """Yield the contract with relative positions if it stores numbers for them.
+
+    T5 does not scale scores, and models made like it do.
+    """
+    path = next((m.path for m in contract.mappings if m.holds == ("W_rel",)), None)
+    if path is None:
+        yield contract
+        return
+    placed = replace(contract, positions=Positions.RELATIVE, relative_farthest=FARTHEST)
+    for scale in (1.0, None):
+        yield replace(placed, relative_buckets=found.shapes[path][0], scale=scale)
 
 
 RELATIVE = Part(
@@ -235,8 +382,16 @@ RELATIVE = Part(
             rows=lambda sizes: sizes.buckets,
             columns=heads,
             is_optional=False,
+            words="a number for each bucket of distances and each head",
+            is_named=TABLE_NAMES.search,
+            write_shape=lambda contract: f"{contract.relative_buckets}, heads",
         ),
     ),
     needed={**NEEDED, Capability.RELATIVE: 'write positions = "relative"'},
     find_problems=_find_problems_of_buckets,
+    make_steps=_sort_distances,
+    describe=lambda contract: "a learned number for each distance added to scores",
+    list_sentences=_list_sentences_of_buckets,
+    names=TABLE_NAMES,
+    read=_read_table,
 )

@@ -41,9 +41,12 @@ WINDOW = Part(
     is_in=takes("window"),
     brings=frozenset({Capability.WINDOW}),
     breaks=frozenset({Capability.ANY_DISTANCE}),
-    quantities=(Quantity("window", _choose_window, (2, 3, 1, 5, 99)),),
+    quantities=(
+        Quantity("window", _choose_window, (2, 3, 1, 5, 99), words="how many tokens each sees"),
+    ),
     needed={Capability.WINDOW: "an argument must take window"},
     find_problems=_find_problems_of_windows,
+    describe=lambda contract: "a window",
 )
 SOFTCAP = Part(
     name="softcap",
@@ -59,6 +62,7 @@ SOFTCAP = Part(
         ),
     ),
     needed={Capability.SOFTCAP: "an argument must take softcap"},
+    make_steps=lambda contract, case: {"softcap": case.softcap},
 )
 BLOCKS = Part(
     name="blocks of keys",

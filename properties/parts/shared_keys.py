@@ -43,9 +43,16 @@ SHARED_KEYS = Part(
     breaks=frozenset({Capability.OWN_KEYS}),
     quantities=(
         # 99 is capped at the heads, which then share all.
-        Quantity("group", _choose_group, (2, 1, 3, 99), argument="kv_heads"),
+        Quantity(
+            "group",
+            _choose_group,
+            (2, 1, 3, 99),
+            argument="kv_heads",
+            words="the number of heads of keys and values",
+        ),
     ),
     needed={
         Capability.GROUPED: "an argument must take kv_heads, or a function keys cut into heads"
     },
+    describe=lambda contract: "shared keys and values",
 )

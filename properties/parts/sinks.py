@@ -21,7 +21,14 @@ SINKS = Part(
             rows=one,
             packings=(Packing.ROWS, Packing.IMAGE_CONVOLUTION, Packing.BROADCAST),
             is_optional=False,
+            words="the sinks, a number for each head",
+            is_named=lambda path: True,
+            make_example=lambda sizes: (2, 1)[: sizes.heads],
+            show_example=lambda each: (
+                f"{'sinks' if len(each) > 1 else 'a sink of'} {' and '.join(each)}"
+            ),
         ),
     ),
     needed={Capability.SINKS: "a parameter must hold sinks"},
+    describe=lambda contract: "sinks",
 )

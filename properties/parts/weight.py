@@ -6,7 +6,7 @@ are consecutive blocks of rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -134,6 +134,18 @@ class Weight:
     """the ways in which it may be stored, if not every way makes sense"""
     is_optional: bool = True
     """whether attention may have the part without this parameter"""
+    words: str = ""
+    """what it holds, in a drafted statement: "the sinks, a number for each head" """
+    write_shape: Callable[[Contract], str] | None = None
+    """returns its shape in a drafted statement, unless it is a layer or a number for each head"""
+    is_named: Callable[[str], object] | None = None
+    """tests a path in a class without a contract; None if such classes are not searched for it"""
+    tried: tuple[Packing, ...] = ()
+    """the packings in which it is searched for, if these are not `packings`"""
+    make_example: Callable[[HeadSizes], Sequence[object]] | None = None
+    """returns its numbers in worked examples, nested in rows; None if it is left out"""
+    show_example: Callable[[Sequence[str]], str] | None = None
+    """names these numbers, a number for each head, beside the sizes of an example"""
 
     @property
     def is_per_head(self) -> bool:

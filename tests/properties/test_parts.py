@@ -22,6 +22,11 @@ def test_parameters_are_those_of_the_equation_each_with_a_stream_of_its_own() ->
     assert all(set(weight.needs) <= set(WEIGHTS) for weight in WEIGHTS.values())
 
 
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_a_parameter_has_words_for_drafts(name: str) -> None:
+    assert WEIGHTS[name.replace("b_", "W_")].words
+
+
 @EACH
 def test_sizes_are_fields_of_a_case_and_keys_those_of_a_contract(part: Part) -> None:
     assert {each.name for each in part.quantities} <= {field.name for field in fields(Case)}

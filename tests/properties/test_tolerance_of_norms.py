@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.binding.extras import LEAST
 from headcheck.properties.bounds.attention import K
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.contracts.contract import Contract, Norm
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
+from headcheck.properties.parts.norms import LEAST
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case, InputContent
 from headcheck.properties.terms.size_rules import parse_sizes

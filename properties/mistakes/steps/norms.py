@@ -62,9 +62,9 @@ def normed_by(
 
     def apply(s: PipelineState, tensors: QKVTensors) -> QKVTensors:
         (q, k, v), by, p = tensors, get_last_norm(s), s.p
-        q = norm(by, q, p.gain_q, p.shift_q) if query else q
-        k = norm(by, k, p.gain_k, p.shift_k) if key else k
-        return q, k, norm(by, v, p.gain_k, p.shift_k) if value else v
+        q = norm(by, q, *p.get_norm("q")) if query else q
+        k = norm(by, k, *p.get_norm("k")) if key else k
+        return q, k, norm(by, v, *p.get_norm("k")) if value else v
 
     return _in_place(apply)
 
@@ -86,7 +86,7 @@ LEFT_OUT = _in_place(lambda s, tensors: tensors)
 
 def _norm_keys_as_queries(s: PipelineState, tensors: QKVTensors) -> QKVTensors:
     (q, k, v), by, p = tensors, get_last_norm(s), s.p
-    return by.normalise(q, p.gain_q, p.shift_q), by.normalise(k, p.gain_q, p.shift_q), v
+    return by.normalise(q, *p.get_norm("q")), by.normalise(k, *p.get_norm("q")), v
 
 
 KEYS_AS_QUERIES = _in_place(_norm_keys_as_queries)
@@ -100,7 +100,7 @@ def _norm_each_head(s: PipelineState, tensors: QKVTensors) -> QKVTensors:
         return _scale_and_shift(by, by.normalise(t), *own)
 
     (q, k, v), by, p = tensors, get_last_norm(s), s.p
-    return norm(q, p.gain_q, p.shift_q), norm(k, p.gain_k, p.shift_k), v
+    return norm(q, *p.get_norm("q")), norm(k, *p.get_norm("k")), v
 
 
 EACH_HEAD: StepOverrides = {
@@ -118,16 +118,16 @@ def norms_of_all_heads(s: PipelineState) -> QKVTensors:
         return _scale_and_shift(by, normed, gain, shift)
 
     (q, k, v), by, p = s.roles, get_last_norm(s), s.p
-    return norm(q, p.gain_q, p.shift_q), norm(k, p.gain_k, p.shift_k), v
+    return norm(q, *p.get_norm("q")), norm(k, *p.get_norm("k")), v
 
 
 def _place_first(s: PipelineState) -> QKVTensors:
     (q, k, v), by, p = CORRECT.place(s), get_last_norm(s), s.p
     if not has_whole_norms(s):
-        return by.normalise(q, p.gain_q, p.shift_q), by.normalise(k, p.gain_k, p.shift_k), v
+        return by.normalise(q, *p.get_norm("q")), by.normalise(k, *p.get_norm("k")), v
     heads, kv_heads = s.inputs.heads, s.inputs.kv_heads
-    q = split_heads(by.normalise(merge_heads(q), p.gain_q, p.shift_q), heads)
-    return q, split_heads(by.normalise(merge_heads(k), p.gain_k, p.shift_k), kv_heads), v
+    q = split_heads(by.normalise(merge_heads(q), *p.get_norm("q")), heads)
+    return q, split_heads(by.normalise(merge_heads(k), *p.get_norm("k")), kv_heads), v
 
 
 def _place_first_by_head(s: PipelineState) -> QKVTensors:

@@ -10,22 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from headcheck.exercises import BY_SLUG
+from headcheck.exercises import BY_SLUG, Exercise
+from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.mistakes.catalogue import (
-    ALIBI,
     ALL,
+    AROUND_ATTENTION,
     DETERMINISTIC,
-    DIFFERENTIAL,
     DROPOUT,
-    FEATURES,
-    GATES,
-    LIMITED,
-    NORMS,
+    EQUATION,
+    LATENTS,
     OF_SOME_CONTRACTS,
-    ROTARY,
-    SCALED_ROTARY,
-    SINKS,
     Mistake,
 )
 from headcheck.properties.mistakes.catalogue.alignment import ALIGNMENT
@@ -37,6 +33,8 @@ from headcheck.properties.mistakes.pipeline import (
     AttentionInputs,
     Pipeline,
 )
+from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
+from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     PLAIN,
     Parameters,
@@ -47,6 +45,7 @@ from headcheck.reference import (
     multi_head_attention,
     sliding_window_mask,
 )
+from tests.kinds.bank import KINDS
 
 ALIKE = {
     frozenset({"one_head", "heads_scored_together"}): "one wide head adds up the heads' scores",
@@ -55,6 +54,8 @@ ALIKE = {
 """Mistakes that no output tells apart without the weights, and why."""
 ASKED_APART = {
     frozenset({"distances_not_used", "scores_not_limited"}),
+    frozenset({"relative_numbers_not_added", "scores_not_limited"}),
+    frozenset({"distances_not_used", "relative_numbers_not_added"}),
     frozenset({"no_softmax", "shares_not_divided"}),
 }
 """mistakes that are the same, and never tried on the same submission"""
@@ -156,6 +157,15 @@ def in_blocks(inputs: AttentionInputs, block: int) -> AttentionInputs:
     return replace(inputs, block=block, wanted=("output", "logsumexp"))
 
 
+def of_kind(kind: Exercise, seed: int) -> AttentionInputs:
+    """A kind of attention that has no exercise."""
+    sizes = Case(batch=2, tokens=9, context_length=9, d_in=7, heads=4, head_dim=4, sharpness=2)
+    case = kind.contract.fit(replace(sizes, seed=seed))
+    x, parameters = make_tokens(case, kind.contract), make_parameters(case, kind.contract)
+    visible = find_visible(kind.contract, case, case.tokens)
+    return make_attention_inputs(kind.contract, case, x, parameters, visible)
+
+
 INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given(), CORRECT),
     (given(heads=2, head_dim=2, d_in=4, tokens=19), CORRECT),
@@ -203,12 +213,14 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (in_blocks(given("none", tokens=7), 3), CORRECT),
     (in_blocks(given("none", tokens=8, heads=2, plain=True), 2), CORRECT),
     (in_blocks(given("none", tokens=4, spread=9.0), 6), CORRECT),
+    *((of_kind(kind, seed), CORRECT) for kind in KINDS.values() for seed in (70, 71)),
 )
 """Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
 that heads share, positions, sinks, gates, lambdas, features, keys that come earlier, blocks."""
-ADDED = (*ROTARY, *SCALED_ROTARY, *ALIBI, *LIMITED, *SINKS, *GATES)
-VARIANTS = (*ADDED, *DIFFERENTIAL, *FEATURES, *NORMS)
-ENTRIES = (*DETERMINISTIC, *OF_SOME_CONTRACTS, *VARIANTS)
+APART = (*AROUND_ATTENTION, *LATENTS)
+"""mistakes with tests of their own: test_transformer_block.py and test_latents.py"""
+ENTRIES = tuple(each for each in EQUATION if each not in APART)
+VARIANTS = [each for each in ENTRIES if each not in (*DETERMINISTIC, *OF_SOME_CONTRACTS)]
 
 
 @cache

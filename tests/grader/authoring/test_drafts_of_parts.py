@@ -1,4 +1,4 @@
-"""A drafted statement says how rotary frequencies are scaled, with all numbers."""
+"""A drafted statement says what the parts of attention do, with all numbers."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.grader.authoring.drafts import draft_statement
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.parts.positions import ScalingKind, StatedScaling
+from tests.kinds.bank import KINDS
 
 LLAMA3 = StatedScaling(ScalingKind.LLAMA3, 8, 48, 1, 4)
 YARN = StatedScaling(ScalingKind.YARN, 16, 4096)
@@ -30,3 +31,11 @@ def test_a_scaling_is_stated(scaling: StatedScaling, words: str) -> None:
     contract = replace(BY_SLUG["scaled_rope"].contract, rotary_scaling=scaling)
     statement = draft_statement(contract, Signature("ScaledRotaryAttention", (), ()))
     assert words in " ".join(statement.split())
+
+
+def test_the_numbers_of_distances_are_stated() -> None:
+    statement = draft_statement(KINDS["relative_bias"].contract, Signature("T5Attention", (), ()))
+    assert "| `relative_attention_bias.weight` | `(12, heads)` | a number for each" in statement
+    assert "softmax(Q_h K_hᵀ, what is hidden masked)" in statement
+    assert "below 3 has the bucket `r`" in statement
+    assert "`3 + ⌊3 ln(r / 3) / ln(10 / 3)⌋`, at most 5. Later keys" in statement

@@ -1,0 +1,183 @@
+"""What each part adds to the errors of scores, to those of gradients, and to its own gradients.
+
+`BOUNDS` lists the parts that add something. Steps before scores have their bounds in
+`properties.bounds.roles`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headcheck.properties.bounds.positions import bound_angles, count_factor_roundings
+from headcheck.properties.bounds.precision import Precision
+from headcheck.properties.terms.case import Case
+from headcheck.reference import MultiHeadResult, Parameters, Variant
+
+
+@dataclass(frozen=True, eq=False)
+class GrowthOf:
+    """What the growth of a gradient's error depends on."""
+
+    case: Case
+    exact: MultiHeadResult
+    variant: Variant
+    largest: float
+    """the largest size of a visible score"""
+
+
+@dataclass(frozen=True, eq=False)
+class Entering:
+    """Absolute gradients on their way from the weights to queries and keys."""
+
+    p: Parameters
+    """absolute values, as all tensors here"""
+    variant: Variant
+    softmaxes: Tensor
+    into_weights: Tensor
+    mean: Tensor
+    """what enters a query's weights, averaged by these"""
+    into_scores: Tensor
+    """what enters the scores after they are scaled"""
+    compared: tuple[Tensor, Tensor]
+    """queries and keys"""
+
+
+Adjustment = Callable[[MultiHeadResult, Tensor, Variant, Precision], Tensor | float]
+"""Bounds the error of one step. The tensor is a bound of the scores by absolute values."""
+
+
+def bound_relative(
+    exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
+) -> Tensor | float:
+    """Bound the error of adding a number of the table: it is exact, and the sum is rounded."""
+    if exact.bias is None:
+        return 0.0
+    return precision.u * (2 * exact.bias.abs() + absolute)
+
+
+def bound_alibi(
+    exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
+) -> Tensor | float:
+    """Bound the error of adding distances.
+
+    An implementation may add the key's position instead of minus the distance. A softmax gives the
+    same weights then, but this bias is as large for near keys as for far keys, so in 16 bits it
+    needs wider numbers.
+    """
+    if not variant.alibi:
+        return 0.0
+    bias = variant.find_bias(exact.scores).abs()
+    farthest = bias.amax((-2, -1), keepdim=True)
+    return precision.u * (4 * bias + absolute) + 4 * precision.ua * farthest
+
+
+def bound_softcap(
+    exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
+) -> Tensor | float:
+    """Bound the error of limiting scores by a tanh."""
+    if not variant.softcap:
+        return 0.0
+    return precision.u * (3 * absolute + 3 * exact.scores.abs())
+
+
+def _grow_by_rotations(of: GrowthOf) -> float:
+    if not of.variant.rotary:
+        return 0.0
+    angles = bound_angles(of.exact.query, of.variant, 1.0)
+    rounded = 6 + 2 * count_factor_roundings(of.variant)
+    return (rounded + 2 * float(angles.max())) * (1 + of.largest)
+
+
+def _grow_by_norms(of: GrowthOf) -> float:
+    if not of.variant.norm:
+        return 0.0
+    count = of.case.d_out if of.variant.norm_over == "projection" else of.case.head_dim
+    return (6 + 2 * math.sqrt(count)) * (1 + of.largest)
+
+
+def _grow_by_latents(of: GrowthOf) -> float:
+    """Return the growth by one more layer."""
+    return (4 + 2 * math.sqrt(of.case.d_latent)) * (1 + of.largest) if of.case.d_latent else 0.0
+
+
+def _grow_by_gates(of: GrowthOf) -> float:
+    return 0.0 if of.exact.gate is None else 4 * float(of.exact.gate.detach().abs().max())
+
+
+def _grow_by_distances(of: GrowthOf) -> float:
+    """Return the growth by what is added to scores, although these may cancel."""
+    return 4.0 * of.case.tokens if of.variant.alibi else 0.0
+
+
+def _grow_by_buckets(of: GrowthOf) -> float:
+    """Return the growth by sums over all pairs of tokens."""
+    pairs = of.case.batch * of.case.tokens**2
+    return 2 * math.sqrt(pairs) if of.exact.bias is not None else 0.0
+
+
+def _sum_over_buckets(entering: Entering) -> Mapping[str, Tensor]:
+    """Sum what enters the scores over all pairs of tokens whose distance has the same bucket."""
+    table, buckets, into = entering.p.W_rel, entering.variant.relative, entering.into_scores
+    if table is None or buckets is None:
+        return {}
+    with torch.enable_grad():
+        leaf = torch.zeros_like(table).requires_grad_()
+        (summed,) = torch.autograd.grad((buckets.bias(leaf, into) * into).sum(), leaf)
+    return {"W_rel": summed}
+
+
+def _sum_second_maps(entering: Entering) -> Mapping[str, Tensor]:
+    if entering.p.lambdas is None:
+        return {}
+    terms = entering.softmaxes[1] * entering.into_weights
+    return {"lambdas": terms.transpose(0, 1).flatten(1).sum(1)}
+
+
+def _sum_means(entering: Entering) -> Mapping[str, Tensor]:
+    """Sum what enters sinks: a sink has no value, so its gradient is its weight times the mean.
+
+    That weight may be computed as what the others lack to one: then it is rounded like one, however
+    small.
+    """
+    if entering.p.sinks is None:
+        return {}
+    return {"sinks": entering.mean.transpose(0, 1).flatten(1).sum(1)}
+
+
+@dataclass(frozen=True, slots=True)
+class PartBounds:
+    """What a part adds; each function adds nothing to attention without the part."""
+
+    adjust: Adjustment = lambda exact, absolute, variant, precision: 0.0
+    """bounds the error of a step on scaled scores"""
+    grow: Callable[[GrowthOf], float] = lambda of: 0.0
+    """returns the growth of a gradient's error, in roundings of its terms"""
+    sum_own: Callable[[Entering], Mapping[str, Tensor]] = lambda entering: {}
+    """returns the absolute gradients of the part's parameters between weights and queries"""
+
+
+BOUNDS = (
+    PartBounds(grow=_grow_by_rotations),
+    PartBounds(grow=_grow_by_norms),
+    PartBounds(grow=_grow_by_latents),
+    PartBounds(grow=_grow_by_gates),
+    PartBounds(adjust=bound_relative, grow=_grow_by_buckets, sum_own=_sum_over_buckets),
+    PartBounds(adjust=bound_alibi, grow=_grow_by_distances),
+    PartBounds(adjust=bound_softcap),
+    PartBounds(sum_own=_sum_second_maps),
+    PartBounds(sum_own=_sum_means),
+)
+"""the adjustments of scores stand in the order in which the equation makes them"""
+
+
+def bound_adjustments(
+    exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
+) -> Tensor | float:
+    """Bound the rounding error of all adjustments of scores."""
+    error: Tensor | float = 0.0
+    for bounds in BOUNDS:
+        error = error + bounds.adjust(exact, absolute, variant, precision)
+    return error
