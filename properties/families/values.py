@@ -115,6 +115,7 @@ def _assert_tokens_differ(context: CaseContext) -> None:
     after=(keys_and_values_come_from_their_own_tokens,),
     hint="compute a small case by hand and compare each step with your code",
     essential=True,
+    usual=24,
 )
 def it_equals_the_equation(context: CaseContext) -> None:
     """The output equals the equation of the statement, computed in float64."""

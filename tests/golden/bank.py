@@ -15,6 +15,7 @@ from headcheck.grader.report.pictures.captions import describe_evidence
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.report.render.view import FailureView, make_view
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.properties.terms.depth import Depth
 from tests.golden import texts
 from tests.golden.texts import Text, format_row
 
@@ -35,7 +36,9 @@ def list_announced(answer: Answer) -> list[str]:
 
 def grade(server: ServerHandle, slug: str, answer: Answer) -> SubmissionRecord:
     """Judge an answer as `headcheck check` does."""
-    settings = Settings(exercise=BY_SLUG[slug], limit_overrides=PATIENT_LIMITS)
+    settings = Settings(
+        exercise=BY_SLUG[slug], limit_overrides=PATIENT_LIMITS, depth=Depth.THOROUGH
+    )
     with tempfile.TemporaryDirectory() as scratch:
         path = write_answer(answer, Path(scratch))
         [handed_in] = find_submissions([str(path)])
