@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from headcheck.exercises import Exercise
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.rounding import round_points, round_sum
+from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import UNKNOWN, Status
 
@@ -156,7 +157,8 @@ def score_again(
     if exercise is not None and record.error is not None:
         return replace(record, max_score=compute_maximum(exercise, points))
     if exercise is not None:
-        record = replace(record, properties=_award_again(record, exercise, points))
+        asked = exercise.at(Depth.USUAL if record.only_thorough else Depth.THOROUGH)
+        record = replace(record, properties=_award_again(record, asked, points))
     if record.error is not None:
         return record
     return add_up(record, step)

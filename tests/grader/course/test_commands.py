@@ -145,7 +145,7 @@ def test_ambiguous_download_asks_for_the_system(headcheck: Command) -> None:
 
 def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     ran = kept("override", WHO, "70", "--store", "c.db", "--reason", "oral exam")
-    assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 32 before, 70 now\n")
+    assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 32.83 before, 70 now\n")
     assert kept("comment", WHO, "a late night?", "--store", "c.db").code == 0
 
     Path("course.toml").write_text(f"[points.{SLUG}]\ncontract = 25\n")
@@ -154,8 +154,8 @@ def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     assert shown.code == 1
     assert shown.out.splitlines() == [
         f"{SLUG}: 82 points before, 102 now; we compare each score's share of these",
-        "student  exercise              before        after         change",
-        f"18       {SLUG}  32 (39.02 %)  52 (50.98 %)  +11.96 %  overridden",
+        "student  exercise              before           after            change",
+        f"18       {SLUG}  32.83 (40.04 %)  52.83 (51.79 %)  +11.76 %  overridden",
         "0 would gain, 0 would lose, 3 stay",
     ]
     assert kept(*changed, "--diff").out == shown.out, "nothing was changed"
@@ -223,7 +223,7 @@ def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command
     assert [(r["student"], r["name"], r["score"], r["late"]) for r in rows] == [
         ("s1", "Ada Lovelace", "82", "no"),
         ("19", "evil", "0", "no"),
-        ("18", "turingalan", "32", "yes"),
+        ("18", "turingalan", "32.83", "yes"),
     ]
     files = ("export", SLUG, "--store", "c.db", "--format", "gradescope")
     assert "these are 3 files: give a folder by --out" in kept(*files).err

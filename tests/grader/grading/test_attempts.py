@@ -29,12 +29,13 @@ from headcheck.grader.sandbox.grader_side.budget import Purpose
 from headcheck.properties.families.purity import evaluation_is_repeatable
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.property import Verdict
+from headcheck.properties.terms.depth import Depth
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
 
-EXERCISE = BY_SLUG["self_attention_v2"]
+EXERCISE = BY_SLUG["self_attention_v2"].at(Depth.USUAL)
 TARGET = Target(EXERCISE, EXERCISE.contract.name)
 ASKED = ask(TARGET)
 DISTURBED = Judgement(

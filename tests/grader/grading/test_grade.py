@@ -140,7 +140,7 @@ def test_unsupported_constructor_arguments_are_reported(grade_notebook: "GradeNo
 SOMETIMES = """
     import os, time, torch
     def simplified_attention(x):
-        if len(x) > 200:
+        if len(x) > 150:
             {then}
         return torch.softmax(x @ x.T, -1) @ x
 """

@@ -19,6 +19,7 @@ from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from headcheck.grader.ui.jupyter import CannotCheck, CheckInterrupted
 from headcheck.grader.ui.jupyter.checking import check_in_namespace
 from headcheck.grader.ui.jupyter.progress import Progress
+from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
 from tests.grader.ui.jupyter.cells import check_answer, run_cell, run_solution
 
@@ -344,7 +345,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_wiped_away(
     assert check_answer("linear_layer").passed
     shown = capsys.readouterr()
     assert shown.out == ""
-    claims = len(BY_SLUG["linear_layer"].properties)
+    claims = len(BY_SLUG["linear_layer"].at(Depth.USUAL).properties)
     assert f"checking linear: 0 of {claims} checks" in shown.err
     assert "\n" not in shown.err
     assert shown.err.endswith("\r\x1b[K")
