@@ -108,7 +108,7 @@ def make_settings(
         jobs=jobs,
         search=search,
         roles=parse_roles(bindings),
-        depth=Depth.THOROUGH if thorough else course.depth,
+        depth=Depth.THOROUGH if thorough else course.depth or Depth.USUAL,
         thorough=course.thorough,
         all_examples=all_examples,
     )

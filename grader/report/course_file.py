@@ -52,8 +52,8 @@ class CourseFile:
     rounding: float = HUNDREDTH
     feedback: Feedback | None = None
     """None if the file does not set it"""
-    depth: Depth = Depth.USUAL
-    """how much is asked in exercises that are not `thorough`"""
+    depth: Depth | None = None
+    """how much is asked in exercises that are not `thorough`; None if the file does not set it"""
     thorough: frozenset[str] = frozenset()
     """the slugs of exercises in which everything is asked"""
     path: Path | None = None
@@ -100,14 +100,14 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
         if key not in KEYS:
             raise place.enter(key).fail(_explain_unknown_key(key))
     said = table.get("feedback")
-    thorough = _read_thorough(table.get("thorough", False), place.enter("thorough"), exercise)
+    thorough = _read_thorough(table.get("thorough"), place.enter("thorough"), exercise)
     feedback = None if said is None else read_feedback(said, place.enter("feedback"))
     return CourseFile(
         points=_read_points(table.get("points"), place.enter("points"), exercise),
         rounding=_read_step(table.get("round", HUNDREDTH), place.enter("round")),
         feedback=feedback,
-        depth=Depth.THOROUGH if thorough is True else Depth.USUAL,
-        thorough=frozenset() if isinstance(thorough, bool) else thorough,
+        depth=None if thorough is None else Depth.THOROUGH if thorough is True else Depth.USUAL,
+        thorough=thorough if isinstance(thorough, frozenset) else frozenset(),
         path=path,
     )
 
@@ -137,9 +137,11 @@ def _read_points(value: object, place: Place, exercise: Exercise | None) -> Poin
     return {slug: _read_groups(groups, place.enter(slug)) for slug, groups in value.items()}
 
 
-def _read_thorough(value: object, place: Place, exercise: Exercise | None) -> bool | frozenset[str]:
-    """Return the exercises in which everything is asked; True for all of them."""
-    if isinstance(value, bool):
+def _read_thorough(
+    value: object, place: Place, exercise: Exercise | None
+) -> bool | frozenset[str] | None:
+    """Return the exercises in which everything is asked: True for all; None if it is not said."""
+    if value is None or isinstance(value, bool):
         return value
     if not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
         raise place.fail_type(value, 'true, or a list of exercises, as in ["kv_cache"]')

@@ -49,6 +49,8 @@ def regrade(
         if course_file is not None:
             rules = load_course_file(course_file, settings.exercise)
             settings = replace(settings, points=rules.points, rounding=rules.rounding)
+            if rules.depth is not None:
+                settings = replace(settings, depth=rules.depth, thorough=rules.thorough)
         if rounding is not None:
             settings = replace(settings, rounding=rounding)
         if seed is not None:

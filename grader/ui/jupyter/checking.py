@@ -38,6 +38,7 @@ from headcheck.grader.ui.jupyter.target import (
     find_name,
     infer_object,
 )
+from headcheck.properties.terms.depth import Depth
 
 MORE = "print(check(…).verbose)"
 """the expression that displays the collapsed parts"""
@@ -168,6 +169,8 @@ def make_request(
         seed=make_seed(seed),
         search=limit,
         roles=roles,
+        depth=rules.depth or Depth.USUAL,
+        thorough=rules.thorough,
     )
     return Request(settings, rules.feedback or FULL_FEEDBACK)
 

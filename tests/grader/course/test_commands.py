@@ -16,10 +16,13 @@ from typing import Any
 
 import pytest
 
+from headcheck.exercises import BY_SLUG
 from headcheck.grader import run
 from headcheck.grader.course import grading
+from headcheck.grader.course.store.store import open_store
 from headcheck.grader.ui import course_commands
 from headcheck.grader.ui.cli import main
+from headcheck.properties.terms.depth import Depth
 
 RIGHT = """
 import torch
@@ -188,6 +191,21 @@ def test_what_only_points_change_is_not_judged_again(
     assert scores == {"s1": 55.25, "18": 32.0, "19": 0.0}
     assert told["sandbox"] is not None
     assert kept("regrade", SLUG, "--store", "c.db").code == 0, "points are kept with the run"
+
+
+def test_a_course_file_decides_how_much_is_asked_only_if_it_says_so(kept: Command) -> None:
+    def count_asked() -> set[int]:
+        with open_store("c.db") as store:
+            graded = [r for file in store.load_graded_files(SLUG) for r in file.records]
+        return {len(record.properties) for record in graded if record.properties}
+
+    usual, thorough = (len(BY_SLUG[SLUG].at(depth).properties) for depth in Depth)
+    assert usual < thorough
+    assert count_asked() == {usual}
+    for text in ("thorough = true", "round = 0.5"):
+        Path("course.toml").write_text(text)
+        kept("regrade", SLUG, "--store", "c.db", "--course", "course.toml")
+        assert count_asked() == {thorough}
 
 
 def test_a_score_is_one_number_everywhere(course: Command) -> None:

@@ -42,7 +42,8 @@ def test_a_file_has_points_rounding_and_a_level(tmp_path: Path) -> None:
 
 
 def test_a_file_says_where_everything_is_asked(tmp_path: Path) -> None:
-    assert read(tmp_path, "").depth is Depth.USUAL
+    assert read(tmp_path, "").depth is None
+    assert read(tmp_path, "thorough = false\n").depth is Depth.USUAL
     assert read(tmp_path, "thorough = true\n").depth is Depth.THOROUGH
     some = read(tmp_path, 'thorough = ["kv_cache"]\n')
     assert some.depth is Depth.USUAL

@@ -193,6 +193,17 @@ def test_check_goes_by_the_course_file_beside_the_notebook(
     assert "The output equals the equation" in wrong.verbose
 
 
+def test_a_course_file_may_have_everything_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    usual = check_answer("linear_layer").record
+    Path("headcheck.toml").write_text('thorough = ["linear_layer"]\n')
+    thorough = check_answer("linear_layer").record
+    assert usual.only_thorough > 0
+    assert len(thorough.properties) == len(usual.properties) + usual.only_thorough
+
+
 def test_a_course_file_can_be_named_and_is_read_with_care(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
