@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Entry, Returns
 from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
 from headcheck.properties.contracts.variant import find_visible
+from headcheck.properties.mistakes.catalogue.dropout import on_weights
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     AttentionInputs,
@@ -34,7 +35,6 @@ from headcheck.properties.mistakes.pipeline_inputs import (
 )
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
-from headcheck.properties.mistakes.steps.dropout import on_weights
 from headcheck.properties.parts import iter_weights
 from headcheck.properties.parts.norms import GAINS, NormOver
 from headcheck.properties.terms.call_form import USUAL, CacheConvention, CallForm

@@ -18,6 +18,7 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Returns
 from headcheck.properties.counting import count
 from headcheck.properties.mistakes.catalogue import Mistake
+from headcheck.properties.mistakes.catalogue.dropout import never, on_weights
 from headcheck.properties.mistakes.example_inputs import (
     DROPPED_NUMBERS,
     ExampleSetting,
@@ -49,7 +50,6 @@ from headcheck.properties.mistakes.pipeline import (
     StepOverrides,
     run_pipeline,
 )
-from headcheck.properties.mistakes.steps.dropout import never, on_weights
 from headcheck.properties.parts import WEIGHTS
 
 MAX_EXAMPLES = 1024

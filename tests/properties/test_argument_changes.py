@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.contracts.contract import Argument, Contract
-from headcheck.properties.families.argument_changes import set_width
+from headcheck.properties.families.constructor import set_width
 from headcheck.properties.terms.case import Case
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract

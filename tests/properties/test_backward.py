@@ -30,12 +30,12 @@ from headcheck.properties.families.online import it_never_holds_all_scores
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.catalogue import BACKWARD, Mistake
 from headcheck.properties.mistakes.catalogue.alignment import OPTION
+from headcheck.properties.mistakes.catalogue.backward import with_backward
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.faulty_attention import Computation, make_namespace, restate
 from headcheck.properties.mistakes.pipeline import CORRECT
 from headcheck.properties.mistakes.recognisers.answers import collect_answers
 from headcheck.properties.mistakes.recognisers.gradients import recognise_gradients
-from headcheck.properties.mistakes.steps.backward import with_backward
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case

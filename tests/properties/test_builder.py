@@ -7,8 +7,10 @@ from typing import Any
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import check_property
-from headcheck.properties.families.contract import the_weights_are_where_the_exercise_says
-from headcheck.properties.harness.given_class import BUILDER_HINT
+from headcheck.properties.families.contract import (
+    BUILDER_HINT,
+    the_weights_are_where_the_exercise_says,
+)
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import Status

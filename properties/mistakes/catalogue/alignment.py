@@ -1,12 +1,44 @@
 """Mistakes in the positions of causal queries if there are more keys than queries."""
 
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,
     require,
 )
-from headcheck.properties.mistakes.steps import alignment
+from headcheck.properties.mistakes.pipeline import PipelineState
+
+
+def begun_at(place: Callable[[int], int]) -> Callable[[PipelineState], Tensor | None]:
+    """Move the first query to a place that a function computes from the number of earlier keys."""
+
+    def permit(s: PipelineState) -> Tensor | None:
+        if not s.inputs.causal:
+            return s.inputs.may_attend
+        everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
+        return everything.tril(place(s.inputs.earlier))
+
+    return permit
+
+
+def always_aligned(s: PipelineState) -> Tensor:
+    """Treat the queries as the last tokens, whether the statement asks for this or not."""
+    everything = torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
+    return everything.tril(s.inputs.keys - s.inputs.tokens)
+
+
+def among_themselves(s: PipelineState) -> Tensor | None:
+    """The queries see each other as they should, but no key that precedes the first query."""
+    seen = begun_at(lambda before: before)(s)
+    if seen is not None:
+        seen[:, : s.inputs.earlier] = False
+    return seen
+
 
 LINE = "triangle | kernel | fill"
 
@@ -16,21 +48,21 @@ ALIGNMENT = require(
         "mask_at_the_top_left",
         "The causal mask begins at the first key: the first query sees that one alone, although "
         "other keys come before it.",
-    ).simulated_by(permit=alignment.begun_at(lambda before: 0)),
+    ).simulated_by(permit=begun_at(lambda before: 0)),
     define_mistake(
         "earlier_keys_hidden",
         "The keys before the first query are hidden: the queries see only each other.",
-    ).simulated_by(permit=alignment.among_themselves),
+    ).simulated_by(permit=among_themselves),
     define_rare_mistake(
         "mask_in_the_middle",
         "The causal mask lies in the middle of the keys; the last query should be at the last key.",
         LINE,
-    ).simulated_by(permit=alignment.begun_at(lambda before: before // 2)),
+    ).simulated_by(permit=begun_at(lambda before: before // 2)),
     define_rare_mistake(
         "mask_too_far_right",
         "The causal mask begins at twice the number of keys that came before.",
         LINE,
-    ).simulated_by(permit=alignment.begun_at(lambda before: 2 * before)),
+    ).simulated_by(permit=begun_at(lambda before: 2 * before)),
 )
 
 OPTION = require(
@@ -38,5 +70,5 @@ OPTION = require(
     define_mistake(
         "always_causal",
         "Later tokens are hidden in every call, even if `causal` is False.",
-    ).simulated_by(permit=alignment.always_aligned),
+    ).simulated_by(permit=always_aligned),
 )

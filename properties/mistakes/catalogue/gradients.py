@@ -2,18 +2,57 @@
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.mistakes.catalogue import differential, features, gates, latents, sinks
 from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, require
-from headcheck.properties.mistakes.steps import (
-    differential,
-    features,
-    gates,
-    gradients,
-    latents,
-    sinks,
-)
+from headcheck.properties.mistakes.catalogue.numbers import change_after, change_returned
+from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides, map_qkv
 from headcheck.properties.mistakes.steps import transformer_block as block
-from headcheck.properties.mistakes.steps.numbers import change_after, change_returned
+
+
+def cut(t: Tensor) -> Tensor:
+    """Let no gradient through."""
+    return t.detach()
+
+
+def average_by_cut_weights(s: PipelineState) -> Tensor:
+    """Average with weights that let no gradient through; returned weights let it through."""
+    return s.applied_weights.detach() @ s.value
+
+
+def cut_role(number: int) -> StepOverrides:
+    """Return the override that lets no gradient through the queries, the keys or the values."""
+
+    def assign(s: PipelineState) -> tuple[Tensor, ...]:
+        return tuple(t.detach() if i == number else t for i, t in enumerate(s.split))
+
+    return {"assign": assign}
+
+
+def cut_input_of(number: int) -> StepOverrides:
+    """Return the override that lets no gradient from queries, keys or values to their input."""
+
+    def project(s: PipelineState) -> object:
+        own = CORRECT.project(s)
+        cut_off = s.copy()
+        cut_off.entered = map_qkv(Tensor.detach, s.entered)
+        return tuple(t if i != number else CORRECT.project(cut_off)[i] for i, t in enumerate(own))
+
+    return {"project": project}
+
+
+def cut_heads(kept: int) -> StepOverrides:
+    """Return the override that lets gradients through the first heads only."""
+
+    def mix(s: PipelineState) -> Tensor:
+        t = CORRECT.mix(s)
+        return torch.cat([t[:, :kept], t[:, kept:].detach()], dim=1)
+
+    return {"mix": mix}
+
 
 CUT = "only detach"
 
@@ -56,40 +95,38 @@ GRADIENTS: Sequence[Mistake] = (
         "No gradient leaves the output: the result is detached, or computed without gradients.",
         CUT,
         unless=Capability.BLOCK,
-    ).simulated_by(change_returned(0, gradients.cut), change_after("finish", gradients.cut)),
+    ).simulated_by(change_returned(0, cut), change_after("finish", cut)),
     define_rare_mistake(
         "returned_weights_detached",
         "No gradient flows through the returned weights: they are detached.",
         CUT,
         unless=Capability.LOGSUMEXP,
-    ).simulated_by(change_returned(1, gradients.cut)),
+    ).simulated_by(change_returned(1, cut)),
     define_rare_mistake(
         "logsumexp_detached",
         "No gradient flows through the returned log-sum-exp: it is detached.",
         CUT,
         needs=Capability.LOGSUMEXP,
-    ).simulated_by(change_returned(1, gradients.cut)),
+    ).simulated_by(change_returned(1, cut)),
     define_rare_mistake(
         "context_detached",
         "No gradient flows from the output layer back to the heads: their output is detached.",
         CUT,
-    ).simulated_by(change_after("merge", gradients.cut)),
+    ).simulated_by(change_after("merge", cut)),
     define_rare_mistake(
         "weights_detached",
         "No gradient flows through the attention weights: queries and keys are never trained.",
         CUT,
-    ).simulated_by(
-        change_after("normalise", gradients.cut), {"mix": gradients.average_by_cut_weights}
-    ),
+    ).simulated_by(change_after("normalise", cut), {"mix": average_by_cut_weights}),
     define_rare_mistake(
         "queries_detached", "No gradient flows through the queries: they are detached.", CUT
-    ).simulated_by(gradients.cut_role(0)),
+    ).simulated_by(cut_role(0)),
     define_rare_mistake(
         "keys_detached", "No gradient flows through the keys: they are detached.", CUT
-    ).simulated_by(gradients.cut_role(1)),
+    ).simulated_by(cut_role(1)),
     define_rare_mistake(
         "values_detached", "No gradient flows through the values: they are detached.", CUT
-    ).simulated_by(gradients.cut_role(2)),
+    ).simulated_by(cut_role(2)),
     define_rare_mistake(
         "sinks_detached",
         "No gradient flows to the sinks: they are detached.",
@@ -131,22 +168,22 @@ GRADIENTS: Sequence[Mistake] = (
         "input_detached",
         "No gradient reaches the input: it is detached before it is used.",
         CUT,
-    ).simulated_by(change_after("see", gradients.cut)),
+    ).simulated_by(change_after("see", cut)),
     define_rare_mistake(
         "input_of_queries_detached",
         "No gradient reaches the input through the queries.",
         CUT,
-    ).simulated_by(gradients.cut_input_of(0)),
+    ).simulated_by(cut_input_of(0)),
     define_rare_mistake(
         "input_of_keys_detached", "No gradient reaches the input by way of the keys.", CUT
-    ).simulated_by(gradients.cut_input_of(1)),
+    ).simulated_by(cut_input_of(1)),
     define_rare_mistake(
         "input_of_values_detached", "No gradient reaches the input by way of the values.", CUT
-    ).simulated_by(gradients.cut_input_of(2)),
+    ).simulated_by(cut_input_of(2)),
     define_rare_mistake(
         "later_heads_detached",
         "No gradient flows through the later heads: only the first ones are trained.",
         CUT,
         needs=Capability.HEADS,
-    ).simulated_by(gradients.cut_heads(1)),
+    ).simulated_by(cut_heads(1)),
 )

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.mistakes.catalogue import norms
 from headcheck.properties.mistakes.catalogue.mistake import (
     Mistake,
     define_mistake,
     define_rare_mistake,
 )
-from headcheck.properties.mistakes.steps import layers, norms, output, scores
+from headcheck.properties.mistakes.steps import layers, output, scores
 
 LAYERS: Sequence[Mistake] = (
     define_mistake(

@@ -1,7 +1,9 @@
 """Mistakes about which keys are hidden, and about the way of hiding them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
@@ -9,13 +11,49 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,
 )
-from headcheck.properties.mistakes.steps import late_masks, scores
+from headcheck.properties.mistakes.pipeline import PipelineState
+from headcheck.properties.mistakes.steps import scores
+
+Divisor = Callable[[Tensor], Tensor]
+"""returns the divisors of all rows, given their sums"""
+
+
+def hidden_zeroed(s: PipelineState) -> Tensor:
+    return s.weights if s.visible is None else s.weights * s.visible
+
+
+def renormalised(change: Divisor = lambda sums: sums, dim: int = -1) -> Callable[..., Tensor]:
+    """Divide the remaining weights by a function of their sums along a dimension."""
+
+    def use(s: PipelineState) -> Tensor:
+        if s.visible is None:
+            return s.weights
+        kept = hidden_zeroed(s)
+        return kept / change(kept.sum(dim=dim, keepdim=True))
+
+    return use
+
+
+def plus(number: float) -> Divisor:
+    return lambda sums: sums + number
+
+
+def at_least(number: float) -> Divisor:
+    return lambda sums: sums.clamp(min=number)
+
+
+hidden_zeroed_and_renormalised = renormalised()
+
+
+def renormalised_without_nan(s: PipelineState) -> Tensor:
+    return hidden_zeroed_and_renormalised(s).nan_to_num()
+
 
 RENORMALISED = (
-    late_masks.hidden_zeroed_and_renormalised,
-    late_masks.renormalised_without_nan,
-    *(late_masks.renormalised(late_masks.plus(n)) for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-12)),
-    *(late_masks.renormalised(late_masks.at_least(n)) for n in (1e-6, 1e-8, 1e-9, 1e-12)),
+    hidden_zeroed_and_renormalised,
+    renormalised_without_nan,
+    *(renormalised(plus(n)) for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-12)),
+    *(renormalised(at_least(n)) for n in (1e-6, 1e-8, 1e-9, 1e-12)),
 )
 """steps that divide the remaining weights by their sum, or by a variant of the sum that cannot be 0
 """
@@ -194,7 +232,7 @@ MASK: Sequence[Mistake] = (
         "The mask takes effect only after the softmax: the remaining weights do not sum to one.",
         "last fill | softmax",
         needs=Capability.SOFTMAX,
-    ).simulated_by(hide=scores.unmasked, use=late_masks.hidden_zeroed),
+    ).simulated_by(hide=scores.unmasked, use=hidden_zeroed),
     define_rare_mistake(
         "renormalised_after_softmax",
         "The mask is applied after the softmax, and each row is divided by its remaining sum: "
@@ -209,5 +247,5 @@ MASK: Sequence[Mistake] = (
         "the rows that have to sum to one.",
         "sum | softmax",
         unless=Capability.SINKS,
-    ).simulated_by(hide=scores.unmasked, use=late_masks.renormalised(dim=-2)),
+    ).simulated_by(hide=scores.unmasked, use=renormalised(dim=-2)),
 )

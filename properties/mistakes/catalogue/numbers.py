@@ -4,14 +4,198 @@ These mistakes are rare, and each has many variants, one for every likely consta
 tried only if no other mistake explains an answer, and never in pairs.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake, exclude
-from headcheck.properties.mistakes.steps import numbers
-from headcheck.properties.mistakes.steps.numbers import change_after_each, change_returned
+from headcheck.properties.mistakes.pipeline import (
+    CORRECT,
+    PipelineState,
+    QKVTensors,
+    StepOverrides,
+    map_qkv,
+    map_result,
+)
+
+Change = Callable[[Tensor], Tensor]
+"""changes each number of a tensor independently of the others"""
+
+
+def change_after(step: str, change: Change) -> StepOverrides:
+    """Return the override with a right step whose result is changed."""
+    right = getattr(CORRECT, step)
+
+    def changed(s: PipelineState) -> object:
+        return map_result(change, right(s))
+
+    return {step: changed}
+
+
+def change_returned(number: int, change: Change) -> StepOverrides:
+    """Return the override that changes one of the results."""
+
+    def give(s: PipelineState) -> tuple[Tensor, ...]:
+        return tuple(change(t) if i == number else t for i, t in enumerate(CORRECT.give(s)))
+
+    return {"give": give}
+
+
+def change_after_each(*steps: str, changes: list[Change]) -> tuple[StepOverrides, ...]:
+    """Return all overrides that make one of the changes after one of the steps."""
+    return tuple(change_after(step, change) for change in changes for step in steps)
+
+
+# ------------------------------------------------------------------------------- one by one
+
+
+def rounded_to(decimals: int) -> Change:
+    return lambda t: torch.round(t, decimals=decimals)
+
+
+def through(dtype: torch.dtype) -> Change:
+    return lambda t: t.to(dtype).to(t.dtype)
+
+
+def clamped_to(limit: float) -> Change:
+    return lambda t: t.clamp(-limit, limit)
+
+
+def softcapped_at(limit: float) -> Change:
+    return lambda t: limit * torch.tanh(t / limit)
+
+
+def without_negative(t: Tensor) -> Tensor:
+    return t.relu()
+
+
+def dropped_below(threshold: float) -> Change:
+    return lambda t: t * (t > threshold)
+
+
+# ------------------------------------------------------------------------------ within a row
+
+
+def renormalised_above(threshold: float) -> Change:
+    def drop(weights: Tensor) -> Tensor:
+        kept = weights * (weights > threshold)
+        return kept / kept.sum(-1, keepdim=True)
+
+    return drop
+
+
+def of_the_best(count: int) -> Callable[[PipelineState], Tensor]:
+    """Hide all keys except those with the largest visible scores."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        scores = s.masked_scores
+        least = scores.topk(min(count, scores.shape[-1]), dim=-1).values[..., -1:]
+        return torch.softmax(scores.masked_fill(scores < least, -math.inf), dim=-1)
+
+    return normalise
+
+
+# ------------------------------------------------------------------------------- by position
+
+
+# Positions are counted in float64, or in torch's default dtype whatever the input has.
+
+
+def far_keys_penalised(
+    slope: float | None, dtype: torch.dtype
+) -> Callable[[PipelineState], Tensor]:
+    """Subtract a slope times the distance from each score; None means the slopes of ALiBi.
+
+    ALiBi's slopes are 2^(-8 h / heads) for head h = 1, 2, … (Press, Smith and Lewis, 2021, section
+    3).
+    """
+
+    def scale(s: PipelineState) -> Tensor:
+        queries, keys = torch.arange(s.inputs.tokens), torch.arange(s.inputs.keys)
+        distance, heads = (queries[:, None] - keys).abs().to(dtype), s.inputs.heads
+        slopes = 2 ** (-8 * torch.arange(1, heads + 1, dtype=dtype) / heads)
+        penalty = slopes[:, None, None] * distance if slope is None else slope * distance
+        return s.raw_scores * s.inputs.scale - penalty.to(s.raw_scores.dtype)
+
+    return scale
+
+
+Divide = Callable[[Tensor, Tensor, int], Tensor]
+"""computes the angles of positions, given the even numbers of columns, and the width"""
+
+DIVISIONS: tuple[Divide, ...] = (
+    lambda position, column, width: position / 10_000 ** (column / width),
+    lambda position, column, width: position * (column * (-math.log(10_000.0) / width)).exp(),
+    lambda position, column, width: position * (1.0 / 10_000 ** (column / width)),
+)
+"""ways to write the same formula, which differ in float32"""
+
+
+def positions_added(
+    dtype: torch.dtype, divide: Divide = DIVISIONS[0], *, halves: bool = False, values: bool = True
+) -> Callable[[PipelineState], QKVTensors]:
+    """Add the sines and cosines of Vaswani et al. (2017), section 3.5.
+
+    Sines and cosines alternate, or all sines come first. They may be added only to the input of
+    queries and keys.
+    """
+
+    def add(tokens: Tensor) -> Tensor:
+        length, width = tokens.shape[-2:]
+        pairs = (width + 1) // 2
+        position = torch.arange(length, dtype=dtype)[:, None]
+        angle = divide(position, torch.arange(0, 2 * pairs, 2, dtype=dtype), width)
+        waves = angle.sin(), angle.cos()
+        laid = torch.cat(waves, -1) if halves else torch.stack(waves, -1).flatten(-2)
+        return tokens + laid[:, :width].to(tokens.dtype)
+
+    def see(s: PipelineState) -> QKVTensors:
+        x, k, v = s.inputs.sources
+        return add(x), add(k), add(v) if values else v
+
+    return see
+
+
+def numbers_of_positions_added(
+    change: Callable[[Tensor, int], Tensor],
+) -> Callable[[PipelineState], QKVTensors]:
+    """Add to all columns of a token a number that is computed from its position and the length."""
+
+    def add(tokens: Tensor) -> Tensor:
+        length = tokens.shape[-2]
+        return tokens + change(torch.arange(length, dtype=tokens.dtype), length)[:, None]
+
+    return lambda s: map_qkv(add, s.inputs.sources)
+
+
+def _turn(t: Tensor, dtype: torch.dtype, *, interleaved: bool) -> Tensor:
+    """Rotate pairs of columns by the angles of Su et al. (2021), section 3.4.2."""
+    tokens, width = t.shape[-2:]
+    pairs = torch.arange(width // 2, dtype=dtype)
+    angle = torch.arange(tokens, dtype=dtype)[:, None] / 10_000 ** (2 * pairs / width)
+    cos, sin = angle.cos().to(t.dtype), angle.sin().to(t.dtype)
+    one, other = (t[..., 0::2], t[..., 1::2]) if interleaved else t.chunk(2, dim=-1)
+    turned = one * cos - other * sin, one * sin + other * cos
+    return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
+
+
+def rotated(dtype: torch.dtype, *, interleaved: bool) -> Callable[[PipelineState], QKVTensors]:
+    """Rotate queries and keys by their positions. Raises RuntimeError for an odd width."""
+
+    def assign(s: PipelineState) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = s.split
+        q, k = (_turn(t, dtype, interleaved=interleaved) for t in (q, k))
+        return q, k, v
+
+    return assign
+
+
+def reverse_tokens(t: Tensor) -> Tensor:
+    return t.flip(-2)
+
 
 LIMITS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25, 30, 50, 80, 100)
 THRESHOLDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 1e-4, 1e-5, 1e-6)
@@ -26,7 +210,7 @@ LIMIT_UNASKED = exclude(
         "The scores are squeezed by a tanh before the softmax.",
         "relu:tanh | clamp | scores",
     ).simulated_by(
-        *change_after_each("match", "scale", changes=[numbers.softcapped_at(c) for c in LIMITS])
+        *change_after_each("match", "scale", changes=[softcapped_at(c) for c in LIMITS])
     ),
 )
 """mistakes that are possible only in exercises without a limit of scores"""
@@ -39,7 +223,7 @@ POSITIONS_UNASKED = exclude(
         "range | scores",
     ).simulated_by(
         *(
-            {"scale": numbers.far_keys_penalised(slope, dtype)}
+            {"scale": far_keys_penalised(slope, dtype)}
             for slope in (None, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
             for dtype in DTYPES
         )
@@ -50,11 +234,11 @@ POSITIONS_UNASKED = exclude(
         "sine | range | projection",
     ).simulated_by(
         *(
-            {"see": numbers.positions_added(dtype, divide, halves=halves, values=values)}
+            {"see": positions_added(dtype, divide, halves=halves, values=values)}
             for values in (True, False)
             for halves in (False, True)
             for dtype in DTYPES
-            for divide in numbers.DIVISIONS[: 1 if dtype is torch.float64 else None]
+            for divide in DIVISIONS[: 1 if dtype is torch.float64 else None]
         )
     ),
     define_rare_mistake(
@@ -62,9 +246,9 @@ POSITIONS_UNASKED = exclude(
         "The numbers of the positions are added to the input; the exercise has no positions.",
         "only add",
     ).simulated_by(
-        {"see": numbers.numbers_of_positions_added(lambda position, length: position)},
-        {"see": numbers.numbers_of_positions_added(lambda position, length: position + 1)},
-        {"see": numbers.numbers_of_positions_added(lambda position, length: position / length)},
+        {"see": numbers_of_positions_added(lambda position, length: position)},
+        {"see": numbers_of_positions_added(lambda position, length: position + 1)},
+        {"see": numbers_of_positions_added(lambda position, length: position / length)},
     ),
     define_rare_mistake(
         "rotated_by_position",
@@ -72,7 +256,7 @@ POSITIONS_UNASKED = exclude(
         "sine | range | projection",
     ).simulated_by(
         *(
-            {"assign": numbers.rotated(dtype, interleaved=interleaved)}
+            {"assign": rotated(dtype, interleaved=interleaved)}
             for interleaved in (False, True)
             for dtype in DTYPES
         )
@@ -87,37 +271,37 @@ NUMBERS: Sequence[Mistake] = (
         "The attention weights are rounded: after the softmax they should be used as they are.",
         "round | cast | softmax",
     ).simulated_by(
-        *change_after_each("normalise", changes=[numbers.rounded_to(n) for n in DECIMALS]),
-        *change_after_each("normalise", changes=[numbers.through(t) for t in HALVES]),
-        *change_after_each("normalise", changes=[numbers.through(torch.float32)]),
+        *change_after_each("normalise", changes=[rounded_to(n) for n in DECIMALS]),
+        *change_after_each("normalise", changes=[through(t) for t in HALVES]),
+        *change_after_each("normalise", changes=[through(torch.float32)]),
     ),
     define_rare_mistake(
         "returned_weights_rounded",
         "The returned weights are rounded; they should be the weights that were used.",
         "last round | cast | return",
-    ).simulated_by(*(change_returned(1, numbers.rounded_to(n)) for n in DECIMALS)),
+    ).simulated_by(*(change_returned(1, rounded_to(n)) for n in DECIMALS)),
     define_rare_mistake(
         "scores_rounded", "The scores are rounded before the softmax.", "round | cast | scores"
     ).simulated_by(
-        *change_after_each("match", "scale", changes=[numbers.rounded_to(n) for n in DECIMALS]),
-        *change_after_each("match", "scale", changes=[numbers.through(t) for t in HALVES]),
-        *change_after_each("match", "scale", changes=[numbers.through(torch.float32)]),
+        *change_after_each("match", "scale", changes=[rounded_to(n) for n in DECIMALS]),
+        *change_after_each("match", "scale", changes=[through(t) for t in HALVES]),
+        *change_after_each("match", "scale", changes=[through(torch.float32)]),
     ),
     define_rare_mistake(
         "input_rounded", "The input is rounded before it is used.", "round | cast | projection"
     ).simulated_by(
-        *change_after_each("see", changes=[numbers.rounded_to(n) for n in DECIMALS]),
-        *change_after_each("see", changes=[numbers.through(t) for t in HALVES]),
-        *change_after_each("see", changes=[numbers.through(torch.float32)]),
+        *change_after_each("see", changes=[rounded_to(n) for n in DECIMALS]),
+        *change_after_each("see", changes=[through(t) for t in HALVES]),
+        *change_after_each("see", changes=[through(torch.float32)]),
     ),
     define_rare_mistake(
         "projections_rounded",
         "Queries, keys and values are rounded before they are used.",
         "round | cast | projection",
     ).simulated_by(
-        *change_after_each("project", changes=[numbers.rounded_to(n) for n in DECIMALS]),
-        *change_after_each("project", changes=[numbers.through(t) for t in HALVES]),
-        *change_after_each("project", changes=[numbers.through(torch.float32)]),
+        *change_after_each("project", changes=[rounded_to(n) for n in DECIMALS]),
+        *change_after_each("project", changes=[through(t) for t in HALVES]),
+        *change_after_each("project", changes=[through(torch.float32)]),
     ),
     define_rare_mistake(
         "output_rounded",
@@ -125,49 +309,43 @@ NUMBERS: Sequence[Mistake] = (
         "round | cast | return",
         unless=Capability.BLOCK,
     ).simulated_by(
-        *change_after_each("mix", "finish", changes=[numbers.rounded_to(n) for n in DECIMALS]),
-        *change_after_each("mix", "finish", changes=[numbers.through(t) for t in HALVES]),
+        *change_after_each("mix", "finish", changes=[rounded_to(n) for n in DECIMALS]),
+        *change_after_each("mix", "finish", changes=[through(t) for t in HALVES]),
     ),
     define_rare_mistake(
         "scores_clamped",
         "The scores are cut off at a largest and a smallest number before the softmax.",
         "clamp | scores",
-    ).simulated_by(
-        *change_after_each("match", "scale", changes=[numbers.clamped_to(c) for c in LIMITS])
-    ),
+    ).simulated_by(*change_after_each("match", "scale", changes=[clamped_to(c) for c in LIMITS])),
     define_rare_mistake(
         "scores_made_positive",
         "Negative scores are set to zero before the softmax.",
         "relu | clamp | scores",
-    ).simulated_by(*change_after_each("match", "scale", changes=[numbers.without_negative])),
+    ).simulated_by(*change_after_each("match", "scale", changes=[without_negative])),
     define_rare_mistake(
         "input_clamped",
         "The input is cut off at a largest and a smallest number.",
         "clamp | projection",
-    ).simulated_by(*change_after_each("see", changes=[numbers.clamped_to(c) for c in LIMITS])),
+    ).simulated_by(*change_after_each("see", changes=[clamped_to(c) for c in LIMITS])),
     define_rare_mistake(
         "output_clamped",
         "The output is cut off at a largest and a smallest number.",
         "last clamp | return",
         unless=Capability.BLOCK,
-    ).simulated_by(
-        *change_after_each("mix", "finish", changes=[numbers.clamped_to(c) for c in LIMITS])
-    ),
+    ).simulated_by(*change_after_each("mix", "finish", changes=[clamped_to(c) for c in LIMITS])),
     define_rare_mistake(
         "small_weights_dropped",
         "Small attention weights are set to zero; every visible key should count.",
         "compare | softmax",
     ).simulated_by(
-        *change_after_each("normalise", changes=[numbers.dropped_below(c) for c in THRESHOLDS]),
-        *change_after_each(
-            "normalise", changes=[numbers.renormalised_above(c) for c in THRESHOLDS]
-        ),
+        *change_after_each("normalise", changes=[dropped_below(c) for c in THRESHOLDS]),
+        *change_after_each("normalise", changes=[renormalised_above(c) for c in THRESHOLDS]),
     ),
     define_rare_mistake(
         "best_keys_alone",
         "Only the keys with the largest scores count; every visible key should count.",
         "topk | compare | softmax",
-    ).simulated_by(*({"normalise": numbers.of_the_best(count)} for count in range(2, 17))),
+    ).simulated_by(*({"normalise": of_the_best(count)} for count in range(2, 17))),
     *LIMIT_UNASKED,
     *POSITIONS_UNASKED,
     define_rare_mistake(
@@ -175,5 +353,5 @@ NUMBERS: Sequence[Mistake] = (
         "The rows of the output are in reverse order.",
         "flip | stack | return",
         unless=Capability.BLOCK,
-    ).simulated_by(*change_after_each("mix", changes=[numbers.reverse_tokens])),
+    ).simulated_by(*change_after_each("mix", changes=[reverse_tokens])),
 )

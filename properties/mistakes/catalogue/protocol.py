@@ -1,5 +1,10 @@
 """Mistakes in training, construction and torch's own protocol for modules."""
 
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
 from headcheck.properties.families import (
     constructor,
     device,
@@ -18,9 +23,25 @@ from headcheck.properties.mistakes.catalogue.dropout import OTHER
 from headcheck.properties.mistakes.catalogue.expected_failures import HALVES
 from headcheck.properties.mistakes.catalogue.mistake import define_mistake
 from headcheck.properties.mistakes.catalogue.symptom import ANY_KIND, StructuralMistake, Symptom
-from headcheck.properties.mistakes.steps.rounded_calls import ROUNDED_CALLS
+from headcheck.properties.mistakes.steps.calls import Attend, CallWrapper, Result
 from headcheck.properties.violations.violation import Reason
 from headcheck.properties.violations.violation import ViolationKind as Kind
+
+
+def _round_float32(
+    dtype: torch.dtype, module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    def round_result(t: Tensor) -> Tensor:
+        return t.to(dtype).to(t.dtype) if t.dtype is torch.float32 else t
+
+    result = attend(x, mask)
+    return round_result(result) if isinstance(result, Tensor) else tuple(map(round_result, result))
+
+
+ROUNDED_CALLS: tuple[CallWrapper, ...] = tuple(
+    partial(_round_float32, dtype) for dtype in (torch.bfloat16, torch.float16)
+)
+
 
 TRAINING = tuple(list_properties(training))
 

@@ -1,5 +1,6 @@
 """Mistakes about sinks, the scores that take a share of the weights and have no value."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -11,14 +12,162 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     define_rare_mistake,
     require,
 )
-from headcheck.properties.mistakes.pipeline import StepOverrides
-from headcheck.properties.mistakes.steps import sinks
-from headcheck.properties.mistakes.steps.sinks import with_changed_sinks, with_denominator_plus
+from headcheck.properties.mistakes.pipeline import PipelineState, StepOverrides, softmax_with_sinks
+
+Change = Callable[[PipelineState, Tensor], Tensor]
+"""changes the sinks of all heads"""
+
+
+def _get_sinks(s: PipelineState) -> Tensor:
+    if s.p.sinks is None:
+        raise ValueError("there are no sinks")
+    return s.p.sinks
+
+
+def _weigh(s: PipelineState, sinks: Tensor) -> Tensor:
+    """Return the weights of the keys, followed by the weights of the sinks."""
+    return softmax_with_sinks(s.masked_scores, sinks)
+
+
+def without_sinks(s: PipelineState) -> Tensor:
+    return torch.softmax(s.masked_scores, dim=-1)
+
+
+def with_changed_sinks(change: Change) -> Callable[[PipelineState], Tensor]:
+    """Use other sinks than those of the heads."""
+    return lambda s: _weigh(s, change(s, _get_sinks(s)))[..., :-1]
+
+
+def renormalised(extra: float) -> Callable[[PipelineState], Tensor]:
+    """Divide the weights by their sum, plus a number, after the sinks' weights are cut off."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        kept = _weigh(s, _get_sinks(s))[..., :-1]
+        return kept / (kept.sum(-1, keepdim=True) + extra)
+
+    return normalise
+
+
+def row_maximum(s: PipelineState) -> Tensor:
+    return s.masked_scores.amax(-1, keepdim=True)
+
+
+def cut_row_maximum(s: PipelineState) -> Tensor:
+    """Let no gradient through to the maximum, which cancels."""
+    return row_maximum(s).detach()
+
+
+def with_denominator_plus(
+    extra: Callable[[Tensor], Tensor], top: Callable[[PipelineState], Tensor] = row_maximum
+) -> Callable[[PipelineState], Tensor]:
+    """Add something other than the sinks' exponentials to the sum of the exponentials."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        exponentials = (s.masked_scores - top(s)).exp()
+        added = extra(_get_sinks(s)).view(-1, 1, 1)
+        return exponentials / (exponentials.sum(-1, keepdim=True) + added)
+
+    return normalise
+
+
+def counted_for_every_key(s: PipelineState) -> Tensor:
+    return _weigh(s, _get_sinks(s) + math.log(s.inputs.keys))[..., :-1]
+
+
+def kept_in_place_of_first_key(s: PipelineState) -> Tensor:
+    """Cut off the first column instead of the last: every weight moves to the previous key."""
+    return _weigh(s, _get_sinks(s))[..., 1:]
+
+
+def given_to(key: int) -> Callable[[PipelineState], Tensor]:
+    """Give the sinks' share to one key."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        weights = _weigh(s, _get_sinks(s))
+        kept = weights[..., :-1].clone()
+        kept[..., key] += weights[..., -1]
+        return kept
+
+    return normalise
+
+
+def hidden_from_first_query(s: PipelineState) -> Tensor:
+    weights = _weigh(s, _get_sinks(s))[..., :-1]
+    return torch.cat([without_sinks(s)[..., :1, :], weights[..., 1:, :]], dim=-2)
+
+
+def multiplied_by_sigmoids(s: PipelineState) -> Tensor:
+    return without_sinks(s) * torch.sigmoid(_get_sinks(s)).view(-1, 1, 1)
+
+
+def multiplied_by_what_is_lost(s: PipelineState) -> Tensor:
+    return without_sinks(s) * _weigh(s, _get_sinks(s))[..., -1:]
+
+
+def multiplied_by_what_is_left(s: PipelineState) -> Tensor:
+    """Multiply the weights a second time by the share that the sinks leave."""
+    weights = _weigh(s, _get_sinks(s))
+    return weights[..., :-1] * (1 - weights[..., -1:])
+
+
+def _weigh_again(s: PipelineState, weights: Tensor, hide: bool) -> Tensor:
+    """Return weights as scores of a second softmax; hidden ones are hidden again, or are 0."""
+    hidden = None if s.visible is None or not hide else ~s.visible
+    return weights if hidden is None else weights.masked_fill(hidden, -math.inf)
+
+
+def softmax_after_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
+    """Take a softmax of the weights that remain after the sinks' weights are cut off."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        kept = _weigh(s, _get_sinks(s))[..., :-1]
+        return torch.softmax(_weigh_again(s, kept, hide), dim=-1)
+
+    return normalise
+
+
+def softmax_before_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
+    """Take a softmax of the scores before the sinks are appended."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        scores = _weigh_again(s, without_sinks(s), hide)
+        return softmax_with_sinks(scores, _get_sinks(s))[..., :-1]
+
+    return normalise
+
+
+def softmax_twice_with_sinks(hide: bool) -> Callable[[PipelineState], Tensor]:
+    """Take two softmaxes, one after the other, of the scores and the sinks."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        weights = _weigh(s, _get_sinks(s))
+        again = _weigh_again(s, weights[..., :-1], hide)
+        return torch.softmax(torch.cat([again, weights[..., -1:]], dim=-1), dim=-1)[..., :-1]
+
+    return normalise
+
+
+def beside(join: Callable[[Tensor, Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
+    """Combine the weights of a softmax with sinks and of a softmax without sinks."""
+    return lambda s: join(_weigh(s, _get_sinks(s))[..., :-1], without_sinks(s))
+
+
+def less_the_share_of_sinks(s: PipelineState) -> Tensor:
+    return without_sinks(s) - _weigh(s, _get_sinks(s))[..., -1:]
+
+
+def added_to_weights(s: PipelineState) -> Tensor:
+    return without_sinks(s) + _get_sinks(s).view(-1, 1, 1)
+
+
+def cut(s: PipelineState) -> Tensor:
+    """Let no gradient through to the sinks."""
+    return _weigh(s, _get_sinks(s).detach())[..., :-1]
 
 
 def _with_denominator_plus(extra: Callable[[Tensor], Tensor]) -> tuple[StepOverrides, ...]:
     """Add to the sum of exponentials, relative to a maximum with or without a gradient."""
-    tops = (sinks.row_maximum, sinks.cut_row_maximum)
+    tops = (row_maximum, cut_row_maximum)
     return tuple({"normalise": with_denominator_plus(extra, top)} for top in tops)
 
 
@@ -27,14 +176,14 @@ SINKS = require(
     define_mistake(
         "sinks_without_effect",
         "The sinks take nothing: the weights of each query still sum to one.",
-    ).simulated_by({"normalise": sinks.without_sinks}, {"normalise": sinks.renormalised(0.0)}),
+    ).simulated_by({"normalise": without_sinks}, {"normalise": renormalised(0.0)}),
     define_rare_mistake(
         "sinks_given_back",
         "When the sink's weight is cut off, the others are divided by their sum, which gives back "
         "what the sink took.",
         "divide:sum | sum",
     ).simulated_by(
-        *({"normalise": sinks.renormalised(n)} for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-10, 1e-12))
+        *({"normalise": renormalised(n)} for n in (1e-5, 1e-6, 1e-8, 1e-9, 1e-10, 1e-12))
     ),
     define_mistake(
         "sinks_scaled",
@@ -89,32 +238,32 @@ SINKS = require(
         "sinks_counted_for_every_key",
         "The sink counts once for every key; it should count once for each query.",
         "softmax | sum",
-    ).simulated_by(normalise=sinks.counted_for_every_key),
+    ).simulated_by(normalise=counted_for_every_key),
     define_mistake(
         "first_key_cut_off",
         "Of the weights with the sink's, the first key's is cut off and not the sink's, "
         "so that each value is multiplied by the weight of the next one.",
         "softmax",
-    ).simulated_by(normalise=sinks.kept_in_place_of_first_key),
+    ).simulated_by(normalise=kept_in_place_of_first_key),
     define_mistake(
         "sinks_given_to_a_key",
         "What the sink takes is given to a token; it should be lost.",
         "softmax",
-    ).simulated_by({"normalise": sinks.given_to(0)}, {"normalise": sinks.given_to(-1)}),
+    ).simulated_by({"normalise": given_to(0)}, {"normalise": given_to(-1)}),
     define_mistake(
         "sinks_hidden_from_the_first_token",
         "For the first token the sink is hidden; no mask should hide it.",
-    ).simulated_by(normalise=sinks.hidden_from_first_query),
+    ).simulated_by(normalise=hidden_from_first_query),
     define_mistake(
         "weights_multiplied_by_sinks",
         "The weights are multiplied by the sigmoids of the sinks, whatever the scores are.",
         "sigmoid | softmax",
-    ).simulated_by(normalise=sinks.multiplied_by_sigmoids),
+    ).simulated_by(normalise=multiplied_by_sigmoids),
     define_mistake(
         "share_of_the_sinks_kept",
         "The weights are multiplied by the share that the sink takes, not by what it leaves.",
         "sigmoid | softmax",
-    ).simulated_by(normalise=sinks.multiplied_by_what_is_lost),
+    ).simulated_by(normalise=multiplied_by_what_is_lost),
     define_mistake(
         "two_softmaxes_with_sinks",
         "There are two softmaxes, one over what the other gives; the scores and the sink should go "
@@ -124,9 +273,9 @@ SINKS = require(
         *(
             {"normalise": normalise(hide)}
             for normalise in (
-                sinks.softmax_after_sinks,
-                sinks.softmax_before_sinks,
-                sinks.softmax_twice_with_sinks,
+                softmax_after_sinks,
+                softmax_before_sinks,
+                softmax_twice_with_sinks,
             )
             for hide in (True, False)
         )
@@ -137,22 +286,22 @@ SINKS = require(
         "the one with the sinks should.",
         "last softmax",
     ).simulated_by(
-        {"normalise": sinks.beside(torch.add)},
-        {"normalise": sinks.beside(lambda one, other: (one + other) / 2)},
-        {"normalise": sinks.beside(torch.mul)},
-        {"normalise": sinks.less_the_share_of_sinks},
+        {"normalise": beside(torch.add)},
+        {"normalise": beside(lambda one, other: (one + other) / 2)},
+        {"normalise": beside(torch.mul)},
+        {"normalise": less_the_share_of_sinks},
     ),
     define_mistake(
         "share_of_the_sinks_taken_twice",
         "The weights are multiplied by what the sink leaves once more; the softmax with the sink "
         "has taken its share already.",
         "last times | softmax",
-    ).simulated_by(normalise=sinks.multiplied_by_what_is_left),
+    ).simulated_by(normalise=multiplied_by_what_is_left),
     define_rare_mistake(
         "sinks_added_to_weights",
         "The sinks are added to the weights, after the softmax.",
         "softmax",
-    ).simulated_by(normalise=sinks.added_to_weights),
+    ).simulated_by(normalise=added_to_weights),
     define_rare_mistake(
         "sinks_changed",
         "The sinks do not count as they are: they go through a function first.",

@@ -1,12 +1,13 @@
 """Mistakes about how scores become weights."""
 
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.mistakes.catalogue import mask as late_masks
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,
     require,
 )
-from headcheck.properties.mistakes.steps import late_masks, scores
+from headcheck.properties.mistakes.steps import scores
 
 DROWNING = tuple(1.5 * 2.0**exponent for exponent in range(16, 52))
 """large numbers, one between every two powers of two from 2¹⁶ on: the larger the number, the more

@@ -1,12 +1,52 @@
 """Mistakes in a window: how many earlier tokens a token sees."""
 
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,
     require,
 )
-from headcheck.properties.mistakes.steps import windows
+from headcheck.properties.mistakes.pipeline import PipelineState
+
+Permit = Callable[[PipelineState], Tensor | None]
+Shows = Callable[[Tensor, Tensor, int], Tensor]
+"""returns whether the query at i sees the key at j, given i, j and the width of the window"""
+
+
+def shown(shows: Shows) -> Permit:
+    """If there is a window, show keys by a function of the places of queries and keys."""
+
+    def permit(s: PipelineState) -> Tensor | None:
+        if not s.inputs.window:
+            return s.inputs.may_attend
+        queries, keys = torch.arange(s.inputs.tokens), torch.arange(s.inputs.keys)
+        return shows(queries[:, None], keys, s.inputs.window)
+
+    return permit
+
+
+def of_length(more: int) -> Permit:
+    """Make the window longer than the statement's by this many tokens."""
+    return shown(lambda i, j, window: (j <= i) & (i - j < window + more))
+
+
+everything_before = shown(lambda i, j, window: j <= i)
+to_both_sides = shown(lambda i, j, window: (i - j).abs() < window)
+centred = shown(lambda i, j, window: (i - j).abs() <= window // 2)
+beyond_the_window = shown(lambda i, j, window: i - j >= window)
+own_block = shown(lambda i, j, window: (j <= i) & (i // window == j // window))
+only_the_beginning = shown(lambda i, j, window: (j <= i) & (j < window))
+
+
+def only_the_end(s: PipelineState) -> Tensor | None:
+    """Show every token the last tokens of the sequence."""
+    return shown(lambda i, j, window: (j <= i) & (j >= s.inputs.tokens - window))(s)
+
 
 LINE = "only compare:(?i)win | only triangle:(?i)win"
 
@@ -16,46 +56,46 @@ WINDOWS = require(
         "no_window",
         "The window hides nothing: every token sees itself and all tokens before it.",
         LINE,
-    ).simulated_by(permit=windows.everything_before),
+    ).simulated_by(permit=everything_before),
     define_mistake(
         "window_too_short",
         "The window is one token too short: it includes the token itself.",
         LINE,
-    ).simulated_by(permit=windows.of_length(-1)),
+    ).simulated_by(permit=of_length(-1)),
     define_mistake(
         "window_too_long",
         "The window is one token too long: it includes the token itself.",
         LINE,
-    ).simulated_by(permit=windows.of_length(1)),
+    ).simulated_by(permit=of_length(1)),
     define_mistake(
         "window_to_both_sides",
         "The window reaches as far into the future as into the past; later tokens are to be "
         "hidden.",
         LINE,
-    ).simulated_by(permit=windows.to_both_sides),
+    ).simulated_by(permit=to_both_sides),
     define_rare_mistake(
         "window_centred",
         "The window lies around each token, half of it in the future; it should end at the token.",
         LINE,
-    ).simulated_by(permit=windows.centred),
+    ).simulated_by(permit=centred),
     define_mistake(
         "window_inverted",
         "The window is inverted: tokens in it are hidden, and tokens before it are visible.",
         LINE,
-    ).simulated_by(permit=windows.beyond_the_window),
+    ).simulated_by(permit=beyond_the_window),
     define_rare_mistake(
         "window_does_not_slide",
         "The sequence is cut into blocks of the window's length: a token sees none of the block "
         "before its own.",
-    ).simulated_by(permit=windows.own_block),
+    ).simulated_by(permit=own_block),
     define_rare_mistake(
         "window_at_the_beginning",
         "The window lies at the beginning of the sequence, for every token alike.",
         LINE,
-    ).simulated_by(permit=windows.only_the_beginning),
+    ).simulated_by(permit=only_the_beginning),
     define_rare_mistake(
         "window_at_the_end",
         "The window lies at the end of the sequence, for every token alike.",
         LINE,
-    ).simulated_by(permit=windows.only_the_end),
+    ).simulated_by(permit=only_the_end),
 )

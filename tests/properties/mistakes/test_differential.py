@@ -4,11 +4,11 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.mistakes.catalogue import DIFFERENTIAL, Mistake
+from headcheck.properties.mistakes.catalogue import DIFFERENTIAL, Mistake, differential
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.catalogue.scale import SCALE
 from headcheck.properties.mistakes.pipeline import StepOverrides
-from headcheck.properties.mistakes.steps import differential, scores
+from headcheck.properties.mistakes.steps import scores
 from headcheck.properties.mistakes.worked_example import work_example
 from tests.properties.mistakes.naming import find_names
 

@@ -4,10 +4,10 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.mistakes.catalogue import EQUATION, FEATURES, Mistake
+from headcheck.properties.mistakes.catalogue import EQUATION, FEATURES, Mistake, features
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.pipeline import StepOverrides
-from headcheck.properties.mistakes.steps import features, scores
+from headcheck.properties.mistakes.steps import scores
 from headcheck.properties.mistakes.worked_example import work_example
 from tests.properties.mistakes.naming import find_names
 

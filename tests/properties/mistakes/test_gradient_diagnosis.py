@@ -10,6 +10,7 @@ from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
 from headcheck.properties.mistakes.catalogue.mistake import Mistake
+from headcheck.properties.mistakes.catalogue.numbers import change_after
 from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.faulty_attention import (
     Computation,
@@ -20,7 +21,6 @@ from headcheck.properties.mistakes.faulty_attention import (
 from headcheck.properties.mistakes.pipeline import CORRECT, PipelineState
 from headcheck.properties.mistakes.recognisers.answers import collect_answers
 from headcheck.properties.mistakes.recognisers.gradients import recognise_gradients
-from headcheck.properties.mistakes.steps.numbers import change_after
 
 MASKED = restate(BY_SLUG["masked_multi_head"].contract)
 CAUSAL = restate(BY_SLUG["multi_head_attention"].contract)

@@ -4,12 +4,12 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.mistakes.catalogue import LATENTS, ROTARY, Mistake
+from headcheck.properties.mistakes.catalogue import LATENTS, ROTARY, Mistake, latents
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.catalogue.latents import with_latents
 from headcheck.properties.mistakes.catalogue.scale import SCALE
 from headcheck.properties.mistakes.pipeline import StepOverrides
-from headcheck.properties.mistakes.steps import latents, scores
-from headcheck.properties.mistakes.steps.latents import with_latents
+from headcheck.properties.mistakes.steps import scores
 from headcheck.properties.mistakes.worked_example import work_example
 from tests.properties.mistakes.naming import find_names
 
