@@ -239,7 +239,7 @@ class _Grading:
             self.unrelated.add(target.name)
         if binding is None or binding.inexact or (binding.mistakes and not differs):
             return None
-        if not asked:
+        if not asked and not (named and binding.broken):
             return self._ask(open_mode.make_open_target(signature, binding))
         adapted = open_mode.make_adapted_target(signature, target, binding)
         return None if adapted is None else self._ask(adapted)

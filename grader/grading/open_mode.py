@@ -67,7 +67,7 @@ def recognise(reading: Session, signature: Signature, settings: Settings) -> Bin
 def make_open_target(signature: Signature, binding: Binding) -> Target:
     """Return a class as a target without an exercise."""
     title = describe_attention(binding.contract)
-    exercise = Exercise(SLUG, title, binding.contract, Path(), cases=CASES)
+    exercise = Exercise(SLUG, title, binding.broken or binding.contract, Path(), cases=CASES)
     found = [f"recognised by what it computes: {title}"]
     found += [*list_assumptions(signature, binding.contract), *binding.remarks]
     found.append(describe_intent(binding.contract))

@@ -77,18 +77,37 @@ class Bench:
         parameters: Parameters | None = None,
     ) -> tuple[Tensor, ...]:
         """Return the results for inputs in the usual form; none if the class raises."""
+        options = CallOptions(training=training, seed=1, apart=apart)
+        called = self._try_call(form, inputs, options, case or self.case, parameters)
+        return called if isinstance(called, tuple) else ()
+
+    def find_error(self, form: CallForm, *inputs: Tensor, apart: int = 1) -> str:
+        """Return what the class raises for these inputs; "" if it returns."""
+        options = CallOptions(seed=1, apart=apart)
+        called = self._try_call(form, inputs, options, self.case)
+        return called if isinstance(called, str) else ""
+
+    def _try_call(
+        self,
+        form: CallForm,
+        inputs: Sequence[Tensor],
+        options: CallOptions,
+        case: Case,
+        parameters: Parameters | None = None,
+    ) -> tuple[Tensor, ...] | str:
+        """Return the results of a call, or the error that it raises."""
         contract = replace(self.contract, call_form=form)
+        batched, apart = self.contract.has(C.BATCH), options.apart
         try:
-            adapter = construct(self.subject, contract, case or self.case, seed=1)
+            adapter = construct(self.subject, contract, case, seed=1)
             adapter.set(parameters or self.parameters)
-            options = CallOptions(training=training, seed=1, apart=apart)
-            given = [t if self.contract.has(C.BATCH) else t[0] for t in inputs[:apart]]
+            given = [t if batched else t[0] for t in inputs[:apart]]
             outputs = adapter.module.forward([*given, *inputs[apart:]], options).outputs
         except SubmissionFailed as failure:
             if failure.status is not Status.CRASHED:
                 raise
-            return ()
-        return tuple(t if self.contract.has(C.BATCH) else t.unsqueeze(0) for t in outputs)
+            return failure.message
+        return tuple(t if batched else t.unsqueeze(0) for t in outputs)
 
     def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
         """Return the equation's result; if other tokens are given, they become keys and values."""

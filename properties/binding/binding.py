@@ -33,6 +33,10 @@ class Binding:
     """
     remarks: tuple[str, ...] = ()
     """findings that do not affect the verdict, each as a sentence"""
+    broken: Contract | None = None
+    """the contract for all sizes, if the class has an argument for each width of input and output
+    but works only where these are equal
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
     if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):
         signature, match = said, free
     settled = settling.settle(subject, signature, match)
-    return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks)
+    broken = settling.find_free_widths(subject, signature, match, settled)
+    return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks, broken)
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:

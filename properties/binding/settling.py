@@ -44,6 +44,10 @@ from headcheck.properties.terms.size_rules import parse_sizes
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
 """shares of each head that an author may have meant to rotate"""
+FAULT = re.compile(r"(NameError|UnboundLocalError|TypeError)(?!.*'Tensor' object)")
+"""an error of the code itself, not of the kind of mask that it was given"""
+STATED = re.compile(r"AssertionError|ValueError|NotImplementedError")
+"""an error with which a class says what it does not take"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 """names of arguments that may be a window rather than the length of sequences"""
 
@@ -174,7 +178,10 @@ def _settle_mask(bench: Bench) -> Settled:
         inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),
     )
     required = bench.contract.call_form.mask.required
-    if not required and _always_raises(bench, form, name):
+    errors = set() if required else _list_errors(bench, form, name)
+    if len(errors) == 1 and FAULT.match(*errors):
+        return _claim_mask(bench, form)  # so a check fails, and quotes the error
+    if errors:
         return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
     if bench.contract.has(C.CAUSAL):
         return bench.settled.add(
@@ -190,11 +197,16 @@ def _settle_mask(bench: Bench) -> Settled:
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
 
 
-def _always_raises(bench: Bench, form: CallForm, name: str) -> bool:
-    """Whether the class raises with every form of mask."""
-    conventions = _iter_conventions(name)
-    tries = ((each, keep) for each in conventions for keep in _draw_masks(bench, each))
-    return not any(bench.call(replace(form, mask=each), bench.x, keep) for each, keep in tries)
+def _list_errors(bench: Bench, form: CallForm, name: str) -> set[str]:
+    """Return what the class raises with any form of mask; nothing if it takes one of them."""
+    errors = set[str]()
+    for convention in _iter_conventions(name):
+        for keep in _draw_masks(bench, convention):
+            error = bench.find_error(replace(form, mask=convention), bench.x, keep)
+            if not error:
+                return set()
+            errors.add(error)
+    return errors
 
 
 def _insert_mask(inputs: Sequence[str], whole: Sequence[str]) -> tuple[str, ...]:
@@ -255,8 +267,10 @@ def _follows(bench: Bench, form: CallForm) -> bool:
 
 def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | None:
     """Return a form in which a mask has no effect, or has the effect of a known mistake."""
-    masks = *MASK_CONVENTIONS[:4], replace(MASK_CONVENTIONS[1], axes=2, keys_only=True)
-    for convention in (*list_mask_sources(name), *masks):
+    usual = MASK_CONVENTIONS[:4]
+    masks = *usual, replace(MASK_CONVENTIONS[1], axes=2, keys_only=True)
+    cut = (replace(each, axes=axes) for axes in (3, 4) for each in usual)
+    for convention in (*list_mask_sources(name), *masks, *cut):
         own = replace(form, mask=convention)
         keep = next(_draw_masks(bench, convention))
         results = bench.call(own, bench.x, keep)
@@ -292,7 +306,8 @@ def _settle_roles(bench: Bench) -> Settled:
                     bench.contract, call=order, call_form=replace(form, inputs=order)
                 )
                 settled = replace(bench.settled, contract=contract)
-                return settled.claim(C.CROSS) if longer else settled
+                offers = longer or ("context" in order and not _demands_one_length(bench, form))
+                return settled.claim(C.CROSS) if offers else settled
     return bench.settled.claim(C.CROSS)
 
 
@@ -303,6 +318,13 @@ def _follows_roles(bench: Bench, form: CallForm, longer: int) -> bool:
     others = others[: apart - 1]
     results = bench.call(form, bench.x, *others, apart=apart)
     return is_close(results, bench.compute(None, *others).output)
+
+
+def _demands_one_length(bench: Bench, form: CallForm) -> bool:
+    """Whether the class itself refuses a context that is longer than the queries."""
+    case = replace(bench.case, tokens=bench.case.tokens + 2)
+    context = draw_normal(replace(case, seed=11), "x", *_get_shape(case))
+    return STATED.match(bench.find_error(form, bench.x, context, apart=2)) is not None
 
 
 def _get_shape(case: Case) -> tuple[int, int, int]:
@@ -322,3 +344,19 @@ def _settle_sizes(bench: Bench) -> Settled:
         return bench.settled
     rules = parse_sizes(f"{bench.contract.size_rules or ''} heads>=2")
     return replace(bench.settled, contract=bench.contract.with_sizes(rules))
+
+
+def find_free_widths(
+    subject: Subject, signature: Signature, match: Match, settled: Settled
+) -> Contract | None:
+    """Return the contract for input and output of different widths if a class breaks at those.
+
+    None if it has no argument for each width, or demands equal ones itself: then it promises none.
+    """
+    contract = settled.contract
+    quantities = {a.quantity for whole in contract.arguments for a in whole.fields or (whole,)}
+    if not contract.square or not {"d_in", "d_out"} <= quantities:
+        return None
+    free = replace(contract, square=False)
+    bench = Bench(subject, signature, match, replace(settled, contract=free), OTHER)
+    return None if STATED.match(bench.find_error(free.call_form, bench.x)) else free

@@ -155,7 +155,9 @@ class CallForm:
             return None
         passed = {"numbers": list(numbers.values())} if numbers else {}
         shared = {} if kv_heads in (None, heads) else {"kv_heads": kv_heads}
-        return {**asdict(self), "heads": heads, **passed, **shared}
+        data = asdict(self)
+        data["mask"]["fill"] = str(self.mask.fill)  # JSON knows no infinity
+        return {**data, "heads": heads, **passed, **shared}
 
 
 USUAL = CallForm()

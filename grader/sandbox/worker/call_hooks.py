@@ -122,7 +122,7 @@ class CallHooks:
                 own = ~keep
             case "added":
                 own = torch.zeros(keep.shape, dtype=x.dtype, device=x.device)
-                own = own.masked_fill(~keep, self.mask["fill"])
+                own = own.masked_fill(~keep, float(self.mask["fill"]))
         if self.mask["dtype"] is not None:
             dtype = getattr(torch, self.mask["dtype"])
             if self.mask["polarity"] == "keep" and own.dtype != dtype:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec import json
 from torch import Tensor, nn
 
 from headcheck.grader.sandbox.worker.call_hooks import CallHooks
@@ -41,7 +42,8 @@ class Recorder(nn.Module):
 
 def attach(module: Any, inputs: tuple[str, ...] = ("x",), **others: Any) -> Any:
     form = CallForm(inputs, **others)
-    CallHooks(**asdict(form), heads=2).attach(module)
+    sent = form.to_meta(2) or {**asdict(form), "heads": 2}
+    CallHooks(**json.decode(json.encode(sent))).attach(module)  # as it arrives in the worker
     return module
 
 

@@ -131,13 +131,28 @@ def test_what_is_no_mask_is_not_judged_and_this_is_said() -> None:
 
 
 @pytest.mark.parametrize("causal", ["", CAUSAL], ids=["full", "causal"])
-def test_a_mask_with_which_every_call_raises_is_told_of(causal: str) -> None:
+def test_a_mask_with_which_every_call_raises_is_claimed_so_that_the_claim_fails(
+    causal: str,
+) -> None:
     raises = "if mask is not None:\n    s = s.masked_fill(mask == 0, values=-1e9)"
-    found = must_bind(make(call="x, mask=None", mask=f"{causal}\n{raises}"))
+    assert must_bind(make(call="x, mask=None", mask=f"{causal}\n{raises}")).contract.has(C.MASK)
+
+
+@pytest.mark.parametrize("causal", ["", CAUSAL], ids=["full", "causal"])
+def test_a_mask_of_a_kind_that_is_not_known_is_told_of(causal: str) -> None:
+    mask = "if mask is not None:\n    s = s + mask.logits"
+    found = must_bind(make(call="x, mask=None", mask=f"{causal}\n{mask}"))
     assert found.remarks == ("it takes no mask: every call with its `mask` raises",)
-    works = raises.replace("values", "value")
+    assert not found.contract.has(C.MASK)
+    works = mask.replace("mask.logits", "mask")
     remarks = must_bind(make(call="x, mask=None", mask=f"{causal}\n{works}")).remarks
     assert not any("it takes no mask" in each for each in remarks)
+
+
+def test_a_mask_of_three_axes_without_effect_is_claimed_so_that_the_claim_fails() -> None:
+    mask = "if mask is not None:\n    s.masked_fill(mask.unsqueeze(1) == 0, -1e9)"
+    form = must_bind(make(call="x, mask=None", mask=mask)).contract.call_form
+    assert form.mask.axes == 3
 
 
 # --------------------------------------------------------------------------------- roles
@@ -168,6 +183,18 @@ def test_where_all_sequences_have_to_be_as_long_other_lengths_are_not_claimed() 
     contract = must_bind(source).contract
     assert contract.call_form.inputs == ("query", "context")
     assert not contract.has(C.CROSS)
+
+
+def test_a_context_of_another_length_that_breaks_a_call_is_claimed_so_that_the_claim_fails() -> (
+    None
+):
+    project = make().split("inputs = (x, x, x)")[1].split("s = q")[0].replace("\n        ", "\n")
+    wrong = project.replace(
+        ".unflatten(-1, (self.heads, -1))", ".view(*x.shape[:2], self.heads, -1)"
+    )
+    assert wrong != project
+    contract = must_bind(make(call="x, memory", inputs="x, memory, memory", project=wrong)).contract
+    assert contract.has(C.CROSS)
 
 
 def test_inputs_that_are_mixed_up_are_claimed_to_be_in_order_so_that_the_claim_fails() -> None:

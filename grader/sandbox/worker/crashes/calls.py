@@ -48,7 +48,8 @@ def explain_keyword(scene: Scene, match: re.Match[str]) -> Finding | None:
         return None
     if name not in [keyword.arg for keyword in scene.node.keywords]:
         return None
-    near = suggest(name, _list_parameters(scene.callee))
+    offered = re.findall(r"\(?\w+ (\w+)[,)]", scene.text) or _list_parameters(scene.callee)
+    near = suggest(name, offered)
     return conclude("unknown_keyword", f"{scene.write(scene.node.func)} has no `{name}`", near)
 
 
@@ -179,6 +180,12 @@ def _is_number(node: ast.expr) -> bool:
 
 
 PATTERNS = (
+    (
+        TypeError,
+        r"(?P<callee>\w+)\(\) received an invalid combination .*? keywords were incorrect: "
+        r"(?P<name>\w+)",
+        explain_keyword,
+    ),
     (
         TypeError,
         r"\w+\(\) received an invalid combination of arguments - got \(.*float",
