@@ -29,7 +29,7 @@ from headcheck.properties.parts import PARTS, WEIGHTS
 from headcheck.properties.parts import QUANTITIES as OF_PARTS
 from headcheck.properties.parts import find_problems as find_problems_of_parts
 from headcheck.properties.parts.part import Problem as Problem
-from headcheck.properties.terms.call_form import USUAL, CacheConvention, Polarity
+from headcheck.properties.terms.call_form import USUAL, CacheConvention, Given, Polarity
 
 C = Capability
 
@@ -52,6 +52,8 @@ parameters
 """
 PREREQUISITES = ("it_attends", "it_equals_the_equation")
 """properties that must hold for any points; an exercise uses the first of these that it has"""
+PLACED = {*Given} - {Given.NONE, Given.ZERO, Given.FALSE}
+"""what depends on the positions of tokens"""
 MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
 
@@ -291,10 +293,17 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
     if places is not None and (not places or min(places) < 0):
         text = "are counted from 0, first the output and then the weights"
         yield ("call_form", "places"), None, text
-    for name in contract.call_form.without_weights or ():
-        if not _is_name(name):
-            text = f"{name!r} is not a valid name of an argument"
-            yield ("call_form", "without_weights", name), None, text
+    for table in ("without_weights", "given"):
+        for name in getattr(contract.call_form, table) or ():
+            if not _is_name(name):
+                text = f"{name!r} is not a valid name of an argument"
+                yield ("call_form", table, name), None, text
+    if (
+        contract.call_form.cache is not None
+        and {*(contract.call_form.given or {}).values()} & PLACED
+    ):
+        text = "a call that continues a sequence begins at another position: leave this out"
+        yield ("call_form", "given"), None, text
     if contract.call_form.cache is not None and mask.required:
         text = "a module with a cache can be called without a mask: leave this out"
         yield ("call_form", "mask", "required"), None, text

@@ -97,8 +97,7 @@ def recognise(session: Session, submission: Submission, settings: Settings) -> R
             failures.append(f"`{signature.name}` {failed.message}")
             continue
         if isinstance(binding, NotBound):
-            tried = "; ".join(binding.failures) or binding.tried
-            failures.append(f"`{signature.name}`: {tried}")
+            failures.append(f"`{signature.name}`: {binding.tried}")
         else:
             target = open_mode.make_open_target(signature, binding)
             found.append(Recognised(signature, target))

@@ -38,6 +38,7 @@ from headcheck.grader.grading.recording import (
     explain_not_found,
     explain_unrecognised,
     note_siblings,
+    note_unjudged,
     record_busy,
     record_left_out,
     record_ungraded,
@@ -55,7 +56,7 @@ from headcheck.grader.report.records import (
 )
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
-from headcheck.properties.binding.binding import Binding
+from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.families.constructor import the_config_holds_all_it_needs
 from headcheck.properties.families.contract import FORM, the_output_has_the_right_shape
@@ -160,9 +161,13 @@ def grade_inferred(
     Raises only internal errors.
     """
     grading = _Grading(session, submission, settings, inferred.signatures, emit)
-    records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
-    records = records or grading.grade_others(inferred.functions)
-    return records or [grading.record_nothing(inferred.problem)]
+    classes = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
+    unjudged = note_unjudged(grading.unrecognised, functions=not classes)
+    records = classes or grading.grade_others(inferred.functions)
+    if not records:
+        return [grading.record_nothing(inferred.problem)]
+    first, *others = records
+    return [replace(first, notes=(*first.notes, *unjudged)), *others]
 
 
 @dataclass(eq=False)
@@ -177,10 +182,8 @@ class _Grading:
     began: float = field(default_factory=time.monotonic)
     failure: tuple[str, SubmissionFailed] | None = None
     """the failure that kept a class from being recognised"""
-    unrecognised: list[str] = field(default_factory=list)
-    """unrecognised classes, each with a description of the attempts"""
-    failures: list[str] = field(default_factory=list)
-    """the errors raised when unrecognised classes were constructed or called"""
+    unrecognised: dict[str, NotBound] = field(default_factory=dict)
+    """the classes that were not recognised, by name"""
     unrelated: set[str] = field(default_factory=set)
     """the definitions that only resemble an exercise by their names"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
@@ -235,9 +238,12 @@ class _Grading:
             return None
         judged.live.restart()
         binding = self._recognise(signature)
-        if binding is None and resembles and differs and self.failure is None:
+        foreign = resembles or (not asked and self._lacks_import(target.name))
+        if binding is None and foreign and differs and self.failure is None:
             self.unrelated.add(target.name)
-        if binding is None or binding.inexact or (binding.mistakes and not differs):
+        if binding is None or (binding.mistakes and not differs):
+            return None
+        if binding.inexact and (asked or not (differs and binding.raises)):
             return None
         if not asked and not (named and binding.broken):
             return self._ask(open_mode.make_open_target(signature, binding))
@@ -256,9 +262,11 @@ class _Grading:
             return None
         if isinstance(found, Binding):
             return found
-        self.unrecognised.append(f"`{signature.name}` ({found.tried})")
-        self.failures.extend(found.failures)
+        self.unrecognised[signature.name] = found
         return None
+
+    def _lacks_import(self, name: str) -> bool:
+        return name in self.unrecognised and self.unrecognised[name].lacks_import
 
     def _recognise_alone(self, signature: Signature) -> Binding | None:
         """Return a class's binding; if headcheck fails here, other classes still get verdicts."""
@@ -272,7 +280,7 @@ class _Grading:
             problem = explain_load_error(failed, name)
         problem = problem or ErrorRecord("not_found", "nothing in it answers an exercise")
         if self.unrecognised:
-            problem = explain_unrecognised(problem, self.unrecognised, self.failures)
+            problem = explain_unrecognised(problem, self.unrecognised)
         return self._record_error(problem)
 
     def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:

@@ -123,7 +123,12 @@ def _parse_signature(
 ) -> Signature | None:
     constructor, call = (
         tuple(
-            SignatureParameter(str(p["name"]), bool(p["has_default"]), p.get("default"))
+            SignatureParameter(
+                str(p["name"]),
+                bool(p["has_default"]),
+                p.get("default"),
+                by_name=p["kind"] == "keyword",
+            )
             for p in entry.get(key) or ()
             if p["kind"] in ("positional", "keyword")
         )

@@ -31,6 +31,7 @@ from headcheck.grader.report.records import (
     shorten,
 )
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
+from headcheck.properties.binding.binding import NotBound
 from headcheck.properties.contracts.contract import CONSTANT, Contract
 from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
@@ -239,19 +240,26 @@ def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> Error
     return problem
 
 
-def explain_unrecognised(
-    problem: ErrorRecord, names: Sequence[str], failures: Sequence[str]
-) -> ErrorRecord:
-    """Extend an error's message: some classes compute no kind of attention that headcheck knows.
+def explain_unrecognised(problem: ErrorRecord, tried: Mapping[str, NotBound]) -> ErrorRecord:
+    """Extend an error's message: these classes compute no kind of attention that headcheck knows.
 
-    `names` are the classes with descriptions of the attempts; `failures` are the errors raised when
-    the classes were constructed or called.
+    Those with a fault come first.
     """
-    listed = ", ".join(names[:MAX_LISTED])
+    ordered = sorted(tried, key=lambda name: not tried[name].fault)
+    listed = ", ".join(f"`{name}` ({tried[name].tried})" for name in ordered[:MAX_LISTED])
     text = f"{problem.message}; not recognised as attention by what it computes: {listed}"
-    if failures:
-        text += f"; when it was tried it said: {failures[-1]}"
     return replace(problem, message=text)
+
+
+def note_unjudged(tried: Mapping[str, NotBound], *, functions: bool) -> list[NoteRecord]:
+    """Say of classes that are not judged why, if their code is at fault or only functions are."""
+    said = {
+        name: f"it {each.fault}" if each.fault else f"it is not recognised: {each.tried}"
+        for name, each in tried.items()
+        if each.fault or functions
+    }
+    texts = (f"`{name}` is not judged: {why}" for name, why in list(said.items())[:MAX_LISTED])
+    return [NoteRecord("unjudged", shorten(text)) for text in texts]
 
 
 def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:

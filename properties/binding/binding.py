@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from headcheck.properties.binding import settling
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.by_name import match_by_name
+from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.hypotheses import NARROW, OTHER
-from headcheck.properties.binding.nearest import describe_failure
+from headcheck.properties.binding.nearest import describe_failure, find_fault, lacks_import
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
@@ -33,6 +34,8 @@ class Binding:
     """
     remarks: tuple[str, ...] = ()
     """findings that do not affect the verdict, each as a sentence"""
+    raises: bool = False
+    """whether every call raised, so that the class was recognised by the names of its weights"""
     broken: Contract | None = None
     """the contract for all sizes, if the class has an argument for each width of input and output
     but works only where these are equal
@@ -43,26 +46,35 @@ class Binding:
 class NotBound:
     """A class that computes no attention known to headcheck."""
 
-    failures: tuple[str, ...] = ()
-    """the last errors of its construction and its calls"""
     tried: str = ""
     """the nearest known attention, or the attempts that failed"""
+    fault: str = ""
+    """what its code does wrong whatever it is given; "" if headcheck's values may be why"""
+    lacks_import: bool = False
+    """whether it needs a module that is not there, so that nothing is known of the class"""
 
 
 def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
     """Find the binding of a class by its behaviour. Raises SubmissionFailed if its process ends."""
+    signature = set_given_aside(signature)
     search = BindingSearch(subject, signature)
     match = _find_certain(search) or match_by_name(search)
-    if match is None:
-        failures = tuple(dict.fromkeys(search.failures))[-3:]
-        return NotBound(failures, describe_failure(search))
+    if match is None or (not search.probes and lacks_import(search)):
+        return NotBound(describe_failure(search), find_fault(search), lacks_import(search))
     said = _name_defaults(signature, match)
     free = None if said == signature else _find_certain(BindingSearch(subject, said))
     if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):
         signature, match = said, free
     settled = settling.settle(subject, signature, match)
     broken = settling.find_free_widths(subject, signature, match, settled)
-    return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks, broken)
+    return Binding(
+        settled.contract,
+        match.mistakes,
+        match.inexact,
+        settled.remarks,
+        raises=not search.probes,
+        broken=broken,
+    )
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import torch
+
 from headcheck.properties.binding.constructors import (
     Constructor,
     resolve_fields,
@@ -16,7 +18,8 @@ from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry, l
 from headcheck.properties.subject import Module, Subject, TensorInfo
 from headcheck.properties.terms.call_form import USUAL, CallForm
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed, format_location
+from headcheck.reference import rotary_angles
 
 ConstructorSource = Callable[[Signature], Iterator[Constructor]]
 MAX_FIELDS = 24
@@ -104,7 +107,9 @@ def _construct(
     form: CallForm = USUAL,
     given: str = "by name",
 ) -> Module:
-    own = constructor.adapt(form).to_meta(case.heads)
+    turned = rotary_angles(2, case.head_dim // 2 * 2, 1e4, torch.empty(1, dtype=torch.float64))
+    rotation = {"frequencies": turned[1].tolist(), "factor": 1.0}  # as in most models
+    own = constructor.adapt(form).to_meta(case.heads, rotation=rotation)
     variables = list_numbers(constructor.variables, case)
     if constructor.entry is Entry.FUNCTION:
         return subject.get_function(name, variables, own)
@@ -130,10 +135,10 @@ def _try_build(
 
 
 def note_failure(failure: SubmissionFailed, failures: list[str]) -> None:
-    """Keep the message of a failure. Raises the failure if the process is gone."""
+    """Keep a failure's message and place. Raises the failure if the process is gone."""
     if failure.status is not Status.CRASHED:
         raise failure
-    failures.append(failure.message)
+    failures.append(failure.message + format_location(failure.cell, failure.line))
 
 
 # ------------------------------------------------------------------------------------ configs

@@ -45,7 +45,7 @@ def match_by_name(search: BindingSearch) -> Match | None:
     Raises SubmissionFailed if its process ends.
     """
     signature, subject = search.signature, search.subject
-    form = next(iter_call_forms(signature.call), None)
+    form = next(iter_call_forms(signature.call, signature.given), None)
     if form is None or len([role for role in form.inputs if role != "mask"]) != 1:
         return None
     for built in build_all(subject, signature, search.failures, iter_suggested):
@@ -53,7 +53,7 @@ def match_by_name(search: BindingSearch) -> Match | None:
             continue
         for sizes in search.iter_sizes_of(built):
             for mappings in iter_named_layouts(built.tensors, sizes.case):
-                if _covers(mappings, built, sizes.case):
+                if mappings and _covers(mappings, built, sizes.case):
                     return _judge(search, built, form, mappings, sizes)
     return None
 

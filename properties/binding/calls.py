@@ -5,9 +5,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from headcheck.properties.binding.signature import SignatureParameter
-from headcheck.properties.binding.vocabulary import guess_role
-from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
+from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.vocabulary import guess_role, list_given
+from headcheck.properties.contracts.contract import Entry
+from headcheck.properties.terms.call_form import (
+    CallForm,
+    Given,
+    MaskConvention,
+    MaskSource,
+    Polarity,
+)
 
 MASK_CONVENTIONS = (
     MaskConvention(),
@@ -34,8 +41,43 @@ AXES = (None, 4, 3, 2)
 """the numbers of axes of a mask to try; None means any number that broadcasts"""
 
 
-def iter_call_forms(parameters: Sequence[SignatureParameter]) -> Iterator[CallForm]:
-    """Yield the call forms that the signature of `forward` allows, the likely ones first."""
+def iter_call_forms(
+    parameters: Sequence[SignatureParameter], given: Sequence[SignatureParameter] = ()
+) -> Iterator[CallForm]:
+    """Yield the call forms that the signature of `forward` allows, the likely ones first.
+
+    The arguments in `given` are neither tokens nor a mask; they get what their names suggest.
+    """
+    for form in _iter_plain_forms(parameters):
+        for kinds in _iter_given(given):
+            named = find_mask_name(parameters) if kinds else None
+            yield replace(form, given=kinds, mask=replace(form.mask, argument=named))
+
+
+def _iter_given(given: Sequence[SignatureParameter]) -> Iterator[dict[str, Given] | None]:
+    """Yield what these arguments may be given; cosines and sines are laid out alike."""
+    offered = [list_given(parameter.name) for parameter in given]
+    for number in range(max(map(len, offered), default=1)):
+        chosen = (kinds[min(number, len(kinds) - 1)] for kinds in offered)
+        yield dict(zip([p.name for p in given], chosen, strict=True)) or None
+
+
+def set_given_aside(signature: Signature) -> Signature:
+    """Return the signature with required arguments that are neither tokens nor a mask apart.
+
+    All of them stand behind the tokens, so they can be passed by name.
+    """
+    given = [p for p in signature.call if not p.has_default and list_given(p.name)]
+    inputs = [p for p in signature.call if p not in given]
+    required = [p for p in inputs if not p.has_default]
+    tokens = [p for number, p in enumerate(required) if not number or guess_role(p.name) != "mask"]
+    leading = signature.call[: len(tokens)] == tuple(tokens)
+    if not given or not tokens or not leading or signature.entry is Entry.FUNCTION:
+        return signature
+    return replace(signature, call=tuple(inputs), given=tuple(given))
+
+
+def _iter_plain_forms(parameters: Sequence[SignatureParameter]) -> Iterator[CallForm]:
     for inputs in dict.fromkeys(_iter_inputs(parameters)):
         yield CallForm(inputs)
         if "mask" in inputs and not _has_default(parameters, inputs.index("mask")):

@@ -158,7 +158,7 @@ def _suggest(parameter: SignatureParameter) -> Argument | None:
         and (quantity in (None, "bias") or not number)
     ):
         return None
-    if quantity == "bias" or (quantity is None and is_flag(name)):
+    if quantity == "bias" or (quantity is None and (is_flag(name) or parameter.by_name)):
         return Argument(name, CONSTANT, default=True)
     if quantity is None:
         other = _get_other(name)

@@ -15,7 +15,7 @@ from headcheck.properties.parts import PARTS, QUANTITIES
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
 from headcheck.properties.parts.scores import WINDOW
-from headcheck.properties.terms.call_form import MaskSource, Polarity, TokenAxes
+from headcheck.properties.terms.call_form import Given, MaskSource, Polarity, TokenAxes
 
 C = Capability
 FIRST = (NORMS, ROTATIONS, ALIBI, RELATIVE, WINDOW)
@@ -35,6 +35,13 @@ SOURCE_WORDS = {
     MaskSource.LENGTHS: "how many of the first keys may be attended to",
     MaskSource.DOCUMENTS: "the number of each token's document",
     MaskSource.BOUNDARIES: "where documents begin and end",
+}
+GIVEN_WORDS = {
+    Given.NONE: "None",
+    Given.ZERO: "0",
+    Given.FALSE: "False",
+    Given.POSITIONS: "the positions of all tokens",
+    Given.POSITION_ROW: "the positions of one sequence",
 }
 POLARITY_WORDS = {
     Polarity.KEEP: "true where a query may attend",
@@ -74,6 +81,10 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     counts = [a.name for a in _list_arguments(contract) if a.quantity == "heads"]
     if any(guess_quantity(name) == "kv_heads" for name in counts):
         yield "judged with as many heads of keys as of queries: neighbouring heads do not share"
+    given = (contract.call_form.given or {}).items()
+    if given:
+        listed = join_words([f"`{n}`, {GIVEN_WORDS.get(g, f'rotary {g}')}" for n, g in given])
+        yield f"every call of it is given {listed}"
     axes = contract.call_form.axes
     if axes is not TokenAxes.BATCH_FIRST:
         tokens = [role for role in contract.call_form.inputs if role != "mask"]

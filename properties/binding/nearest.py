@@ -1,6 +1,7 @@
 """Describe an unrecognised class: the attempts to bind it, and the nearest attention."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import torch
@@ -12,6 +13,13 @@ from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch
 from headcheck.properties.counting import count
 
+ABSENT = "ModuleNotFoundError: "
+FAULT = re.compile(
+    r"NameError|UnboundLocalError|TypeError: '(torch.Size|Tensor)' object is not callable"
+    r"|\w+Error: .*(unexpected keyword argument|invalid combination of arguments)"
+    r"|AttributeError: ('Tensor' object|module '[\w.]+') has no attribute"
+)
+"""errors that no other value would avoid"""
 MAX_COMPARED = 4
 """the most contracts to compare a class with; the contracts that names suggest come first"""
 
@@ -25,12 +33,31 @@ def describe_failure(search: BindingSearch) -> str:
             f"nearest is {nearest} whose heads share one projection; usually each head has its own"
         )
     if not search.probes:
-        return "no way to build and call it gave an output"
+        fault = find_fault(search)
+        return f"it {fault}" if fault else "no way to build and call it gave an output"
     tried = count(len(search.probes), "way")
     return (
         f"{tried} to build and call it gave an output, but no attention with its weights "
         "gives this output"
     )
+
+
+def find_fault(search: BindingSearch) -> str:
+    """Return what a class raises whatever it is given, as a predicate; "" if that is not certain.
+
+    An error that names no value and no size is its own. So is one that came with every attempt.
+    """
+    if search.probes:
+        return ""
+    said = dict.fromkeys(search.failures)
+    absent = [text.removeprefix(ABSENT) for text in said if text.startswith(ABSENT)]
+    own = [f"raises {text}" for text in said if FAULT.match(text) or len(said) == 1]
+    return next(iter(absent + own), "")
+
+
+def lacks_import(search: BindingSearch) -> bool:
+    """Whether a class raised because a module that it imports is not there."""
+    return any(text.startswith(ABSENT) for text in search.failures)
 
 
 def share_among_heads(probe: CallProbe) -> CallProbe | None:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from headcheck.properties.binding.building import Built
 from headcheck.properties.binding.hypotheses import Sizes
-from headcheck.properties.binding.matching import Observation
+from headcheck.properties.binding.matching import Observation, draw_weights
+from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.subject import CallOptions, Module
 from headcheck.properties.terms.call_form import CallForm
@@ -26,6 +27,28 @@ class CallProbe:
     batched: bool
     blind: bool
     """whether all outputs are independent of later tokens"""
+
+
+def probe_call(
+    module: Module, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
+) -> CallProbe | None:
+    """Call a module with random weights; None if it returns no tensor, or only its input.
+
+    A module that returns its input is no attention if it has no weights. Raises SubmissionFailed.
+    """
+    case = sizes.case
+    x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
+    weights = draw_weights(built.tensors, case.seed)
+    module.write(weights)
+    outputs = call_once(module, x, batched=batched)
+    changed = x.clone()
+    changed[:, -1] += 1
+    blind = is_blind(outputs, call_once(module, changed, batched=batched))
+    returned = any(t.shape == x.shape and torch.equal(t, x) for t in outputs)
+    if not outputs or (returned and not built.tensors):
+        return None
+    seen = Observation(x, weights, outputs)
+    return CallProbe(built, sizes, form, module, seen, batched, blind)
 
 
 def call_once(module: Module, x: Tensor, *, batched: bool) -> tuple[Tensor, ...]:

@@ -13,6 +13,7 @@ from headcheck.properties.binding.building import (
     construct,
     extend_config,
     has_config,
+    note_failure,
 )
 from headcheck.properties.binding.calls import iter_call_forms, names_roles
 from headcheck.properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
@@ -32,17 +33,14 @@ from headcheck.properties.binding.hypotheses import (
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.layouts import iter_layouts, iter_named_layouts
 from headcheck.properties.binding.matching import (
-    Observation,
-    draw_weights,
     find_exact,
     find_mistakes,
     find_scale,
     measure_error,
     starts_right,
 )
-from headcheck.properties.binding.probe import CallProbe, call_once, is_blind, rank_by_explained
+from headcheck.properties.binding.probe import CallProbe, probe_call, rank_by_explained
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE
@@ -52,7 +50,7 @@ from headcheck.properties.parts.part import Found
 from headcheck.properties.subject import CallOptions, Subject, TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 MAX_STEPS = 7000
@@ -196,20 +194,21 @@ class BindingSearch:
             return
         built = self._complete_for_calls(built)
         by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
-        answered: set[tuple[tuple[str, ...], bool]] = set()
+        answered: set[tuple[object, ...]] = set()
         for sizes, form in itertools.product(by_width.values(), self._iter_forms(built)):
             for batched in (True, False):
-                if (form.inputs, form.mask.required) in answered or not self._is_early():
+                given = tuple((form.given or {}).items())
+                if (form.inputs, form.mask.required, given) in answered or not self._is_early():
                     continue
                 probe = self._try_call(built, sizes, form, batched=batched)
                 if probe is not None:
                     if not form.mask.required:
-                        answered.add((form.inputs, False))
+                        answered.add((form.inputs, False, given))
                     yield probe
 
     def _iter_forms(self, built: Built) -> Iterator[CallForm]:
         """Yield the forms of a call; a module with convolutions may take the width first."""
-        forms = list(iter_call_forms(self.signature.call))
+        forms = list(iter_call_forms(self.signature.call, self.signature.given))
         yield from forms
         for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
             if any(info.shape[2:] == kernel for info in built.tensors.values()):
@@ -219,7 +218,7 @@ class BindingSearch:
         """Return the construction with a config that also has the fields that calls read."""
         for _ in range(MAX_FIELDS):
             sizes = next(self.iter_sizes_of(built), None)
-            form = next(iter_call_forms(self.signature.call))
+            form = next(iter_call_forms(self.signature.call, self.signature.given))
             if sizes is None or self._answers(built, sizes, form):
                 return built
             more = extend_config(built, self.failures[-1]) if self.failures else None
@@ -236,9 +235,7 @@ class BindingSearch:
         try:
             probe.module.forward([probe.seen.x], CallOptions(training=True, seed=1))
         except SubmissionFailed as failure:
-            if failure.status is not Status.CRASHED:
-                raise
-            self.failures.append(failure.message)
+            note_failure(failure, self.failures)
             return False
         return True
 
@@ -251,28 +248,15 @@ class BindingSearch:
     def _try_call(
         self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
     ) -> CallProbe | None:
-        case = sizes.case
         self.steps += CALL_STEPS
         if built.constructor.axes.are_cut and not batched:
             return None  # heads would pass for a batch
-        x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
-        weights = draw_weights(built.tensors, case.seed)
         try:
             module = construct(self.subject, self.signature.name, built, replace(form, places=()))
-            module.write(weights)
-            outputs = call_once(module, x, batched=batched)
-            changed = x.clone()
-            changed[:, -1] += 1
-            blind = is_blind(outputs, call_once(module, changed, batched=batched))
+            return probe_call(module, built, sizes, form, batched=batched)
         except SubmissionFailed as failure:
-            if failure.status is not Status.CRASHED:
-                raise
-            self.failures.append(failure.message)
+            note_failure(failure, self.failures)
             return None
-        if not outputs:
-            return None
-        seen = Observation(x, weights, outputs)
-        return CallProbe(built, sizes, form, module, seen, batched, blind)
 
     # ----------------------------------------------------------------------------- matching
 

@@ -172,14 +172,18 @@ def _settle_mask(bench: Bench) -> Settled:
     name = find_mask_name(bench.signature.call)
     if name is None:
         return bench.settled
-    form = next(f for f in iter_call_forms(bench.signature.call) if "mask" in f.inputs)
+    form = next(
+        f
+        for f in iter_call_forms(bench.signature.call, bench.signature.given)
+        if "mask" in f.inputs
+    )
     form = replace(
         bench.contract.call_form,
         inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),
     )
     required = bench.contract.call_form.mask.required
     errors = set() if required else _list_errors(bench, form, name)
-    if len(errors) == 1 and FAULT.match(*errors):
+    if len(errors) == 1 and all(map(FAULT.match, errors)):
         return _claim_mask(bench, form)  # so a check fails, and quotes the error
     if errors:
         return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
@@ -187,7 +191,7 @@ def _settle_mask(bench: Bench) -> Settled:
         return bench.settled.add(
             f"its `{name}` hides later tokens; any other effect of it is not judged"
         )
-    for convention in _iter_conventions(name):
+    for convention in _iter_conventions(name, form):
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):
             return _claim_mask(bench, own)
@@ -200,7 +204,7 @@ def _settle_mask(bench: Bench) -> Settled:
 def _list_errors(bench: Bench, form: CallForm, name: str) -> set[str]:
     """Return what the class raises with any form of mask; nothing if it takes one of them."""
     errors = set[str]()
-    for convention in _iter_conventions(name):
+    for convention in _iter_conventions(name, form):
         for keep in _draw_masks(bench, convention):
             error = bench.find_error(replace(form, mask=convention), bench.x, keep)
             if not error:
@@ -221,12 +225,13 @@ def _claim_mask(bench: Bench, form: CallForm) -> Settled:
     return replace(bench.settled, contract=contract).claim(kind, C.TAKES_MASK)
 
 
-def _iter_conventions(name: str) -> Iterator[MaskConvention]:
-    yield from list_mask_sources(name)
-    for axes, convention in itertools.product((None, 4, 3, 2), MASK_CONVENTIONS):
-        yield replace(convention, axes=axes)
-    for axes, convention in itertools.product((2, 4, 3), MASK_CONVENTIONS):
-        yield replace(convention, axes=axes, keys_only=True)
+def _iter_conventions(name: str, form: CallForm) -> Iterator[MaskConvention]:
+    """Yield what the mask of a form may be, passed as the form says."""
+    whole = itertools.product((None, 4, 3, 2), MASK_CONVENTIONS, (False,))
+    of_keys = itertools.product((2, 4, 3), MASK_CONVENTIONS, (True,))
+    yield from (replace(each, argument=form.mask.argument) for each in list_mask_sources(name))
+    for axes, convention, keys_only in (*whole, *of_keys):
+        yield replace(convention, axes=axes, keys_only=keys_only, argument=form.mask.argument)
 
 
 def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
@@ -241,7 +246,7 @@ def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
     wanted = [(b, 1, 1, t)] if convention.keys_only else shapes[convention.axes]
     if convention.given_as is not MaskSource.MASK and not convention.keys_only:
         wanted = [(b, 1, t, t)]
-    if convention == LENGTHS:  # of each query, or of each sequence
+    if replace(convention, argument=None) == LENGTHS:  # of each query, or of each sequence
         wanted = [*wanted, (b, 1, 1, t)]
     for number, shape in enumerate(wanted):
         drawn = draw_normal(replace(bench.case, seed=number + 1), "mask", *shape)
@@ -271,7 +276,7 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
     masks = *usual, replace(MASK_CONVENTIONS[1], axes=2, keys_only=True)
     cut = (replace(each, axes=axes) for axes in (3, 4) for each in usual)
     for convention in (*list_mask_sources(name), *masks, *cut):
-        own = replace(form, mask=convention)
+        own = replace(form, mask=replace(convention, argument=form.mask.argument))
         keep = next(_draw_masks(bench, convention))
         results = bench.call(own, bench.x, keep)
         if not results:

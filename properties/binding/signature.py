@@ -25,6 +25,8 @@ class SignatureParameter:
     """the default, if it is a literal in the source"""
     quantity: str | None = None
     """the quantity of the parameter, if the user stated it"""
+    by_name: bool = False
+    """whether it is passed by name only, as options are"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Signature:
     """whether the definition is a class or a function"""
     causal: bool | None = None
     """whether the attention should be causal, if the user said so"""
+    given: tuple[SignatureParameter, ...] = ()
+    """the required parameters of `forward` that are neither tokens nor a mask, if set apart"""
 
 
 def read_signature(definition: type | FunctionType) -> Signature:
@@ -62,4 +66,9 @@ def _read_parameters(parameters: Iterable[inspect.Parameter]) -> tuple[Signature
 def _read_parameter(parameter: inspect.Parameter) -> SignatureParameter:
     default = parameter.default
     literal: Literal = default if isinstance(default, int | float | bool | str) else None
-    return SignatureParameter(parameter.name, default is not inspect.Parameter.empty, literal)
+    return SignatureParameter(
+        parameter.name,
+        default is not inspect.Parameter.empty,
+        literal,
+        by_name=parameter.kind is inspect.Parameter.KEYWORD_ONLY,
+    )

@@ -6,6 +6,8 @@ These guesses are usually right, so they are tried first; behaviour then confirm
 import re
 from collections.abc import Sequence
 
+from headcheck.properties.terms.call_form import Given
+
 QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (quantity, re.compile(pattern))
     for quantity, pattern in (
@@ -88,6 +90,35 @@ INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         ),
     )
 )
+
+
+G = Given
+GIVEN: Sequence[tuple[re.Pattern[str], tuple[Given, ...]]] = tuple(
+    (re.compile(pattern), kinds)
+    for pattern, kinds in (
+        (
+            r"position_embeddings?|cos_?sin|(rope|rotary)_(cache|tables?)",
+            (G.BOTH_OF_HALVES, G.BOTH),
+        ),
+        (r".*cos(ines?)?(_.*)?", (G.COSINES_OF_HALVES, G.COSINES, G.COSINES_OF_PAIRS)),
+        (r".*sin(es?)?(_.*)?", (G.SINES_OF_HALVES, G.SINES, G.SINES_OF_PAIRS)),
+        (r".*freqs?(_.*)?|.*(rope|rotary).*|angles?|theta", (G.COMPLEX, G.ANGLES)),
+        (r"start(_?pos(ition)?)?|.*offset|(pos|position)_(start|offset)", (G.ZERO,)),
+        (r"(\w+_)?pos(itions?)?(_?ids?)?|token_?(ids|idx)", (G.POSITIONS, G.POSITION_ROW)),
+        (
+            r"use_.*|return_.*|output_.*|need_.*|is_(training|decod.*|infer.*)|training|verbose",
+            (G.FALSE,),
+        ),
+        (r".*cache.*|.*past.*|.*prev.*|presents?|layer_state", (G.NONE,)),
+    )
+)
+"""what an argument of a call besides tokens and a mask may be given, by its name"""
+
+
+def list_given(name: str) -> tuple[Given, ...]:
+    """Return what a required argument with this name may be given; nothing for tokens and masks."""
+    plain = _normalise(name)
+    return next((kinds for words, kinds in GIVEN if words.fullmatch(plain)), ())
 
 
 def guess_quantity(name: str) -> str | None:

@@ -1,5 +1,7 @@
 """Derive the mask and the variant of the equation from a contract and a case."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,7 @@ from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     Variant,
     causal_lower_right_mask,
+    rotary_angles,
     sliding_window_mask,
     to_bool_mask,
 )
@@ -49,3 +52,23 @@ def get_variant(contract: Contract, case: Case) -> Variant:
     """Return the steps of the equation in this case in addition to the plain ones."""
     own = (part.make_steps(contract, case) for part in PARTS if part.is_in(contract))
     return Variant(**{name: value for steps in own for name, value in steps.items()})
+
+
+def describe_call(contract: Contract, case: Case) -> Mapping[str, object] | None:
+    """Return the call form as data for requests about this case; None for the usual form."""
+    return contract.call_form.to_meta(case.heads, rotation=describe_rotation(contract, case))
+
+
+def describe_rotation(contract: Contract, case: Case) -> dict[str, object]:
+    """Return the frequencies and the factor of the tables that calls are given; {} without any.
+
+    A class that is given tables may use them or not, so they exist for every contract.
+    """
+    if not contract.call_form.given:
+        return {}
+    variant = get_variant(contract, case)
+    like = torch.empty(case.head_dim, dtype=torch.float64)
+    width = variant.count_turned(like) // 2 * 2
+    angles = rotary_angles(2, width, variant.base, like, variant.scaling)
+    factor = 1.0 if variant.scaling is None else variant.scaling.attention_factor
+    return {"frequencies": angles[1].tolist(), "factor": factor}

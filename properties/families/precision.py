@@ -23,7 +23,7 @@ from headcheck.properties.bounds.oracle import Expected, get_scale
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
-from headcheck.properties.contracts.variant import get_variant
+from headcheck.properties.contracts.variant import describe_call, get_variant
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.parameter_transforms import replace_parameters, zero_parameters
 from headcheck.properties.families.values import (
@@ -96,7 +96,7 @@ def it_takes_float32_as_built(context: LiveContext) -> None:
         context.contract.name,
         arguments,
         context.case.seed,
-        form=context.contract.call_form.to_meta(context.case.heads),
+        form=describe_call(context.contract, context.case),
         variables=context.contract.build_variables(context.case),
     )
     adapter = ModuleAdapter(context.contract, context.case, built, built, context.harness.subject)

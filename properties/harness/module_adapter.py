@@ -16,7 +16,7 @@ from torch import Tensor
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
-from headcheck.properties.contracts.variant import get_variant
+from headcheck.properties.contracts.variant import describe_call, describe_rotation, get_variant
 from headcheck.properties.harness.call_sizes import add_call_sizes
 from headcheck.properties.subject import (
     CallOptions,
@@ -344,7 +344,8 @@ def construct(
     match contract.entry:
         case Entry.FUNCTION:
             numbers = contract.build_arguments(case)
-            form = contract.call_form.to_meta(case.heads, numbers, case.kv_heads)
+            rotation = describe_rotation(contract, case)
+            form = contract.call_form.to_meta(case.heads, numbers, case.kv_heads, rotation)
             module = holder = subject.get_function(contract.name, form=form)
             module.move(None, case.device)  # a function has no dtype, but its inputs have a device
         case Entry.TRANSFER:
@@ -383,6 +384,6 @@ def build_module(
             case.dtype,
             case.device,
             given=given,
-            form=contract.call_form.to_meta(case.heads),
+            form=describe_call(contract, case),
             variables=contract.build_variables(case),
         )

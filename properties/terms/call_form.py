@@ -54,6 +54,27 @@ class MaskSource(StrEnum):
         return self in (MaskSource.DOCUMENTS, MaskSource.BOUNDARIES)
 
 
+class Given(StrEnum):
+    """What an argument of `forward` besides tokens and a mask is given in every call."""
+
+    NONE = "none"
+    ZERO = "zero"
+    FALSE = "false"
+    POSITIONS = "positions"  # (batch, tokens), from 0
+    POSITION_ROW = "position row"  # (tokens,), from 0
+    # Rotary angles of shape (tokens, head_dim / 2), or (tokens, head_dim) where they are doubled.
+    ANGLES = "angles"
+    COMPLEX = "complex angles"
+    COSINES = "cosines"
+    SINES = "sines"
+    COSINES_OF_HALVES = "cosines of halves"
+    SINES_OF_HALVES = "sines of halves"
+    COSINES_OF_PAIRS = "cosines of pairs"
+    SINES_OF_PAIRS = "sines of pairs"
+    BOTH = "cosines and sines"  # a tuple of both
+    BOTH_OF_HALVES = "cosines and sines of halves"  # each of shape (1, tokens, head_dim)
+
+
 class EmptyRow(StrEnum):
     """The output of a query that may attend to nothing."""
 
@@ -80,6 +101,8 @@ class MaskConvention:
     """the number that hides a key in an added mask"""
     required: bool = False
     """whether every call needs a mask"""
+    argument: str | None = None
+    """the name of the argument, if the mask is passed by name"""
     empty_row: EmptyRow = EmptyRow.ANYTHING
     """the promised output of a query that may attend to nothing"""
     given_as: MaskSource = MaskSource.MASK
@@ -137,6 +160,8 @@ class CallForm:
     """whether returned weights lack the axis for heads"""
     cache: CacheConvention | None = None
     """how a call continues a sequence, if it can"""
+    given: Mapping[str, Given] | None = None
+    """what other arguments of every call are given, by name"""
     without_weights: Mapping[str, int | float | bool | str] | None = None
     """the arguments, by name, of a call that requests no attention weights"""
 
@@ -145,11 +170,13 @@ class CallForm:
         heads: int,
         numbers: Mapping[str, object] = MappingProxyType({}),
         kv_heads: int | None = None,
+        rotation: Mapping[str, object] = MappingProxyType({}),
     ) -> Mapping[str, object] | None:
         """Return the call form as data for a request with this many heads; None for the usual form.
 
         A function gets the `numbers` after the tensors in each call. If it gets keys and values cut
-        into fewer heads, these are the first `kv_heads`.
+        into fewer heads, these are the first `kv_heads`. `rotation` has the frequencies of tables
+        that calls are given.
         """
         if self == USUAL:
             return None
@@ -157,7 +184,8 @@ class CallForm:
         shared = {} if kv_heads in (None, heads) else {"kv_heads": kv_heads}
         data = asdict(self)
         data["mask"]["fill"] = str(self.mask.fill)  # JSON knows no infinity
-        return {**data, "heads": heads, **passed, **shared}
+        tables = {"rotation": dict(rotation)} if self.given else {}
+        return {**data, "heads": heads, **passed, **shared, **tables}
 
 
 USUAL = CallForm()

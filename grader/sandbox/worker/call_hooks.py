@@ -6,12 +6,14 @@ copy of it or a module that contains it.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from headcheck.grader.sandbox.worker.given import make_given
 
 NO_CACHE = object()
 """stands for the cache of a call that returned none"""
@@ -43,6 +45,10 @@ class CallHooks:
     without_weights: Mapping[str, Any] | None = None
     kv_heads: int | None = None
     """how many heads keys and values are cut into, if fewer: these are the first of a token"""
+    given: Mapping[str, str] | None = None
+    """what other arguments of a call are given, by name"""
+    rotation: Mapping[str, Any] = field(default_factory=dict)
+    """the frequencies of rotary positions, if an argument needs them"""
 
     def attach(self, module: nn.Module) -> None:
         """Attach hooks to a module so that it can be called in the usual form."""
@@ -82,13 +88,20 @@ class CallHooks:
             roles["mask"] = convert(masks[0] if masks else None, *tokens)
         if self.numbers:
             roles.setdefault("mask", None)  # what comes after a mask keeps its place
+        named = {n: make_given(kind, tokens[0], self.rotation) for n, kind in self._list_given()}
+        if "mask" in roles and self.mask["argument"] is not None:
+            named[self.mask["argument"]] = roles.pop("mask")
+        if "cache" in options:
+            named |= self._pass_cache(called, options["cache"])
         passed = (roles[name] for name in self.inputs if name in roles)
-        named = self._pass_cache(called, options["cache"]) if "cache" in options else {}
         if manner == "by position":
             return (*passed, options["cache"]), {}
         if manner == "without weights":
             named |= self.without_weights or {}
         return (*passed, *self.numbers), named
+
+    def _list_given(self) -> Iterable[tuple[str, str]]:
+        return (self.given or {}).items()
 
     def _pass_cache(self, called: Callable[..., Any], cache: Any) -> dict[str, Any]:
         assert self.cache is not None, "only a module with a cache is called with one"

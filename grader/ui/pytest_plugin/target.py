@@ -112,7 +112,7 @@ def _recognise(name: Setting, definition: object) -> VerifiedTarget:
     signature = read_signature(definition)
     found = bind(make_subject({signature.name: definition}), signature)
     if isinstance(found, NotBound):
-        said = " ".join((found.tried, *found.failures)[-1].split())
+        said = " ".join(found.tried.split())
         raise name.fail(f"{name.text} is not recognised by what it computes ({said}): {ADVICE}")
     title = f"{name.text}, recognised as {describe_attention(found.contract)}"
     intent = describe_intent(found.contract)

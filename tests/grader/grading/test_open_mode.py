@@ -307,3 +307,98 @@ def test_a_call_that_is_known_to_be_too_much_breaks_no_other_claim(grade: Grade)
     assert by_name["each_sequence_is_attended_alone"].points > 0
     assert by_name["dropout_acts_on_the_attention_weights"].status == "passed"
     assert record.score > 0.9 * record.max_score
+
+
+# ------------------------------------------------------------------ what is not judged, and why
+
+
+def test_a_class_that_raises_is_mentioned_beside_those_that_are_judged(grade: Grade) -> None:
+    """Once a report on the right class alone said nothing of it."""
+    wrong = STRANGE.replace("Blender", "Breaker").replace("b, t, w = ", "b, w, _ = ")
+    records = grade(f"{STRANGE}\n{wrong}")
+    assert [record.status for record in records.values()] == ["passed"]
+    [said] = [n.message for n in records["Blender"].notes if n.kind == "unjudged"]
+    assert said.startswith("`Breaker` is not judged: it raises NameError: name 't' is not defined")
+
+
+def test_of_helpers_the_class_that_uses_them_is_mentioned(grade: Grade) -> None:
+    source = """
+    def pool(q, k, v):
+        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+
+    class Mixed(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.all = nn.Linear(width, 3 * width)
+
+        def forward(self, x):
+            q, k, v = self.all(x).sin().chunk(3, -1)
+            return pool(q, k, v).cos()
+    """
+    record = grade(source)["pool"]
+    said = [n.message for n in record.notes if n.kind == "unjudged"]
+    assert len(said) == 1 and said[0].startswith("`Mixed` is not judged: it is not recognised")
+
+
+def test_a_module_that_is_absent_is_named_before_anything_that_follows_from_it(
+    grade: Grade,
+) -> None:
+    source = OTHERWISE.replace("class SelfAttention", "class MultiHeadAttention").replace(
+        "query, key, value, mask=None", "x"
+    )
+    body = source.index("        def split(x)")
+    source = (
+        f"from elsewhere import attend\n{source[:body]}        return self.out_proj(attend(x))\n"
+    )
+    [record] = grade(source).values()
+    assert record.error is not None and record.status == "not_tried"
+    assert "`MultiHeadAttention` (it imports `elsewhere`, which is not installed" in (
+        record.error.message
+    )
+
+
+def test_an_error_about_a_value_that_headcheck_chose_is_not_quoted(grade: Grade) -> None:
+    source = """
+    class Unusual(nn.Module):
+        def __init__(self, a, b, c):
+            super().__init__()
+            self.q, self.drop = nn.Linear(a, b), nn.Dropout(c + 2)
+
+        def forward(self, x):
+            return self.q(x)
+    """
+    [record] = grade(source).values()
+    assert record.error is not None
+    assert "(no way to build and call it gave an output)" in record.error.message
+    assert "probability" not in record.error.message
+
+
+def test_what_returns_its_input_and_has_no_weights_is_no_attention(grade: Grade) -> None:
+    same = "class Nothing(nn.Module):\n    def forward(self, x):\n        return x\n"
+    assert [*grade(f"{same}\n{STRANGE}")] == ["Blender"]
+
+
+# ---------------------------------------------------------------- widths that are named apart
+
+
+def make_square(name: str) -> str:
+    """A class whose output layer breaks it where tokens are not as wide as its output."""
+    source = (BY_SLUG["multi_head_attention"].folder / "solution.py").read_text(encoding="utf-8")
+    right, wrong = (
+        "self.out_proj = nn.Linear(d_out, d_out)",
+        "self.out_proj = nn.Linear(d_in, d_out)",
+    )
+    assert right in source
+    return source.replace(right, wrong).replace("class MultiHeadAttention", f"class {name}")
+
+
+def test_a_class_that_works_only_at_equal_widths_is_judged_at_others(grade: Grade) -> None:
+    record = grade(make_square("Blender"))["Blender"]
+    assert record.status != "passed" and record.score == 0
+
+
+def test_with_the_name_of_an_exercise_it_is_judged_by_the_exercise(grade: Grade) -> None:
+    """Once it fell into open mode, was judged at equal widths alone, and got full points."""
+    record = grade(make_square("MultiHeadAttention"))["MultiHeadAttention"]
+    assert (record.exercise, record.status) == ("multi_head_attention", "failed")
+    assert 0 < record.score < record.max_score

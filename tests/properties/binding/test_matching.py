@@ -163,7 +163,8 @@ def test_what_is_no_attention_is_not_bound() -> None:
 def test_what_cannot_be_constructed_says_why() -> None:
     found = bind_source(make(init="raise ValueError('never')"))
     assert isinstance(found, NotBound)
-    assert found.failures == ("ValueError: never",)
+    assert found.fault.startswith("raises ValueError: never")
+    assert found.tried == f"it {found.fault}"
 
 
 # ------------------------------------------------------------- by the names of its weights

@@ -1,0 +1,58 @@
+"""Arguments that every call of a module gets besides tokens and a mask, such as rotary tables."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def make_given(kind: str, x: Tensor, rotation: Mapping[str, Any]) -> Any:
+    """Return what an argument of this kind is given in a call for the tokens x.
+
+    `rotation` has the frequencies of the pairs of a head, and a factor on cosines and sines. The
+    kinds are those of `properties.terms.call_form.Given`.
+    """
+    if kind in CONSTANTS:
+        return CONSTANTS[kind]
+    batch, tokens = x.shape[0] if x.dim() == 3 else 1, x.shape[-2]
+    positions = torch.arange(tokens, device=x.device)
+    if kind == "position row":
+        return positions
+    if kind == "positions":
+        return positions.expand(batch, tokens)
+    frequencies = torch.tensor(rotation["frequencies"], dtype=torch.float64)
+    angles = torch.arange(tokens, dtype=torch.float64)[:, None] * frequencies
+    made = TABLES[kind](angles, float(rotation["factor"]))
+    return tuple(_fit(each, x) for each in made) if isinstance(made, tuple) else _fit(made, x)
+
+
+def _fit(table: Tensor, x: Tensor) -> Tensor:
+    dtype = x.dtype if not table.is_complex() else torch.promote_types(x.dtype, torch.complex64)
+    return table.to(dtype=dtype, device=x.device)
+
+
+def _double(angles: Tensor) -> Tensor:
+    return torch.cat([angles, angles], dim=-1)
+
+
+def _pair(angles: Tensor) -> Tensor:
+    return angles.repeat_interleave(2, dim=-1)
+
+
+CONSTANTS: Mapping[str, Any] = {"none": None, "zero": 0, "false": False}
+TABLES: Mapping[str, Callable[[Tensor, float], Any]] = {
+    "angles": lambda a, _: a,
+    "complex angles": lambda a, f: torch.polar(torch.full_like(a, f), a),
+    "cosines": lambda a, f: f * a.cos(),
+    "sines": lambda a, f: f * a.sin(),
+    "cosines of halves": lambda a, f: f * _double(a).cos(),
+    "sines of halves": lambda a, f: f * _double(a).sin(),
+    "cosines of pairs": lambda a, f: f * _pair(a).cos(),
+    "sines of pairs": lambda a, f: f * _pair(a).sin(),
+    "cosines and sines": lambda a, f: (f * a.cos(), f * a.sin()),
+    "cosines and sines of halves": lambda a, f: (
+        f * _double(a)[None].cos(),
+        f * _double(a)[None].sin(),
+    ),
+}
