@@ -52,7 +52,7 @@ parameters
 """
 PREREQUISITES = ("it_attends", "it_equals_the_equation")
 """properties that must hold for any points; an exercise uses the first of these that it has"""
-PLACED = {*Given} - {Given.NONE, Given.ZERO, Given.FALSE}
+PLACED = {*Given} - {Given.NONE, Given.ZERO, Given.FALSE, Given.TRUE}
 """what depends on the positions of tokens"""
 MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")

@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from headcheck.exercises import ALL
+from headcheck.exercises import ALL, Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import infer, open_mode
@@ -37,6 +37,7 @@ from headcheck.grader.grading.recording import (
     explain_load_error,
     explain_not_found,
     explain_unrecognised,
+    explain_unrelated,
     note_siblings,
     note_unjudged,
     record_busy,
@@ -162,7 +163,8 @@ def grade_inferred(
     """
     grading = _Grading(session, submission, settings, inferred.signatures, emit)
     classes = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
-    unjudged = note_unjudged(grading.unrecognised, functions=not classes)
+    shown = grading.unrelated if classes else grading.unrecognised
+    unjudged = note_unjudged(grading.unrecognised, shown)
     records = classes or grading.grade_others(inferred.functions)
     if not records:
         return [grading.record_nothing(inferred.problem)]
@@ -184,8 +186,8 @@ class _Grading:
     """the failure that kept a class from being recognised"""
     unrecognised: dict[str, NotBound] = field(default_factory=dict)
     """the classes that were not recognised, by name"""
-    unrelated: set[str] = field(default_factory=set)
-    """the definitions that only resemble an exercise by their names"""
+    unrelated: dict[str, Exercise] = field(default_factory=dict)
+    """the definitions that only resemble an exercise by their names, with this exercise"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
     """the errors for definitions that are unchanged from the starter, by name"""
 
@@ -234,13 +236,13 @@ class _Grading:
             return None
         signature = self.signatures.get(target.name)
         if signature is None:  # a function of other things than queries, keys and values
-            self.unrelated |= {target.name} if resembles and differs else set()
+            self.unrelated |= {target.name: target.exercise} if resembles and differs else {}
             return None
         judged.live.restart()
         binding = self._recognise(signature)
-        foreign = resembles or (not asked and self._lacks_import(target.name))
+        foreign = resembles or (not asked and self._is_foreign(target))
         if binding is None and foreign and differs and self.failure is None:
-            self.unrelated.add(target.name)
+            self.unrelated[target.name] = target.exercise
         if binding is None or (binding.mistakes and not differs):
             return None
         if binding.inexact and (asked or not (differs and binding.raises)):
@@ -265,8 +267,16 @@ class _Grading:
         self.unrecognised[signature.name] = found
         return None
 
-    def _lacks_import(self, name: str) -> bool:
-        return name in self.unrecognised and self.unrecognised[name].lacks_import
+    def _is_foreign(self, target: Target) -> bool:
+        """Whether nothing is known of an unrecognised class, or no weight is named as asked."""
+        found = self.unrecognised.get(target.name)
+        if found is None or found.lacks_import:
+            return found is not None
+        asked, own = (
+            {_simplify(path) for path in paths}
+            for paths in ((m.path for m in target.exercise.contract.mappings), found.paths)
+        )
+        return bool(own) and not asked & own
 
     def _recognise_alone(self, signature: Signature) -> Binding | None:
         """Return a class's binding; if headcheck fails here, other classes still get verdicts."""
@@ -278,7 +288,7 @@ class _Grading:
         if self.failure is not None and not self.unrecognised:
             name, failed = self.failure
             problem = explain_load_error(failed, name)
-        problem = problem or ErrorRecord("not_found", "nothing in it answers an exercise")
+        problem = problem or explain_unrelated(self.unrelated)
         if self.unrecognised:
             problem = explain_unrecognised(problem, self.unrecognised)
         return self._record_error(problem)
@@ -286,6 +296,11 @@ class _Grading:
     def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
         given = self.submission, self.settings, self.began, error, target
         return record_error(self.session, *given)
+
+
+def _simplify(path: str) -> str:
+    """Return a path of a weight without what people write in several ways: `W_q` is `wq`."""
+    return path.replace("_", "").lower()
 
 
 def has_other_form(verdicts: Sequence[Verdict], *, asked: bool, named: bool) -> bool:

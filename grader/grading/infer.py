@@ -136,9 +136,11 @@ def _parse_signature(
     )
     name = str(entry["name"])
     if entry["kind"] == "class" and entry.get("forward") is not None:
-        return Signature(name, constructor, call, parse_variables(variables, name))
+        read = parse_variables(variables, name)
+        return Signature(name, constructor, call, read, doc=str(entry.get("doc", "")))
     if entry["kind"] == "function" and takes_three_tokens(constructor):
-        return Signature(name, (), constructor, entry=Entry.FUNCTION)
+        doc = str(entry.get("doc", ""))
+        return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)
     return None
 
 

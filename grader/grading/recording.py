@@ -1,7 +1,7 @@
 """Record the outcome of a submission, or the reason why there is none."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -240,6 +240,15 @@ def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> Error
     return problem
 
 
+def explain_unrelated(unrelated: Mapping[str, Exercise]) -> ErrorRecord:
+    """Say that a file answers no exercise, and which exercise its definitions were tried as."""
+    if not unrelated:
+        return ErrorRecord("not_found", "nothing in it answers an exercise")
+    tried = ", ".join(f"`{name}` is no {each.slug}" for name, each in unrelated.items())
+    text = f"{tried}, by its arguments, weights and results; to judge it as such, add --exercise"
+    return ErrorRecord("not_found", text)
+
+
 def explain_unrecognised(problem: ErrorRecord, tried: Mapping[str, NotBound]) -> ErrorRecord:
     """Extend an error's message: these classes compute no kind of attention that headcheck knows.
 
@@ -251,12 +260,12 @@ def explain_unrecognised(problem: ErrorRecord, tried: Mapping[str, NotBound]) ->
     return replace(problem, message=text)
 
 
-def note_unjudged(tried: Mapping[str, NotBound], *, functions: bool) -> list[NoteRecord]:
-    """Say of classes that are not judged why, if their code is at fault or only functions are."""
+def note_unjudged(tried: Mapping[str, NotBound], shown: Collection[str]) -> list[NoteRecord]:
+    """Say why classes are not judged, if their code is at fault or they are among those to show."""
     said = {
         name: f"it {each.fault}" if each.fault else f"it is not recognised: {each.tried}"
         for name, each in tried.items()
-        if each.fault or functions
+        if each.fault or name in shown
     }
     texts = (f"`{name}` is not judged: {why}" for name, why in list(said.items())[:MAX_LISTED])
     return [NoteRecord("unjudged", shorten(text)) for text in texts]

@@ -24,6 +24,9 @@ from headcheck.grader.reading.symbol_table import (
     list_methods,
 )
 
+MAX_DOC = 2000
+"""the most characters of docstrings in an outline"""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -56,6 +59,8 @@ class Definition:
     """the cells of all definitions but the first"""
     alias_of: str | None = None
     """the definition for which this is another name: `Attention` in `Wanted = Attention`"""
+    doc: str = ""
+    """the beginning of its docstring, and of that of its `forward`"""
     near_names: tuple[NearName, ...] = ()
     """the misspelt methods that were meant to be `__init__` or `forward`"""
 
@@ -111,8 +116,15 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
         times_defined=len(sites),
         redefined_in=tuple(site.cell for site in sites[1:]),
+        doc=_read_docstrings(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
     )
+
+
+def _read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
+    forward = symbols.find_method(site, "forward") if isinstance(site.node, ast.ClassDef) else None
+    nodes = [site.node, *([forward[1]] if forward else [])]
+    return "\n".join(filter(None, map(ast.get_docstring, nodes)))[:MAX_DOC]
 
 
 def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:

@@ -52,6 +52,8 @@ class NotBound:
     """what its code does wrong whatever it is given; "" if headcheck's values may be why"""
     lacks_import: bool = False
     """whether it needs a module that is not there, so that nothing is known of the class"""
+    paths: frozenset[str] = frozenset()
+    """the paths of its weights"""
 
 
 def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
@@ -60,7 +62,8 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
     search = BindingSearch(subject, signature)
     match = _find_certain(search) or match_by_name(search)
     if match is None or (not search.probes and lacks_import(search)):
-        return NotBound(describe_failure(search), find_fault(search), lacks_import(search))
+        tried, fault = describe_failure(search), find_fault(search)
+        return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))
     said = _name_defaults(signature, match)
     free = None if said == signature else _find_certain(BindingSearch(subject, said))
     if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):

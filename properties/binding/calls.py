@@ -100,9 +100,14 @@ def names_roles(parameters: Sequence[SignatureParameter]) -> bool:
 
 
 def find_mask_name(parameters: Sequence[SignatureParameter]) -> str | None:
-    """Return the name of the parameter that takes a mask, if any."""
+    """Return the name of the first parameter that takes a mask, if any."""
+    return next(iter(list_mask_names(parameters)), None)
+
+
+def list_mask_names(parameters: Sequence[SignatureParameter]) -> list[str]:
+    """Return the names of the parameters that take masks."""
     roles = zip(parameters, guess_roles(parameters), strict=True)
-    return next((p.name for p, role in roles if role == "mask"), None)
+    return [p.name for p, role in roles if role == "mask"]
 
 
 def list_mask_sources(name: str) -> Sequence[MaskConvention]:

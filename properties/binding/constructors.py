@@ -74,7 +74,9 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
     if variables:
         together = _resolve_widths([*passed, *variables])
         yield from (_split(each, len(passed)) for each in dict.fromkeys(together))
-    yield from dict.fromkeys(_resolve_widths(passed))
+    optional = _list_passed(signature.constructor, optional=True)
+    together = itertools.chain(_resolve_widths(passed), _resolve_widths(optional))
+    yield from dict.fromkeys(together)
 
 
 def iter_unshared(signature: Signature) -> Iterator[Constructor]:
@@ -97,14 +99,19 @@ def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     if len(passed) == 1:
         yield Constructor((replace(passed[0], quantity="config"),), square=True)
     said = {p.name for p in signature.constructor if p.quantity is not None}
-    named = {a.name for a in passed if a.quantity != "?"}
-    if named and len(named) < len(passed):
-        yield from dict.fromkeys(_iter_assignments(passed, named))
+    optional = _list_passed(signature.constructor, optional=True)
+    for given in (passed, *([optional] if optional != passed else ())):
+        named = {a.name for a in given if a.quantity != "?"}
+        if named and len(named) < len(given):
+            yield from dict.fromkeys(_iter_assignments(given, named))
     yield from dict.fromkeys(_iter_assignments(passed, said))
 
 
-def _list_passed(parameters: Sequence[SignatureParameter]) -> list[Argument]:
-    suggested = [_suggest(parameter) for parameter in parameters]
+def _list_passed(
+    parameters: Sequence[SignatureParameter], *, optional: bool = False
+) -> list[Argument]:
+    """Return the arguments to pass; among them sizes that are None by default, if optional."""
+    suggested = [_suggest(parameter, optional=optional) for parameter in parameters]
     return [argument for argument in suggested if argument is not None]
 
 
@@ -146,14 +153,16 @@ def resolve_fields(fields: Sequence[Argument]) -> Constructor:
     return next(_resolve_widths(fields))
 
 
-def _suggest(parameter: SignatureParameter) -> Argument | None:
+def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argument | None:
     """Return an argument as its name suggests; None if it is left at its default."""
     name, quantity = parameter.name, parameter.quantity or guess_quantity(parameter.name)
     if parameter.quantity is not None:
         return Argument(name, parameter.quantity)
     number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
+    open_size = optional and quantity in SIZES and parameter.default is None
     if (
         parameter.has_default
+        and not open_size
         and quantity not in ("config", "kv_heads")  # None is for as many as heads
         and (quantity in (None, "bias") or not number)
     ):

@@ -40,6 +40,7 @@ GIVEN_WORDS = {
     Given.NONE: "None",
     Given.ZERO: "0",
     Given.FALSE: "False",
+    Given.TRUE: "True",
     Given.POSITIONS: "the positions of all tokens",
     Given.POSITION_ROW: "the positions of one sequence",
 }
@@ -104,7 +105,7 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
 def describe_intent(contract: Contract) -> str:
     """Describe the assumed intent, which behaviour does not show."""
     if contract.has(C.CAUSAL):
-        return "later tokens are hidden, so it is judged as causal"
+        return "it is judged as causal: no token should see later ones"
     return "every token sees every other: if it should be causal, this is a mistake"
 
 

@@ -101,6 +101,8 @@ class BindingSearch:
     """the work done so far"""
     failures: list[str] = field(default_factory=list)
     """the errors of failed constructions and calls"""
+    paths: set[str] = field(default_factory=set)
+    """the paths of its weights, in all ways in which it was constructed"""
     probes: list[CallProbe] = field(default_factory=list)
     """the ways to construct and call the class that returned an answer"""
 
@@ -188,7 +190,8 @@ class BindingSearch:
 
     def _iter_probes(self, built: Built) -> Iterator[CallProbe]:
         """Yield the results of a constructed class, called in one form after another."""
-        count = sum(math.prod(i.shape) for i in built.tensors.values() if i.kind != "buffer")
+        self.paths |= {path for path, info in built.tensors.items() if info.kind != "buffer"}
+        count = sum(math.prod(built.tensors[path].shape) for path in self.paths & {*built.tensors})
         if count > MAX_NUMEL:
             self.failures.append(f"it has {count:,} parameters: too many to be recognised")
             return

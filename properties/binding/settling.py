@@ -5,47 +5,38 @@ exact, or if a known mistake explains the answer; in the second case a check lat
 the mistake.
 """
 
-import itertools
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-
-import torch
-from torch import Tensor
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
 from headcheck.properties.binding.bias_option import settle_bias_option
 from headcheck.properties.binding.calls import (
-    LENGTHS,
-    MASK_CONVENTIONS,
-    find_mask_name,
     guess_roles,
-    iter_call_forms,
     iter_role_orders,
-    list_mask_sources,
     names_roles,
 )
 from headcheck.properties.binding.dropping import settle_dropout, settle_steadiness
 from headcheck.properties.binding.hypotheses import OTHER
-from headcheck.properties.binding.intent import expects_causality
-from headcheck.properties.binding.matching import Observation, find_mistakes
+from headcheck.properties.binding.intent import (
+    expects_causality,
+    find_causal_option,
+    quote_causality,
+)
+from headcheck.properties.binding.masks import settle_mask
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.cases.case_tensors import draw_normal
-from headcheck.properties.cases.fitting_mask import restrict_mask
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.subject import Subject
-from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource
+from headcheck.properties.terms.call_form import CallForm, Given
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes
 
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
 """shares of each head that an author may have meant to rotate"""
-FAULT = re.compile(r"(NameError|UnboundLocalError|TypeError)(?!.*'Tensor' object)")
-"""an error of the code itself, not of the kind of mask that it was given"""
 STATED = re.compile(r"AssertionError|ValueError|NotImplementedError")
 """an error with which a class says what it does not take"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
@@ -55,11 +46,14 @@ WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     """Return the whole contract of a matched class. Raises SubmissionFailed if its process ends."""
     settled = Settled(_intend(subject, signature, match))
+    said = quote_causality(signature)
+    if said and not match.contract.has(C.CAUSAL) and settled.contract.has(C.CAUSAL):
+        settled = settled.add(f"later tokens should be hidden, as the class says: “{said}”")
     for step in (
         _settle_results,
         _settle_window,
         _settle_share,
-        _settle_mask,
+        settle_mask,
         _settle_roles,
         settle_bias_option,
         settle_dropout,
@@ -73,6 +67,11 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
 def _intend(subject: Subject, signature: Signature, match: Match) -> Contract:
     """Return the contract; later tokens are hidden if the class is meant to hide them."""
     contract = match.contract
+    option = find_causal_option(signature)
+    if option is not None and not contract.has(C.CAUSAL):
+        given = {**(contract.call_form.given or {}), option: Given.TRUE}
+        contract = replace(contract, call_form=replace(contract.call_form, given=given))
+        return replace(contract, capabilities=contract.capabilities - {C.FULL} | {C.CAUSAL})
     if contract.has(C.CAUSAL) and signature.causal is False:
         return replace(contract, capabilities=contract.capabilities - {C.CAUSAL} | {C.FULL})
     if contract.has(C.CAUSAL):
@@ -162,133 +161,6 @@ def _settle_share(bench: Bench) -> Settled:
     return replace(bench.settled, contract=fixed).add(
         f"how many coordinates are rotated is known only for heads of {width}: judged with these"
     )
-
-
-# --------------------------------------------------------------------------------------- mask
-
-
-def _settle_mask(bench: Bench) -> Settled:
-    """Find out the meaning of a mask, its possible shapes, and whether it has an effect."""
-    name = find_mask_name(bench.signature.call)
-    if name is None:
-        return bench.settled
-    form = next(
-        f
-        for f in iter_call_forms(bench.signature.call, bench.signature.given)
-        if "mask" in f.inputs
-    )
-    form = replace(
-        bench.contract.call_form,
-        inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),
-    )
-    required = bench.contract.call_form.mask.required
-    errors = set() if required else _list_errors(bench, form, name)
-    if len(errors) == 1 and all(map(FAULT.match, errors)):
-        return _claim_mask(bench, form)  # so a check fails, and quotes the error
-    if errors:
-        return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
-    if bench.contract.has(C.CAUSAL):
-        return bench.settled.add(
-            f"its `{name}` hides later tokens; any other effect of it is not judged"
-        )
-    for convention in _iter_conventions(name, form):
-        own = replace(form, mask=replace(convention, required=required))
-        if _follows(bench, own):
-            return _claim_mask(bench, own)
-    mistaken = _find_mistaken_mask(bench, form, name)
-    if mistaken is not None:
-        return _claim_mask(bench, mistaken)
-    return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
-
-
-def _list_errors(bench: Bench, form: CallForm, name: str) -> set[str]:
-    """Return what the class raises with any form of mask; nothing if it takes one of them."""
-    errors = set[str]()
-    for convention in _iter_conventions(name, form):
-        for keep in _draw_masks(bench, convention):
-            error = bench.find_error(replace(form, mask=convention), bench.x, keep)
-            if not error:
-                return set()
-            errors.add(error)
-    return errors
-
-
-def _insert_mask(inputs: Sequence[str], whole: Sequence[str]) -> tuple[str, ...]:
-    """Return the inputs with the mask at its place in the signature."""
-    tokens = iter(role for role in inputs if role != "mask")
-    return tuple(role if role == "mask" else next(tokens, role) for role in whole)
-
-
-def _claim_mask(bench: Bench, form: CallForm) -> Settled:
-    contract = restate_steps(replace(bench.contract, call_form=form, call=form.inputs))
-    kind = C.PADDING if form.mask.keys_only else C.MASK
-    return replace(bench.settled, contract=contract).claim(kind, C.TAKES_MASK)
-
-
-def _iter_conventions(name: str, form: CallForm) -> Iterator[MaskConvention]:
-    """Yield what the mask of a form may be, passed as the form says."""
-    whole = itertools.product((None, 4, 3, 2), MASK_CONVENTIONS, (False,))
-    of_keys = itertools.product((2, 4, 3), MASK_CONVENTIONS, (True,))
-    yield from (replace(each, argument=form.mask.argument) for each in list_mask_sources(name))
-    for axes, convention, keys_only in (*whole, *of_keys):
-        yield replace(convention, axes=axes, keys_only=keys_only, argument=form.mask.argument)
-
-
-def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
-    """Yield masks of all shapes that a convention allows, each of which hides something."""
-    b, h, t = bench.case.batch, bench.case.heads, bench.case.tokens
-    shapes: dict[int | None, list[tuple[int, ...]]] = {
-        None: [(t, t), (b, h, t, t), (b, 1, 1, t)],
-        4: [(1, 1, t, t), (b, h, t, t)],
-        3: [(b, 1, t, t)],
-        2: [(t, t)],
-    }
-    wanted = [(b, 1, 1, t)] if convention.keys_only else shapes[convention.axes]
-    if convention.given_as is not MaskSource.MASK and not convention.keys_only:
-        wanted = [(b, 1, t, t)]
-    if replace(convention, argument=None) == LENGTHS:  # of each query, or of each sequence
-        wanted = [*wanted, (b, 1, 1, t)]
-    for number, shape in enumerate(wanted):
-        drawn = draw_normal(replace(bench.case, seed=number + 1), "mask", *shape)
-        keep = drawn < 0.4
-        keep.scatter_(-1, drawn.argmin(-1, keepdim=True), True)
-        yield restrict_mask(convention.given_as, keep)
-
-
-def _follows(bench: Bench, form: CallForm) -> bool:
-    """Whether masks in this form are followed, in every shape."""
-    batched = bench.contract.has(C.BATCH)
-    if batched and form.mask.axes != 2 and bench.case.batch < bench.case.tokens:
-        crowded = replace(bench.case, batch=bench.case.tokens + 1)
-        if not _follows(replace(bench, sized=crowded), form):
-            return False  # a slice for the tokens would cut the batch
-    types = (torch.bool, torch.int64, torch.float32) if form.mask.dtype is None else (torch.bool,)
-    return all(
-        is_close(bench.call(form, bench.x, keep.to(dtype)), bench.compute(keep).output)
-        for keep in _draw_masks(bench, form.mask)
-        for dtype in types
-    )
-
-
-def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | None:
-    """Return a form in which a mask has no effect, or has the effect of a known mistake."""
-    usual = MASK_CONVENTIONS[:4]
-    masks = *usual, replace(MASK_CONVENTIONS[1], axes=2, keys_only=True)
-    cut = (replace(each, axes=axes) for axes in (3, 4) for each in usual)
-    for convention in (*list_mask_sources(name), *masks, *cut):
-        own = replace(form, mask=replace(convention, argument=form.mask.argument))
-        keep = next(_draw_masks(bench, convention))
-        results = bench.call(own, bench.x, keep)
-        if not results:
-            continue
-        alone = replace(bench, sized=replace(bench.case, batch=1))
-        if is_close(results, bench.compute().output) or _follows(alone, own):
-            return own
-        stored = dict(bench.contract.to_stored(bench.parameters, bench.case))
-        seen = Observation(bench.x, stored, results[:1], keep)
-        if next(find_mistakes(_claim_mask(bench, own).contract, bench.case, seen), None):
-            return own
-    return None
 
 
 # -------------------------------------------------------------------------------------- roles

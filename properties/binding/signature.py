@@ -45,6 +45,8 @@ class Signature:
     """whether the definition is a class or a function"""
     causal: bool | None = None
     """whether the attention should be causal, if the user said so"""
+    doc: str = ""
+    """what its docstrings say"""
     given: tuple[SignatureParameter, ...] = ()
     """the required parameters of `forward` that are neither tokens nor a mask, if set apart"""
 
@@ -53,10 +55,14 @@ def read_signature(definition: type | FunctionType) -> Signature:
     """Return the signature of a class of this process and its `forward`, or of a function."""
     if isinstance(definition, FunctionType):
         call = _read_parameters(inspect.signature(definition).parameters.values())
-        return Signature(definition.__name__, (), call, entry=Entry.FUNCTION)
+        doc = definition.__doc__ or ""
+        return Signature(definition.__name__, (), call, entry=Entry.FUNCTION, doc=doc)
     forward = list(inspect.signature(definition.forward).parameters.values())[1:]  # type: ignore[attr-defined]
     constructor = inspect.signature(definition).parameters.values()
-    return Signature(definition.__name__, _read_parameters(constructor), _read_parameters(forward))
+    own = vars(definition).get("__doc__") or ""  # not that of torch's class
+    said = f"{own}\n{definition.forward.__doc__ or ''}"  # type: ignore[attr-defined]
+    taken = _read_parameters(constructor), _read_parameters(forward)
+    return Signature(definition.__name__, *taken, doc=said)
 
 
 def _read_parameters(parameters: Iterable[inspect.Parameter]) -> tuple[SignatureParameter, ...]:

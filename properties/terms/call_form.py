@@ -60,6 +60,7 @@ class Given(StrEnum):
     NONE = "none"
     ZERO = "zero"
     FALSE = "false"
+    TRUE = "true"
     POSITIONS = "positions"  # (batch, tokens), from 0
     POSITION_ROW = "position row"  # (tokens,), from 0
     # Rotary angles of shape (tokens, head_dim / 2), or (tokens, head_dim) where they are doubled.

@@ -40,7 +40,7 @@ def _pair(angles: Tensor) -> Tensor:
     return angles.repeat_interleave(2, dim=-1)
 
 
-CONSTANTS: Mapping[str, Any] = {"none": None, "zero": 0, "false": False}
+CONSTANTS: Mapping[str, Any] = {"none": None, "zero": 0, "false": False, "true": True}
 TABLES: Mapping[str, Callable[[Tensor, float], Any]] = {
     "angles": lambda a, _: a,
     "complex angles": lambda a, f: torch.polar(torch.full_like(a, f), a),

@@ -402,3 +402,34 @@ def test_with_the_name_of_an_exercise_it_is_judged_by_the_exercise(grade: Grade)
     record = grade(make_square("MultiHeadAttention"))["MultiHeadAttention"]
     assert (record.exercise, record.status) == ("multi_head_attention", "failed")
     assert 0 < record.score < record.max_score
+
+
+# -------------------------------------------------------- a name alone makes no answer wrong
+
+
+def test_a_class_with_an_exercises_name_and_none_of_its_weights_is_not_accused(
+    grade: Grade,
+) -> None:
+    """Once it got no points because no weight had the name that an exercise asks for."""
+    source = """
+    class MultiHeadAttention(nn.Module):
+        def __init__(self, d_model, num_heads):
+            super().__init__()
+            self.parts = nn.ModuleList([nn.Linear(d_model, d_model) for _ in range(num_heads)])
+
+        def forward(self, x, mask=None):
+            return torch.stack([part(x).tanh() for part in self.parts]).sum(0)
+    """
+    [record] = grade(source).values()
+    assert record.status == "not_tried" and record.error is not None
+    assert record.error.message.startswith("`MultiHeadAttention` is no masked_multi_head")
+    [asked] = grade(source, "masked_multi_head").values()
+    assert asked.status == "failed" and asked.exercise == "masked_multi_head"
+
+
+def test_what_returns_fewer_tokens_than_it_gets_is_not_accused(grade: Grade) -> None:
+    source = STRANGE.replace("tokens.shape", "tokens.shape").replace(
+        "transpose(1, 2).reshape(b, t, w))", "transpose(1, 2).reshape(b, t, w))[:, :1]"
+    )
+    [record] = grade(source).values()
+    assert record.status == "not_tried"

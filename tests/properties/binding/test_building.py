@@ -120,3 +120,16 @@ def test_what_a_constructor_says_is_kept() -> None:
     failures: list[str] = []
     assert list(build_all(*open_class(source, "Own"), failures, iter_suggested)) == []
     assert len(failures) == 1 and failures[0].startswith("AssertionError: a hundred (line ")
+
+
+@pytest.mark.parametrize("heads", ["heads", "pieces"])
+def test_a_width_of_heads_that_is_none_by_default_is_passed(heads: str) -> None:
+    """Otherwise each head may be as wide as the tokens, which no quantity says."""
+    init = f"""
+    each = d_k or dim
+    self.heads = {heads}
+    self.q, self.k, self.v = (nn.Linear(dim, each * {heads}) for _ in range(3))
+    self.out = nn.Linear(each * {heads}, dim)
+    """
+    contract = must_bind(make(takes=f"dim, {heads}, d_k=None", init=init)).contract
+    assert {a.name: a.quantity for a in contract.arguments}["d_k"] == "head_dim"

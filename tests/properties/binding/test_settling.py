@@ -115,6 +115,16 @@ def test_a_mask_that_has_no_effect_is_claimed_so_that_the_claim_fails() -> None:
     assert contract.has(C.MASK)
 
 
+def test_of_two_masks_the_one_that_is_followed_is_judged_and_the_other_is_told_of() -> None:
+    mask = "if key_mask is not None:\n    s = s.masked_fill(~key_mask[:, None, None], -torch.inf)"
+    found = must_bind(make(call="x, query_mask=None, key_mask=None", mask=mask))
+    assert found.contract.has(C.PADDING)
+    assert found.contract.call_form.mask.argument == "key_mask"
+    assert found.remarks == (
+        "the meaning of its argument `query_mask` is not known, and not judged",
+    )
+
+
 def test_a_mask_of_a_class_for_one_sequence_is_followed() -> None:
     project = PROJECT.replace("transpose(1, 2)", "transpose(0, 1)")
     mask = "if mask is not None:\n    s = s.masked_fill(mask == 0, -1e9)"

@@ -1,0 +1,187 @@
+"""Find out what a class does with its masks: their meaning, their shapes, and their effect."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from headcheck.properties.binding.bench import Bench, Settled, is_close
+from headcheck.properties.binding.calls import (
+    LENGTHS,
+    MASK_CONVENTIONS,
+    find_mask_name,
+    iter_call_forms,
+    list_mask_names,
+    list_mask_sources,
+)
+from headcheck.properties.binding.intent import find_stated_polarity
+from headcheck.properties.binding.matching import Observation, find_mistakes
+from headcheck.properties.cases.case_tensors import draw_normal
+from headcheck.properties.cases.fitting_mask import restrict_mask
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.implied_capabilities import restate_steps
+from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
+
+C = Capability
+FAULT = re.compile(r"(NameError|UnboundLocalError|TypeError)(?!.*'Tensor' object)")
+"""an error of the code itself, not of the kind of mask that it was given"""
+
+
+def settle_mask(bench: Bench) -> Settled:
+    """Find out the meaning of a mask, its possible shapes, and whether it has an effect."""
+    name = find_mask_name(bench.signature.call)
+    if name is None:
+        return bench.settled
+    form = next(
+        f
+        for f in iter_call_forms(bench.signature.call, bench.signature.given)
+        if "mask" in f.inputs
+    )
+    form = replace(
+        bench.contract.call_form,
+        inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),
+    )
+    required = bench.contract.call_form.mask.required
+    for convention in () if bench.contract.has(C.CAUSAL) else _iter_conventions(name, form):
+        own = replace(form, mask=replace(convention, required=required))
+        if _follows(bench, own):
+            return _claim_as_stated(bench, own, name)
+    other = _find_other_mask(bench, form, name)
+    if other is not None:
+        settled = _claim_mask(bench, other)
+        return settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
+    errors = set() if required else _list_errors(bench, form, name)
+    if len(errors) == 1 and all(map(FAULT.match, errors)):
+        return _claim_mask(bench, form)  # so a check fails, and quotes the error
+    if errors:
+        return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
+    if bench.contract.has(C.CAUSAL):
+        return bench.settled.add(
+            f"its `{name}` hides later tokens; any other effect of it is not judged"
+        )
+    mistaken = _find_mistaken_mask(bench, form, name)
+    if mistaken is not None:
+        return _claim_mask(bench, mistaken)
+    return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
+
+
+def _find_other_mask(bench: Bench, form: CallForm, first: str) -> CallForm | None:
+    """Return the form of a call that passes another argument, by name, as a mask that is followed.
+
+    A class may take one mask of queries and one of keys.
+    """
+    if bench.contract.has(C.CAUSAL) or form.mask.required:
+        return None
+    named = (replace(form.mask, argument=n) for n in list_mask_names(bench.signature.call))
+    for mask in named:
+        if mask.argument != first:
+            own = replace(form, mask=mask)
+            for convention in _iter_conventions(mask.argument or "", own):
+                if _follows(bench, replace(own, mask=convention)):
+                    return replace(own, mask=convention)
+    return None
+
+
+def _list_errors(bench: Bench, form: CallForm, name: str) -> set[str]:
+    """Return what the class raises with any form of mask; nothing if it takes one of them."""
+    errors = set[str]()
+    for convention in _iter_conventions(name, form):
+        for keep in _draw_masks(bench, convention):
+            error = bench.find_error(replace(form, mask=convention), bench.x, keep)
+            if not error:
+                return set()
+            errors.add(error)
+    return errors
+
+
+def _insert_mask(inputs: Sequence[str], whole: Sequence[str]) -> tuple[str, ...]:
+    """Return the inputs with the mask at its place in the signature."""
+    tokens = iter(role for role in inputs if role != "mask")
+    return tuple(role if role == "mask" else next(tokens, role) for role in whole)
+
+
+def _claim_mask(bench: Bench, form: CallForm) -> Settled:
+    contract = restate_steps(replace(bench.contract, call_form=form, call=form.inputs))
+    kind = C.PADDING if form.mask.keys_only else C.MASK
+    return replace(bench.settled, contract=contract).claim(kind, C.TAKES_MASK)
+
+
+def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
+    """Claim a mask that is followed; if the class says the opposite of its entries, claim that."""
+    stated = find_stated_polarity(bench.signature, name)
+    mask = form.mask
+    entries = mask.given_as is MaskSource.MASK and mask.polarity is not Polarity.ADDED
+    if stated is None or not entries or stated[0] is mask.polarity:
+        return _claim_mask(bench, form)
+    settled = _claim_mask(bench, replace(form, mask=replace(mask, polarity=stated[0])))
+    return settled.add(f"what its mask means is what the class says of it: “{stated[1]}”")
+
+
+def _iter_conventions(name: str, form: CallForm) -> Iterator[MaskConvention]:
+    """Yield what the mask of a form may be, passed as the form says."""
+    whole = itertools.product((None, 4, 3, 2), MASK_CONVENTIONS, (False,))
+    of_keys = itertools.product((2, 4, 3), MASK_CONVENTIONS, (True,))
+    yield from (replace(each, argument=form.mask.argument) for each in list_mask_sources(name))
+    for axes, convention, keys_only in (*whole, *of_keys):
+        yield replace(convention, axes=axes, keys_only=keys_only, argument=form.mask.argument)
+
+
+def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
+    """Yield masks of all shapes that a convention allows, each of which hides something."""
+    b, h, t = bench.case.batch, bench.case.heads, bench.case.tokens
+    shapes: dict[int | None, list[tuple[int, ...]]] = {
+        None: [(t, t), (b, h, t, t), (b, 1, 1, t)],
+        4: [(1, 1, t, t), (b, h, t, t)],
+        3: [(b, 1, t, t)],
+        2: [(t, t)],
+    }
+    wanted = [(b, 1, 1, t)] if convention.keys_only else shapes[convention.axes]
+    if convention.given_as is not MaskSource.MASK and not convention.keys_only:
+        wanted = [(b, 1, t, t)]
+    if replace(convention, argument=None) == LENGTHS:  # of each query, or of each sequence
+        wanted = [*wanted, (b, 1, 1, t)]
+    for number, shape in enumerate(wanted):
+        drawn = draw_normal(replace(bench.case, seed=number + 1), "mask", *shape)
+        keep = drawn < 0.4
+        keep.scatter_(-1, drawn.argmin(-1, keepdim=True), True)
+        yield restrict_mask(convention.given_as, keep)
+
+
+def _follows(bench: Bench, form: CallForm) -> bool:
+    """Whether masks in this form are followed, in every shape."""
+    batched = bench.contract.has(C.BATCH)
+    if batched and form.mask.axes != 2 and bench.case.batch < bench.case.tokens:
+        crowded = replace(bench.case, batch=bench.case.tokens + 1)
+        if not _follows(replace(bench, sized=crowded), form):
+            return False  # a slice for the tokens would cut the batch
+    types = (torch.bool, torch.int64, torch.float32) if form.mask.dtype is None else (torch.bool,)
+    return all(
+        is_close(bench.call(form, bench.x, keep.to(dtype)), bench.compute(keep).output)
+        for keep in _draw_masks(bench, form.mask)
+        for dtype in types
+    )
+
+
+def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | None:
+    """Return a form in which a mask has no effect, or has the effect of a known mistake."""
+    usual = MASK_CONVENTIONS[:4]
+    of_keys = (replace(each, axes=2, keys_only=True) for each in MASK_CONVENTIONS[1:3])
+    masks = *usual, *of_keys
+    cut = (replace(each, axes=axes) for axes in (3, 4) for each in usual)
+    for convention in (*list_mask_sources(name), *masks, *cut):
+        own = replace(form, mask=replace(convention, argument=form.mask.argument))
+        keep = next(_draw_masks(bench, convention))
+        results = bench.call(own, bench.x, keep)
+        if not results:
+            continue
+        alone = replace(bench, sized=replace(bench.case, batch=1))
+        if is_close(results, bench.compute().output) or _follows(alone, own):
+            return own
+        stored = dict(bench.contract.to_stored(bench.parameters, bench.case))
+        seen = Observation(bench.x, stored, results[:1], keep)
+        if next(find_mistakes(_claim_mask(bench, own).contract, bench.case, seen), None):
+            return own
+    return None
