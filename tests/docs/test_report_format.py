@@ -223,7 +223,7 @@ def test_documented_values_match_the_code() -> None:
     assert used <= words("Errors")
 
 
-NOTE = r"\bNote\(\s*\"(\w+)\""
+NOTE = r"\bNote(?:Record)?\(\s*\"(\w+)\""
 
 
 def said(of: type, pattern: str) -> set[str]:
