@@ -36,10 +36,11 @@ class Parameters:
     each bucket of distances and each head, which is added to scores. `gain_q` and `gain_k`, with
     `shift_q` and `shift_k`, belong to the norms of queries and keys: one number for each coordinate
     of a head, of each half of it if there are `lambdas`, or, with norms over whole projections, for
-    each row of `W_q` and `W_k`. In a block, `gain_in` and `shift_in` belong to the norm of its
-    tokens before attention, and `gain_ff` and `shift_ff` to the norm before the feed-forward, whose
-    layers are `W_1` and `W_2`. None means absent: a projection without bias, attention without an
-    output projection.
+    each row of `W_q` and `W_k`. `gain_heads` and `shift_heads` belong to the norm of what heads
+    give: one number for each coordinate of a head, or of all heads. In a block, `gain_in` and
+    `shift_in` belong to the norm of its tokens before attention, and `gain_ff` and `shift_ff` to
+    the norm before the feed-forward, whose layers are `W_1` and `W_2`. None means absent: a
+    projection without bias, attention without an output projection.
     """
 
     W_q: Float[Tensor, "d_out d_in"]
@@ -62,6 +63,8 @@ class Parameters:
     W_qr: Float[Tensor, "d_turned d_in"] | None = None
     W_kr: Float[Tensor, "rope_dim d_in"] | None = None
     W_rel: Float[Tensor, "buckets heads"] | None = None
+    gain_heads: Float[Tensor, "d_gain_heads"] | None = None
+    shift_heads: Float[Tensor, "d_gain_heads"] | None = None
     gain_in: Float[Tensor, "d_in"] | None = None
     shift_in: Float[Tensor, "d_in"] | None = None
     gain_ff: Float[Tensor, "d_in"] | None = None
@@ -113,7 +116,7 @@ class MultiHeadResult:
     weights: Float[Tensor, "*batch heads tokens keys"]
     """the weights before dropout"""
     context: Float[Tensor, "*batch tokens d_out"]
-    """the heads' outputs side by side, after the gate if there is one, before W_o"""
+    """the heads' outputs side by side, after a norm and a gate if there are any, before W_o"""
     output: Float[Tensor, "*batch tokens d_out"]
     lost: Float[Tensor, "*batch heads tokens 1"] | None = None
     """the weights of the sinks, if there are any: one minus the sum of the other weights"""
@@ -182,12 +185,12 @@ def multi_head_attention(
     half of a head, or over a whole projection, as the variant says. In differential attention each
     head halves its queries and keys, positions rotate each half like a head, and the weights are
     the softmax of the first halves minus lambda times that of the second (Ye et al. 2024,
-    "Differential Transformer", arXiv:2410.05258, eq. 1; here heads have no norm, and lambda is a
-    parameter). With latents, keys and values are made of one latent for each token. Queries and
-    keys have a part that rotates, beside each head's own part, which does not (DeepSeek-AI 2024,
-    "DeepSeek-V2", arXiv:2405.04434, section 2.1; here there are none of the norms of its code, and
-    queries are not compressed). In linear attention weights are proportional to products of
-    features, without a softmax (Katharopoulos et al. 2020, "Transformers are RNNs",
+    "Differential Transformer", arXiv:2410.05258, eq. 1; here lambda is a parameter). A norm of what
+    heads give comes before the gate. With latents, keys and values are made of one latent for each
+    token. Queries and keys have a part that rotates, beside each head's own part, which does not
+    (DeepSeek-AI 2024, "DeepSeek-V2", arXiv:2405.04434, section 2.1; here there are none of the
+    norms of its code, and queries are not compressed). In linear attention weights are proportional
+    to products of features, without a softmax (Katharopoulos et al. 2020, "Transformers are RNNs",
     arXiv:2006.16236, eq. 5), and the scale has no effect. A token that may attend to nothing has a
     context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
@@ -210,7 +213,7 @@ def multi_head_attention(
     maps = None
     if p.lambdas is not None:
         maps, weights = weights, weights[0] - p.lambdas[:, None, None] * weights[1]
-    context = merge_heads((weights if kept is None else weights * kept) @ value)
+    context = leave_heads((weights if kept is None else weights * kept) @ value, p, variant)
     gate = None if p.W_gate is None else ask_gate(x, p)
     context = context if gate is None else context * torch.sigmoid(gate)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
@@ -259,6 +262,15 @@ def append_beside(
     asked, shared = split_heads(beside[0], query.shape[-3]), beside[1].unsqueeze(-3)
     shared = shared.expand(*key.shape[:-1], shared.shape[-1])
     return torch.cat([query, asked], dim=-1), torch.cat([key, shared], dim=-1)
+
+
+def leave_heads(
+    t: Float[Tensor, "*batch heads tokens head_dim"], p: Parameters, variant: Variant
+) -> Float[Tensor, "*batch tokens heads*head_dim"]:
+    """Norm what heads give, if the variant says so, and lay it side by side."""
+    if variant.head_norm is not None:
+        t = variant.head_norm.apply(t, p.gain_heads, p.shift_heads)
+    return merge_heads(t)
 
 
 def ask_gate(x: Float[Tensor, "*batch tokens d_in"], p: Parameters) -> Tensor:

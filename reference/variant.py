@@ -6,6 +6,7 @@
     softcap      a limit of scores on both sides
     block        norms, residuals and a feed-forward around attention: see `reference.block`
     features     positive features of queries and keys, whose products replace the softmax
+    head_norm    a norm of what heads give, before the gate and the output layer
 
 A window hides tokens that lie too far back: see `reference.masks.sliding_window_mask`. Heads that
 share keys and values need no option: they have fewer rows of `W_k` and `W_v` than of `W_q`.
@@ -40,6 +41,34 @@ class BlockSteps:
     def norms(self) -> "Variant":
         """A variant whose norm of queries and keys is this norm of tokens."""
         return Variant(norm=self.norm, epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadNorm:
+    """The norm of what heads give, before it goes through the output layer.
+
+    Sources: of each head, Ye et al. 2024, "Differential Transformer", eq. 3 (arXiv:2410.05258); of
+    all heads, Wang et al. 2022, "Foundation Transformers", section 2 (arXiv:2210.06423).
+    """
+
+    kind: str
+    """the norm: "rms", or "layer", which subtracts the mean first"""
+    over: str
+    """the numbers over which it averages: those of a "head", or of the whole "projection", in which
+    all heads lie side by side"""
+    epsilon: float
+    """the number that the norm adds to the mean square, or to the variance"""
+    factor: float = 1.0
+    """the number that multiplies the result"""
+
+    @property
+    def norms(self) -> "Variant":
+        """A variant whose norm of queries and keys is this norm."""
+        return Variant(norm=self.kind, norm_over=self.over, epsilon=self.epsilon)
+
+    def apply(self, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
+        """Return what heads give, normed and multiplied."""
+        return self.factor * self.norms.normalise(t, gain, shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +109,8 @@ class Variant:
     """the number that the norm adds to the mean square, or to the variance"""
     gain_from: float = 0.0
     """the number that is added to the stored gain: 1 if a module stores the gain minus 1"""
+    head_norm: HeadNorm | None = None
+    """the norm of what heads give, before it goes through the output layer"""
     block: BlockSteps | None = None
     """the steps of a block around attention: norms of tokens and a feed-forward, with residuals"""
 

@@ -13,6 +13,7 @@ from headcheck.properties.bounds.absolute_roles import (
     enter_layers,
 )
 from headcheck.properties.bounds.features import find_slopes
+from headcheck.properties.bounds.head_norms import make_absolute_heads
 from headcheck.properties.bounds.layers import bound_layer
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps, weigh_maps
@@ -27,8 +28,6 @@ from headcheck.reference import (
     Parameters,
     Variant,
     join_maps,
-    merge_heads,
-    split_heads,
 )
 
 
@@ -52,13 +51,16 @@ def compute_absolute_gradients(
     softmaxes = exact.softmaxes.detach()
     weights = sum_maps(softmaxes, p.lambdas)
     kept = torch.ones_like(weights) if loss.kept is None else loss.kept.abs()
-    merged = merge_heads(weights * kept @ value)
-    grad, gated, into_weights = _enter_heads(contract, p, loss, value, kept)
-    context = split_heads(gated, case.heads)
+    heads = make_absolute_heads(weights * kept, value, parameters, exact, variant)
+    merged = heads.merged
+    grad, gated = _enter_heads(p, loss, merged)
+    context, of_norm = heads.enter(gated, case.heads)
+    into_weights = _enter_weights(contract, loss, context @ value.mT * kept)
     scale = get_scale(contract, case)
     into_query, into_key, scales = _enter_scores(
         p, exact, into_weights, scale, (query, key), variant
     )
+    scales |= of_norm
     parts = {
         "q": into_query,
         "k": into_key,
@@ -81,18 +83,21 @@ def compute_absolute_gradients(
     return scales
 
 
-def _enter_heads(
-    contract: Contract, p: Parameters, loss: Loss, value: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Propagate gradients from the loss to the output, the merged heads, and the weights."""
-    grad = loss.cotangent.abs()
+def _enter_heads(p: Parameters, loss: Loss, merged: Tensor) -> tuple[Tensor, Tensor]:
+    """Propagate gradients from the loss to the output and to the merged heads."""
     if loss.output:  # the weights themselves, before the values, or the log of their divisor
-        nothing = torch.zeros_like(merge_heads(value[..., :1, :].expand(*kept.shape[:-1], -1)))
-        summed = contract.returns is Returns.OUTPUT_AND_LOGSUMEXP
-        return nothing, nothing, grad.unsqueeze(-1) if summed else grad
+        return torch.zeros_like(merged), torch.zeros_like(merged)
+    grad = loss.cotangent.abs()
     # A gate is one at most, and is rounded like one, as its slope is.
-    gated = grad if p.W_o is None else grad @ p.W_o
-    return grad, gated, split_heads(gated, kept.shape[-3]) @ value.mT * kept
+    return grad, grad if p.W_o is None else grad @ p.W_o
+
+
+def _enter_weights(contract: Contract, loss: Loss, through_values: Tensor) -> Tensor:
+    """Return the gradients of the weights, which the loss reaches through values or directly."""
+    if not loss.output:
+        return through_values
+    grad = loss.cotangent.abs()
+    return grad.unsqueeze(-1) if contract.returns is Returns.OUTPUT_AND_LOGSUMEXP else grad
 
 
 def _enter_scores(

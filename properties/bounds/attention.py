@@ -33,6 +33,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.features import bound_shares
 from headcheck.properties.bounds.gate import bound_gated_error
+from headcheck.properties.bounds.head_norms import bound_head_norm_error
 from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.maps import bound_difference
 from headcheck.properties.bounds.parts import bound_adjustments
@@ -41,7 +42,7 @@ from headcheck.properties.bounds.precision import PRECISIONS as PRECISIONS
 from headcheck.properties.bounds.precision import Precision as Precision
 from headcheck.properties.bounds.roles import bound_role_errors, bound_value_error
 from headcheck.properties.bounds.sinks import seat_one_more, seat_sinks, seat_visible
-from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant, merge_heads
+from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant
 
 K = 4.0
 LONG_SEQUENCE = 128
@@ -171,7 +172,7 @@ def bound_attention(
         given = exact, query_error, key_error, scale, precision, may_attend, variant
         errors, arithmetic = bound_score_error(*given), bound_softmax_error(exact, precision)
     context = bound_context_error(exact, errors, arithmetic, value_error, precision)
-    output = _propagate(context, x, parameters, exact, precision)
+    output = _propagate(context, x, parameters, exact, precision, variant)
     weights = bound_weights_error(exact, errors, arithmetic, precision)
     weights = bound_difference(weights, exact.softmaxes, p.lambdas, precision)
     return output, weights if p.sinks is None else weights[..., :-1]
@@ -194,18 +195,24 @@ def bound_least(
     weights = constant * exact.softmaxes
     value_error = bound_value_error(others[-1] if others else x, parameters, exact, precision)
     context = weights @ exact.value.abs() + exact.softmaxes @ value_error
-    output = _propagate(context, x, parameters, exact, precision)
+    output = _propagate(context, x, parameters, exact, precision, variant)
     weights = bound_difference(weights, exact.softmaxes, parameters.lambdas, precision)
     return K * output, K * weights
 
 
 def _propagate(
-    context: Tensor, x: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
+    context: Tensor,
+    x: Tensor,
+    parameters: Parameters,
+    exact: MultiHeadResult,
+    precision: Precision,
+    variant: Variant,
 ) -> Tensor:
     """Propagate the errors of what each softmax averages to the output."""
     size = exact.softmaxes @ exact.value.abs()
     context = bound_difference(context, size, parameters.lambdas, precision)
-    merged = bound_gated_error(x, merge_heads(context), parameters, exact, precision)
+    merged = bound_head_norm_error(context, parameters, exact, variant, precision)
+    merged = bound_gated_error(x, merged, parameters, exact, precision, variant)
     return propagate_through_output(merged, parameters, exact, precision)
 
 

@@ -5,11 +5,16 @@ from torch import Tensor
 
 from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.precision import Precision
-from headcheck.reference import MultiHeadResult, Parameters, merge_heads
+from headcheck.reference import MultiHeadResult, Parameters, Variant, leave_heads
 
 
 def bound_gated_error(
-    x: Tensor, context: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
+    x: Tensor,
+    context: Tensor,
+    parameters: Parameters,
+    exact: MultiHeadResult,
+    precision: Precision,
+    variant: Variant,
 ) -> Tensor:
     """Propagate the error of the merged heads through the gate, if there is one.
 
@@ -24,5 +29,5 @@ def bound_gated_error(
     weight = parameters.W_gate.repeat_interleave(rows, dim=0)
     asked = bound_linear_error(x, weight, exact.gate, precision)
     off = gate * (1 - gate) * torch.expm1(asked.clamp(max=50.0)) + 3 * precision.u
-    ungated = merge_heads(exact.weights @ exact.value).abs()
+    ungated = leave_heads(exact.weights @ exact.value, parameters, variant).abs()
     return context * (gate + off) + ungated * off + precision.u * exact.context.abs()

@@ -98,6 +98,13 @@ def _grow_by_norms(of: GrowthOf) -> float:
     return (6 + 2 * math.sqrt(count)) * (1 + of.largest)
 
 
+def _grow_by_head_norms(of: GrowthOf) -> float:
+    if of.variant.head_norm is None:
+        return 0.0
+    whole = of.variant.head_norm.over == "projection"
+    return 6 + 2 * math.sqrt(of.case.d_out if whole else of.case.head_dim)
+
+
 def _grow_by_latents(of: GrowthOf) -> float:
     """Return the growth by one more layer."""
     return (4 + 2 * math.sqrt(of.case.d_latent)) * (1 + of.largest) if of.case.d_latent else 0.0
@@ -163,6 +170,7 @@ BOUNDS = (
     PartBounds(grow=_grow_by_rotations),
     PartBounds(grow=_grow_by_norms),
     PartBounds(grow=_grow_by_latents),
+    PartBounds(grow=_grow_by_head_norms),
     PartBounds(grow=_grow_by_gates),
     PartBounds(adjust=bound_relative, grow=_grow_by_buckets, sum_own=_sum_over_buckets),
     PartBounds(adjust=bound_alibi, grow=_grow_by_distances),

@@ -178,6 +178,15 @@ class Contract:
     machine epsilon"""
     norm_gain_from: float = 0.0
     """the number that is added to the stored gain: 1 if a module stores the gain minus 1"""
+    head_norm: Norm = Norm.NONE
+    """the norm of what heads give, before it goes through the output layer"""
+    head_norm_over: NormOver = NormOver.HEAD
+    """whether this norm averages over each head, or over all heads side by side"""
+    head_norm_epsilon: float = 0.0
+    """the number that this norm adds to the mean square, or to the variance; 0 means the dtype's
+    machine epsilon"""
+    head_norm_factor: float = 1.0
+    """the number by which the result is multiplied"""
     token_norm: Norm = Norm.NONE
     """the norm of a block's tokens, before attention and before the feed-forward"""
     token_norm_epsilon: float = 1e-5
@@ -235,6 +244,13 @@ class Contract:
         stored = (m for m in self.mappings if m.holds[0] in GAINS)
         whole = self.norm_over is NormOver.PROJECTION
         return whole or any(m.packing in BY_HEAD for m in stored)
+
+    @property
+    def head_gains_by_head(self) -> bool:
+        """Whether each head has a gain of its own in the norm of what heads give."""
+        stored = (m.packing for m in self.mappings if m.holds[0] in ("gain_heads", "shift_heads"))
+        whole = self.head_norm_over is NormOver.PROJECTION
+        return whole or any(each in (*BY_HEAD, Packing.HEADS) for each in stored)
 
     def has_biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""
@@ -332,7 +348,8 @@ class Contract:
         """Return the sizes on which the shapes of parameters depend in this case."""
         own = case.d_latent, case.rope_dim, self.hidden_factor * case.d_in, self.relative_buckets
         widths = case.d_in, case.heads, case.head_dim, case.kv_heads
-        return HeadSizes(*widths, *own, self.maps, self.gains_by_head)
+        gains = self.gains_by_head, self.head_gains_by_head
+        return HeadSizes(*widths, *own, self.maps, *gains)
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
         """Yield the mappings for this case's parameters, each with its head if it has only one."""

@@ -29,7 +29,6 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.terms.case import MaskForm
 from headcheck.properties.violations.violation import Violation, ViolationKind
-from headcheck.reference import merge_heads
 
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
@@ -75,7 +74,7 @@ def the_weights_sum_to_one_minus_lambda(context: CaseContext) -> None:
     parameters = replace_parameters(context, W_v=column, **pass_first_number_on(context))
     expected = context.compute_expected(x, parameters)
     left = (1 - _get_lambdas(context))[:, None, None] * expected.exact.value
-    wanted = project_output(parameters, merge_heads(left), x)
+    wanted = project_output(context, parameters, left, x)
     context.assert_close(context.run(x, parameters)[0], wanted, expected.tolerances[0])
 
 
@@ -115,7 +114,9 @@ def equal_maps_cancel(context: CaseContext) -> None:
     context.assert_close(output, nothing.expand_as(output).double(), tolerance)
 
 
-@weights(*NEEDS, limit=2, hint="lambda is a plain factor: no function is applied to it")
+@weights(
+    *NEEDS, C.PROPORTIONAL, limit=2, hint="lambda is a plain factor: no function is applied to it"
+)
 def the_output_is_linear_in_lambda(context: CaseContext) -> None:
     """The subtracted part is proportional to lambda, for large, small and negative lambdas."""
     none = replace_parameters(context, lambdas=0 * _get_lambdas(context))
@@ -149,6 +150,7 @@ def maps_that_change_places_change_the_sign(context: CaseContext) -> None:
     *NEEDS,
     C.HEADS,
     C.MODULE,
+    C.PROPORTIONAL,
     on=at_least(heads=2, tokens=2),
     limit=2,
     hint="head 0 has the first lambda, head 1 the second, …",

@@ -26,7 +26,7 @@ from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.terms.case import InputContent
-from headcheck.reference import Parameters, merge_heads
+from headcheck.reference import Parameters
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
@@ -42,7 +42,7 @@ FACTOR = 2.0**13
 """a factor of usual numbers: exponentials of the products overflow, and nothing is rounded"""
 
 
-@values(*NEEDS, limit=3, hint="what is the sigmoid of zero?")
+@values(*NEEDS, C.PROPORTIONAL, limit=3, hint="what is the sigmoid of zero?")
 def gates_of_zeros_let_half_through(context: CaseContext) -> None:
     """With zeros in the gate's layer, every gate is one half, and so halves what it multiplies."""
     half = replace_parameters(context, **zero_parameters(context, *GATE))
@@ -116,7 +116,7 @@ def equal_values_come_through_the_gate(context: CaseContext) -> None:
     """When all values are equal, every output is this value times the token's gate."""
     x, parameters = _give_equal_values(context)
     expected = context.compute_expected(x, parameters)
-    value = project_output(parameters, merge_heads(expected.exact.value), x)
+    value = project_output(context, parameters, expected.exact.value, x)
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
 
 

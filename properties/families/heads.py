@@ -108,7 +108,15 @@ def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
 
 
 @family_property(
-    C.BARE, C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT, essential=True
+    C.BARE,
+    C.HEADS,
+    C.PROJECTED,
+    C.MODULE,
+    C.PROPORTIONAL,
+    on=SEVERAL_HEADS,
+    limit=3,
+    hint=HINT,
+    essential=True,
 )
 def each_head_fills_only_its_own_part(context: CaseContext) -> None:
     """Changing one head's weights changes only this head's part of the merged output."""

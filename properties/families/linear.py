@@ -25,7 +25,7 @@ from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.subject import CallOptions, Chunk
 from headcheck.properties.terms.case import InputContent
 from headcheck.properties.violations.violation import Reason, Violation, ViolationKind
-from headcheck.reference import merge_heads, recurrent_attention
+from headcheck.reference import recurrent_attention
 
 values = PropertyFamily(PropertyGroup.VALUES, FORM)
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
@@ -49,7 +49,7 @@ def it_equals_the_recurrence(context: CaseContext) -> None:
     """The output equals the result of two running sums, taken one token after the other."""
     exact = context.expected.exact
     asked = recurrent_attention(exact.query, exact.key, exact.value)
-    output = project_output(context.parameters, merge_heads(asked), context.x)
+    output = project_output(context, context.parameters, asked, context.x)
     context.assert_close(context.output, output, context.tolerance)
 
 

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.contracts.contract import NormOver
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.harness.case_context import CaseContext
-from headcheck.reference import Parameters, ask_gate, linear
+from headcheck.reference import Parameters, ask_gate, leave_heads, linear
 
 ASKING = ("W_q", "b_q", "shift_q", "W_qr")
 """the parameters that determine queries: if all of them are zero, queries are zero"""
@@ -57,8 +58,12 @@ def make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
     return {"W_o": identity, **zero_parameters(context, "b_o")}
 
 
-def project_output(parameters: Parameters, merged: Tensor, x: Tensor) -> Tensor:
-    """Apply these tokens' gates and the output projection, if any, to merged heads."""
+def project_output(
+    context: CaseContext, parameters: Parameters, averages: Tensor, x: Tensor
+) -> Tensor:
+    """Apply the norm of heads, these tokens' gates and the output projection to heads' averages."""
+    variant = get_variant(context.contract, context.case)
+    merged = leave_heads(averages, parameters, variant)
     if parameters.W_gate is not None:
         merged = merged * torch.sigmoid(ask_gate(x, parameters))
     return merged if parameters.W_o is None else linear(merged, parameters.W_o, parameters.b_o)

@@ -30,7 +30,7 @@ from headcheck.properties.harness import tomography
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.property import PropertyFamily, PropertyGroup
 from headcheck.properties.terms.case import InputContent, MaskForm
-from headcheck.reference import Parameters, merge_heads
+from headcheck.reference import Parameters
 
 weights = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 heads = PropertyFamily(PropertyGroup.HEADS, FORM)
@@ -65,9 +65,9 @@ def the_weights_sum_to_what_the_sink_leaves(context: CaseContext) -> None:
     column[:, 0] = context.parameters.W_v[:, 0]
     parameters = replace_parameters(context, W_v=column)
     expected = context.compute_expected(x, parameters)
-    left = merge_heads(_compute_left(context, expected.exact.scores) * expected.exact.value)
-    output = context.run(x, parameters)[0]
-    context.assert_close(output, project_output(parameters, left, x), expected.tolerances[0])
+    left = _compute_left(context, expected.exact.scores) * expected.exact.value
+    wanted = project_output(context, parameters, left, x)
+    context.assert_close(context.run(x, parameters)[0], wanted, expected.tolerances[0])
 
 
 def _compute_left(context: CaseContext, scores: Tensor) -> Tensor:
@@ -151,6 +151,7 @@ def a_constant_added_to_scores_and_sinks_cancels(context: CaseContext) -> None:
     *NEEDS,
     C.HEADS,
     C.MODULE,
+    C.PROPORTIONAL,
     on=at_least(heads=2, tokens=2),
     limit=2,
     hint="head 0 has the first sink, head 1 the second, …",

@@ -165,6 +165,7 @@ def no_dropout_means_no_difference(context: LiveContext) -> None:
     C.TOKENS,
     C.OWN_KEYS,
     *PLAIN_SCORES,
+    C.PROPORTIONAL,
     after=CORRECT_VALUES,
     redundant_because=GUARDS_THE_ORACLE,
 )

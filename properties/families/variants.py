@@ -255,6 +255,7 @@ def _share_among_two(case: Case) -> Case:
     C.GROUPED,
     C.PROJECTED,
     C.MODULE,
+    C.PROPORTIONAL,
     on=_share_among_two,
     limit=3,
     hint="neighbouring heads share: in groups of two, 0 and 1 the first",

@@ -139,7 +139,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
     column[:, 0] = context.parameters.W_v[:, 0]
     parameters = replace_parameters(context, W_v=column, **pass_first_number_on(context))
     expected = context.compute_expected(x, parameters)
-    value = project_output(parameters, merge_heads(expected.exact.value), x)
+    value = project_output(context, parameters, expected.exact.value, x)
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
 
 
@@ -186,6 +186,7 @@ def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None
     C.ATTENTION,
     C.PROJECTED,
     C.TOKENS,
+    C.PROPORTIONAL,
     limit=3,
     hint="after the softmax there is nothing but weighted sums",
 )
@@ -221,6 +222,7 @@ def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
     C.ATTENTION,
     C.PROJECTED,
     C.TOKENS,
+    C.PROPORTIONAL,
     limit=3,
     hint="nothing but weighted values, and an output bias, is in the output",
 )
@@ -284,6 +286,7 @@ def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None
 @family_property(
     *tomography.REQUIRED_CAPABILITIES,
     C.NORMALISED,
+    C.PROPORTIONAL,
     on=tomography.fit_for_recovery,
     limit=3,
     hint=SUM_HINT,
@@ -307,6 +310,7 @@ def _assert_sum_to_one(
 @family_property(
     *tomography.REQUIRED_CAPABILITIES,
     C.CAUSAL,
+    C.PROPORTIONAL,
     on=tomography.fit_for_recovery,
     limit=3,
     hint="the weights above the diagonal have to be exactly 0",
@@ -326,8 +330,8 @@ def hidden_tokens_get_no_weight(context: CaseContext) -> None:
 )
 def the_returned_weights_are_those_used(context: CaseContext) -> None:
     """The returned weights, applied to the values, give the returned output."""
-    merged = merge_heads(context.answer[1] @ context.expected.exact.value)
-    output = project_output(context.parameters, merged, context.x)
+    averages = context.answer[1] @ context.expected.exact.value
+    output = project_output(context, context.parameters, averages, context.x)
     context.assert_close(context.output, output, context.tolerance + context.tolerance)
 
 

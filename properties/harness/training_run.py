@@ -21,6 +21,7 @@ from headcheck.properties.bounds.absolute_roles import bound_roles
 from headcheck.properties.bounds.attention import K
 from headcheck.properties.bounds.gradients import ExactGradients, compute_gradients
 from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
+from headcheck.properties.bounds.head_norms import make_absolute_heads
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.maps import sum_maps
 from headcheck.properties.bounds.oracle import get_precisions, get_scale
@@ -225,7 +226,7 @@ def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResul
     query, key, value, _ = bound_roles(call.given.x, call.parameters, exact, variant)
     weights = sum_maps(exact.softmaxes, p.lambdas)
     weights = weights if call.kept is None else weights * call.kept
-    size = merge_heads(weights @ value)
+    size = make_absolute_heads(weights, value, call.parameters, exact, variant).merged
     size = size if p.W_o is None else linear(size, p.W_o, p.b_o)
     # What the projections round is multiplied by queries and keys, however much these cancel.
     uncancelled = float(get_scale(context.contract, context.case) * (query @ key.mT).amax())

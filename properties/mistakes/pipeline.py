@@ -1,15 +1,15 @@
 """Multi-head attention as a pipeline: one replaceable function for every step.
 
     x → see → enter → project → norm_whole → split → assign → norm → append → place → share → halve
-      → map → match → scale → adjust → permit → hide → normalise → subtract → use → mix → merge
-      → gate → finish → add → renorm → widen → activate → narrow → close → give
+      → map → match → scale → adjust → permit → hide → normalise → subtract → use → mix
+      → norm_heads → merge → gate → finish → add → renorm → widen → activate → narrow → close → give
 
 Most exercises have no norms, no latents, no positions, no limits of scores, no gate, one softmax
 for each head, no features, and keys for every head. In these exercises `norm_whole`, `norm`,
-`append`, `place`, `share`, `halve`, `map`, `adjust`, `subtract` and `gate` change nothing. Norms
-act in `norm_whole` if they are over all heads, and in `norm` if they are over each head. `enter`
-and the steps after `finish` only change something in a block: norms of tokens, residuals and a
-feed-forward.
+`append`, `place`, `share`, `halve`, `map`, `adjust`, `subtract`, `norm_heads` and `gate` change
+nothing. Norms of queries and keys act in `norm_whole` if they are over all heads, and in `norm` if
+they are over each head. `enter` and the steps after `finish` only change something in a block:
+norms of tokens, residuals and a feed-forward.
 
 `CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
 these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
@@ -238,6 +238,12 @@ def average(s: PipelineState) -> Tensor:
     return s.applied_weights @ s.value
 
 
+def own_norms_of_averages(s: PipelineState) -> Tensor:
+    """What heads give goes through a norm, if the statement asks for that."""
+    norm = s.inputs.variant.head_norm
+    return s.averages if norm is None else norm.apply(s.averages, s.p.gain_heads, s.p.shift_heads)
+
+
 def concatenated_heads(s: PipelineState) -> Tensor:
     """Concat(head_1, …, head_h)."""
     return merge_heads(s.head_contexts)
@@ -338,6 +344,7 @@ class Pipeline:
     subtract: Callable[[PipelineState], Tensor] = difference_of_maps
     use: Callable[[PipelineState], Tensor] = unchanged_weights
     mix: Callable[[PipelineState], Tensor] = average
+    norm_heads: Callable[[PipelineState], Tensor] = own_norms_of_averages
     merge: Callable[[PipelineState], Tensor] = concatenated_heads
     gate: Callable[[PipelineState], Tensor] = gated_context
     finish: Callable[[PipelineState], Tensor] = output_layer

@@ -35,7 +35,8 @@ class PipelineState:
     maps: Tensor = field(init=False)
     weights: Tensor = field(init=False)
     applied_weights: Tensor = field(init=False)
-    head_contexts: Tensor = field(init=False)  # batch heads tokens head_dim
+    averages: Tensor = field(init=False)  # batch heads tokens head_dim
+    head_contexts: Tensor = field(init=False)  # the same, through a norm of what heads give
     merged: Tensor = field(init=False)  # batch tokens d_out
     context: Tensor = field(init=False)  # the same, through the gate
     attended: Tensor = field(init=False)  # through the output layer

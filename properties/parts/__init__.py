@@ -15,6 +15,7 @@ from headcheck.properties.parts.block import BLOCK
 from headcheck.properties.parts.differential import DIFFERENTIAL
 from headcheck.properties.parts.features import FEATURES
 from headcheck.properties.parts.gate import GATE
+from headcheck.properties.parts.head_norms import HEAD_NORMS
 from headcheck.properties.parts.latents import LATENT, TURNED_BESIDE
 from headcheck.properties.parts.made_masks import DOCUMENTS, LENGTHS
 from headcheck.properties.parts.norms import NORMS
@@ -48,6 +49,7 @@ PARTS: tuple[Part, ...] = (
     LENGTHS,
     DOCUMENTS,
     RELATIVE,
+    HEAD_NORMS,
 )
 """All parts. The numbers of a case set are drawn in this order: a new part comes last."""
 

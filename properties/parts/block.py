@@ -142,6 +142,7 @@ def _check_alone(contract: Contract) -> Iterator[Problem]:
     others += [c.name.lower() for c in (Capability.CROSS,) if c in contract.capabilities]
     others += ["positions"] * (contract.positions is not Positions.NONE)
     others += ["norm"] * (contract.norm is not Norm.NONE)
+    others += ["head_norm"] * (contract.head_norm is not Norm.NONE)
     others += ["feature_map"] * (contract.feature_map is not FeatureMap.NONE)
     others += ["cache"] * (contract.call_form.cache is not None)
     others += ["mask"] * ("mask" in contract.call)

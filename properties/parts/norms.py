@@ -125,9 +125,14 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
     ):
         text = "the halves of all heads share one gain: leave the packing out"
         yield ("parameters",), None, text
-    several = takes("heads", "config")(contract) or (contract.sizes or {}).get("heads", 1) > 1
-    if contract.norm_over is NormOver.PROJECTION and not several and contract.maps == 1:
+    alone = not has_several_heads(contract) and contract.maps == 1
+    if contract.norm_over is NormOver.PROJECTION and alone:
         yield ("norm_over",), None, "a single head is the whole projection: leave it out"
+
+
+def has_several_heads(contract: Contract) -> bool:
+    """Return whether the contract allows more than one head."""
+    return takes("heads", "config")(contract) or (contract.sizes or {}).get("heads", 1) > 1
 
 
 def _make_steps(contract: Contract, case: Case) -> Mapping[str, Any]:

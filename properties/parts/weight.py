@@ -60,6 +60,8 @@ class HeadSizes:
     """how many softmaxes each head has, between which its coordinates are divided"""
     gains_by_head: bool = False
     """whether each head has a gain of its own in the norms of queries and keys"""
+    head_gains_by_head: bool = False
+    """whether each head has a gain of its own in the norm of what heads give"""
 
     @property
     def d_out(self) -> int:

@@ -60,6 +60,8 @@ class Capability(Enum):
     UNCOMPRESSED = auto()  # keys and values are made of the tokens themselves
     GATED = auto()  # what heads give is multiplied by a gate
     UNGATED = auto()  # what heads give is used as it is
+    NORMED_HEADS = auto()  # what heads give goes through a norm
+    PROPORTIONAL = auto()  # what heads give counts in proportion to its size
     BLOCK = auto()  # attention is a part of it, with norms, residuals and a feed-forward
     CENTRED_NORMS = auto()  # its norms subtract the mean of a token first
     BARE = auto()  # what attention gives is the output

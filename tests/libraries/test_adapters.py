@@ -88,6 +88,11 @@ ADAPTERS = (
     Adapter("transformers_llama", "Llama", "transformers.models.llama.modeling_llama"),
     Adapter("transformers_qwen3", "Qwen3", "transformers.models.qwen3.modeling_qwen3"),
     Adapter("transformers_olmo2", "Olmo2", "transformers.models.olmo2.modeling_olmo2"),
+    Adapter(
+        "transformers_diffllama",
+        "DiffLlama",
+        "transformers.models.diffllama.modeling_diffllama",
+    ),
     Adapter("transformers_gpt_oss", "GptOss", "transformers.models.gpt_oss.modeling_gpt_oss"),
     Adapter("transformers_phi", "Phi", "transformers.models.phi.modeling_phi"),
     Adapter(

@@ -46,6 +46,13 @@ CONTRACTS = {
         f'{LAYERS}gain_q = {{ holds = "gain_q", packing = "stacked" }}\n'
         'gain_k = { holds = "gain_k", packing = "stacked" }\n'
     ),
+    "OwnHeadNorms": (
+        f'{HEAD}head_norm = "layer"\nhead_norm_epsilon = {EPSILON}\n'
+        f'size_rules = "head_dim>=3 d_in>=2"\n{ARGUMENTS}{LAYERS}"gate.weight" = "W_gate"\n'
+        '"norm.weight" = { holds = "gain_heads", packing = "heads" }\n'
+        '"norm.bias" = { holds = "shift_heads", packing = "heads" }\n'
+        '[call_form.cache]\nargument = "cache"\n'
+    ),
     "TwoSequences": f'{HEAD}positions = "alibi_two_sequences"\n{ARGUMENTS}{LAYERS}',
 }
 WRONG = (
@@ -55,6 +62,9 @@ WRONG = (
     ("Narrow", "keys of tokens kept"),
     ("OwnGains", "gain of the first head"),
     ("OwnGains", "norm of all heads"),
+    ("OwnHeadNorms", "gate before the norm"),
+    ("OwnHeadNorms", "norm of all heads"),
+    ("OwnHeadNorms", "statistics of all tokens"),
     ("TwoSequences", "one sequence"),
     ("TwoSequences", "every slope of the second"),
 )
@@ -135,6 +145,36 @@ class Narrow(Layers):
         return self.finish(average(query @ key.mT / math.sqrt(width), value)), kept
 
 
+class OwnHeadNorms(Layers):
+    """A group norm of each token, whose groups are heads, and a gate behind it."""
+
+    def __init__(self, d_in: int, d_out: int, heads: int) -> None:
+        super().__init__(d_in, d_out, heads)
+        self.norm = nn.GroupNorm(heads, d_out, eps=EPSILON)
+        self.gate = nn.Linear(d_in, d_out, bias=False)
+
+    def normed(self, t: Tensor) -> Tensor:
+        if self.slip == "statistics of all tokens":
+            over_tokens: Tensor = self.norm(t.mT)
+            return over_tokens.mT
+        groups = 1 if self.slip == "norm of all heads" else self.heads
+        own = self.norm.weight, self.norm.bias, EPSILON
+        each = nn.functional.group_norm(t.flatten(0, 1), groups, *own)
+        normed: Tensor = each.unflatten(0, t.shape[:2])
+        return normed
+
+    def forward(self, x: Tensor, cache: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        query, *new = self.project(x)
+        kept = torch.stack(new)
+        kept = kept if cache is None else torch.cat([cache, kept], dim=-2)
+        given = average(query @ kept[0].mT / math.sqrt(self.width), kept[1])
+        merged, gate = given.transpose(1, 2).flatten(2), self.gate(x).sigmoid()
+        early = self.slip == "gate before the norm"
+        normed = self.normed(gate * merged) if early else gate * self.normed(merged)
+        output: Tensor = self.out(normed)
+        return output, kept
+
+
 class OwnGains(Layers):
     def __init__(self, d_in: int, d_out: int, heads: int) -> None:
         super().__init__(d_in, d_out, heads)
@@ -173,7 +213,10 @@ class TwoSequences(Layers):
         return self.finish(average(scores - self.slopes(x)[:, None, None] * back, value))
 
 
-MODULES = {each.__name__: each for each in (DifferentialWithNorms, Narrow, OwnGains, TwoSequences)}
+MODULES = {
+    each.__name__: each
+    for each in (DifferentialWithNorms, Narrow, OwnGains, OwnHeadNorms, TwoSequences)
+}
 
 
 def judge(name: str, folder: Path, slip: str = "") -> str:
@@ -211,6 +254,17 @@ def test_a_slip_breaks_a_claim(name: str, slip: str, tmp_path: Path) -> None:
             ),
             "the halves of all heads share one gain",
         ),
+        (
+            CONTRACTS["OwnHeadNorms"].replace('head_norm = "layer"\n', ""),
+            'write head_norm = "rms" or "layer"',
+        ),
+        (CONTRACTS["OwnHeadNorms"].replace("head_dim>=3 ", ""), "leaves only signs"),
+        (CONTRACTS["OwnHeadNorms"].replace(" d_in>=2", ""), "lie in one direction"),
+        (
+            CONTRACTS["OwnHeadNorms"].replace(LAYERS, f'rate = "dropout"\n{LAYERS}'),
+            "hides which weights dropout has kept",
+        ),
+        (CONTRACTS["TwoSequences"].replace("[arg", "head_norm_factor = 2\n[arg"), "leave it out"),
         (
             CONTRACTS["DifferentialWithNorms"] + 'sinks = "sinks"\n',
             "not with sinks",

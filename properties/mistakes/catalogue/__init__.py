@@ -13,6 +13,7 @@ from headcheck.properties.mistakes.catalogue.dropout import DROPOUT
 from headcheck.properties.mistakes.catalogue.features import FEATURES
 from headcheck.properties.mistakes.catalogue.gates import GATES
 from headcheck.properties.mistakes.catalogue.gradients import GRADIENTS
+from headcheck.properties.mistakes.catalogue.head_norms import HEAD_NORMS
 from headcheck.properties.mistakes.catalogue.heads import HEADS
 from headcheck.properties.mistakes.catalogue.latents import LATENTS
 from headcheck.properties.mistakes.catalogue.layers import LAYERS
@@ -60,6 +61,7 @@ EQUATION = (
     *LIMITED,
     *RELATIVE_BIAS,
     *SINKS,
+    *HEAD_NORMS,
     *GATES,
     *DIFFERENTIAL,
     *FEATURES,
@@ -80,6 +82,7 @@ __all__ = [
     "EQUATION",
     "FEATURES",
     "GATES",
+    "HEAD_NORMS",
     "LATENTS",
     "LIMITED",
     "NUMBERS",
