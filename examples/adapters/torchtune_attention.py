@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torchtune.modules import MultiHeadAttention, RotaryPositionalEmbeddings
 
-LONGEST = 640
+LONGEST = 1100
 
 
 class TorchtuneAttention(MultiHeadAttention):

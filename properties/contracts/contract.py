@@ -178,6 +178,8 @@ class Contract:
     machine epsilon"""
     norm_gain_from: float = 0.0
     """the number that is added to the stored gain: 1 if a module stores the gain minus 1"""
+    output_dropout: bool = False
+    """whether dropout also acts behind the output layer"""
     head_norm: Norm = Norm.NONE
     """the norm of what heads give, before it goes through the output layer"""
     head_norm_over: NormOver = NormOver.HEAD

@@ -55,6 +55,7 @@ family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
 C = Capability
 FALSE_POSITIVE_RATE = 1e-10
 RATE_HINT = "dropout acts on the weights, after the softmax, and nowhere else"
+OUTPUT_HINT = "dropout acts on the weights, after the softmax, and behind the output layer"
 OF_A_TOKEN = "what a token adds to the output"
 VALUES_HINT = "is dropout applied to the values, or to the input?"
 EXTRA_DROPOUT = Note(
@@ -65,6 +66,7 @@ EXTRA_DROPOUT = Note(
 UNLIKE_SEQUENCES = 64
 """How many sequences with different weights are compared."""
 ONLY_WEIGHTS_DROPPED = "nothing but attention weights dropped"
+AND_OUTPUTS = "nothing but attention weights and numbers of the output dropped"
 
 
 def is_improbable(successes: int, samples: int, probability: float) -> bool:
@@ -86,11 +88,19 @@ def compute_log_chance(
     return math.log(2) - total * divergence
 
 
-def _assert_frequency(hits: Tensor, probability: float, expected: str, what: str) -> None:
+def _tell_places(context: CaseContext) -> str:
+    """Return the hint on where dropout acts, if that is not on weights alone."""
+    return OUTPUT_HINT if context.contract.has(C.OUTPUT_DROPOUT) else ""
+
+
+def _assert_frequency(
+    hits: Tensor, probability: float, expected: str, what: str, hint: str = ""
+) -> None:
     successes, samples = int(hits.sum()), hits.numel()
     if is_improbable(successes, samples, probability):
         got = f"{successes / samples:.4f} (of {samples} looked at)"
-        raise Violation(ViolationKind.VALUE, f"{expected}: {probability:.4f}", got, what)
+        told = f"{expected}: {probability:.4f}", got, what
+        raise Violation(ViolationKind.VALUE, *told, hint=hint)
 
 
 def estimate_second_keep_rate(context: CaseContext, observation: DropoutObservation) -> float:
@@ -190,7 +200,8 @@ def dropout_drops_the_stated_share(context: LiveContext) -> None:
     if _is_drawn_together(observation):
         return  # what is counted are fewer draws, and another claim says so
     expected = "the share of dropped weights"
-    _assert_frequency(observation.ratio == 0, rate, expected, "weights in training")
+    dropped, where = observation.ratio == 0, "weights in training"
+    _assert_frequency(dropped, rate, expected, where, _tell_places(context))
 
 
 @family_property(
@@ -208,7 +219,8 @@ def dropout_scales_up_what_it_keeps(context: LiveContext) -> None:
     kept = observation.ratio[observation.ratio != 0]
     if kept.numel() == 0:
         expected = f"kept weights times {factor:.4f}"
-        raise Violation(ViolationKind.VALUE, expected, "none is kept", "weights")
+        told = expected, "none is kept", "weights"
+        raise Violation(ViolationKind.VALUE, *told, hint=_tell_places(context))
     worst = float(kept[(kept - factor).abs().argmax()])
     if abs(worst - factor) > 1e-6:
         raise _make_factor_violation(context, factor, f"times {worst:.4f}")
@@ -217,7 +229,8 @@ def dropout_scales_up_what_it_keeps(context: LiveContext) -> None:
 
 def _make_factor_violation(context: CaseContext, factor: float, got: str) -> Violation:
     expected = f"kept weights times 1/(1 - {context.case.dropout:g}) = {factor:.4f}"
-    return Violation(ViolationKind.VALUE, expected, got, "weights in training")
+    told = expected, got, "weights in training"
+    return Violation(ViolationKind.VALUE, *told, hint=_tell_places(context))
 
 
 def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> None:
@@ -324,7 +337,7 @@ def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     tokens = get_length_of_single_values(context)
     case = replace(context.case, batch=SINGLE_TOKEN_SEQUENCES, tokens=tokens)
     with add_case(context.contract, case):
-        _assert_frequency(rows, whole, expected, "outputs in training")
+        _assert_frequency(rows, whole, expected, "outputs in training", _tell_places(context))
     if share < 1:
         _assert_dropout_of_output(context)
 
@@ -335,8 +348,9 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     Every element of the output is then the sum of all heads' results, which are complete or zero.
     """
     got = "single coordinates of what the heads return vanish, too"
-    told = ONLY_WEIGHTS_DROPPED, got, "outputs in training"
-    problem = Violation(ViolationKind.VALUE, *told, reason=Reason.COORDINATES_DROPPED)
+    hint = _tell_places(context)
+    told = AND_OUTPUTS if hint else ONLY_WEIGHTS_DROPPED, got, "outputs in training"
+    problem = Violation(ViolationKind.VALUE, *told, hint=hint, reason=Reason.COORDINATES_DROPPED)
     if not context.contract.has(C.OUTPUT_PROJECTION):
         raise problem
     case = context.case
@@ -347,7 +361,30 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):
         raise problem
-    context.harness.add_note(EXTRA_DROPOUT)
+    if not context.contract.has(C.OUTPUT_DROPOUT):
+        context.harness.add_note(EXTRA_DROPOUT)
+
+
+@family_property(
+    C.OUTPUT_DROPOUT,
+    on=simplify_for_counting,
+    after=(
+        dropout_drops_the_stated_share,
+        dropout_scales_up_what_it_keeps,
+        dropout_acts_on_the_attention_weights,
+    ),
+    limit=1,
+    hint="a second dropout, behind the output layer, has the same rate",
+    dtypes=("float64",),
+)
+def dropout_acts_on_the_output_too(context: LiveContext) -> None:
+    """In training, numbers behind the output layer are dropped, too, with the same probability."""
+    observation = context.compute_once(observe_dropout)
+    dropped = 1 - estimate_second_keep_rate(context, observation)
+    if abs(dropped - context.case.dropout) > 1e-6:
+        expected = f"a share of {context.case.dropout:g} of the output's numbers dropped"
+        where = "outputs in training"
+        raise Violation(ViolationKind.VALUE, expected, f"a share of {dropped:.4f}", where)
 
 
 @family_property(

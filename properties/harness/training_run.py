@@ -34,6 +34,7 @@ from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter, NamedPassResult
 from headcheck.properties.harness.steps import build_fresh_module
 from headcheck.properties.subject import Pass
+from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     MultiHeadResult,
@@ -138,7 +139,8 @@ def train(context: LiveContext, adapter: ModuleAdapter, steps: Sequence[Pass]) -
         given = inputs[step.inputs]
         comparison.assert_shape(result.output, tuple(given.cotangent.shape))
         drops = step.training and bool(case.dropout)
-        known = is_usable(parameters) and not (drops and drops_elements(result.output, case))
+        hides = drops and _hides_weights(context, result.output)
+        known = is_usable(parameters) and not hides
         kept = recover_kept(context, given, parameters, result.output) if drops and known else None
         calls.append(TrainingCall(context, step, given, parameters, kept, known, result))
         parameters = result.parameters or parameters
@@ -155,6 +157,12 @@ def make_input(context: LiveContext, case: Case) -> TrainingInput:
 def is_usable(parameters: Parameters) -> bool:
     """Return whether the trained weights of a wrong answer are still usable numbers."""
     return all(bool((tensor.abs() < LARGEST_WEIGHT).all()) for _, tensor in parameters.items())
+
+
+def _hides_weights(context: LiveContext, output: Tensor) -> bool:
+    """Return whether dropout of numbers of the output hides which weights were dropped."""
+    is_asked = context.contract.has(Capability.OUTPUT_DROPOUT)
+    return is_asked or drops_elements(output, context.case)
 
 
 def drops_elements(output: Tensor, case: Case) -> bool:

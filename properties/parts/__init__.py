@@ -19,6 +19,7 @@ from headcheck.properties.parts.head_norms import HEAD_NORMS
 from headcheck.properties.parts.latents import LATENT, TURNED_BESIDE
 from headcheck.properties.parts.made_masks import DOCUMENTS, LENGTHS
 from headcheck.properties.parts.norms import NORMS
+from headcheck.properties.parts.output_dropout import OUTPUT_DROPOUT
 from headcheck.properties.parts.part import Part, Problem, Quantity
 from headcheck.properties.parts.plain import PLAIN_WEIGHTS
 from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
@@ -50,6 +51,7 @@ PARTS: tuple[Part, ...] = (
     DOCUMENTS,
     RELATIVE,
     HEAD_NORMS,
+    OUTPUT_DROPOUT,
 )
 """All parts. The numbers of a case set are drawn in this order: a new part comes last."""
 

@@ -35,6 +35,7 @@ class Capability(Enum):
     OUTPUT_PROJECTION = auto()
     OUTPUT_BIAS = auto()
     DROPOUT = auto()
+    OUTPUT_DROPOUT = auto()  # dropout acts on the numbers of the output, too
     WEIGHTS = auto()  # returns the attention weights
     WEIGHTS_OPTION = auto()  # ... or does not, as the call says
     DIVISIBLE = auto()  # refuses heads that do not divide the width

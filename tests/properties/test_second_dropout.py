@@ -1,6 +1,7 @@
 """A second dropout beside the right one, at every place and in every layout, is seen and told."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.sandbox.grader_side.subject import make_subject
 from headcheck.properties.check import find_first_failure
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.families import dropout, list_properties
 from headcheck.properties.families.values import no_dropout_means_no_difference
 from headcheck.properties.harness.harness import Harness
+from headcheck.properties.parts import find_problems
 from headcheck.properties.violations.violation import Note, Status
+from tests.properties.test_combinations import find_broken
 
 CAUSAL = """
 import torch
@@ -98,6 +103,7 @@ LAYOUTS = {
     "multi_head_wrapper": CAUSAL,
     "multi_head_attention": MULTI_HEAD,
 }
+TOO = "dropout_acts_on_the_output_too"
 FACTOR = "dropout_scales_up_what_it_keeps"
 ITSELF = "every_weight_is_dropped_for_itself"
 WEIGHTS = "dropout_acts_on_the_attention_weights"
@@ -143,6 +149,7 @@ def judged(slug: str, place: str, line: str) -> tuple[Mapping[str, str], set[Not
     verdicts = [
         find_first_failure(claim, harness, plan[claim])
         for claim in (*list_properties(dropout), no_dropout_means_no_difference)
+        if claim in plan
     ]
     broken = {v.property.name: v.message for v in verdicts if v.status is not Status.PASSED}
     return broken, set(harness.notes.values())
@@ -185,3 +192,43 @@ def test_the_message_says_what_else_vanishes() -> None:
     assert "no query got anything of the first token" in broken[ITSELF]
     broken, _ = judged("multi_head_attention", *SECOND["of the queries"][:2])
     assert "multiplied by something else" in broken[FACTOR]
+
+
+def make_asked() -> Contract:
+    """The contract that asks for dropout behind the output layer, too."""
+    plain = BY_SLUG["multi_head_attention"].contract
+    return restate_steps(replace(plain, output_dropout=True))
+
+
+ASKED = {
+    "output = again(output)": "",
+    "output = at_rate(output, self.again.p, self.training)": "",
+    "pass": TOO,
+    "output = at_rate(output, self.again.p / 2, self.training)": TOO,
+    "output = again(again(output))": TOO,
+    "output = output * again(output[..., :1] * 0 + 1)": FACTOR,
+    "output = self.out_proj(again(context))": WEIGHTS,
+}
+
+
+@pytest.mark.parametrize("line", ASKED)
+def test_dropout_of_the_output_may_be_asked_for(line: str) -> None:
+    lines = {**dict.fromkeys(PLACES, "pass"), "output": line}
+    namespace: dict[str, Any] = {}
+    exec(MULTI_HEAD.format(**lines), namespace)
+    contract = make_asked()
+    harness = Harness(make_subject(namespace), contract)
+    found = find_broken(harness)
+    assert found.startswith(ASKED[line]) if ASKED[line] else not found
+    assert not harness.notes
+    assert "nowhere else" not in found
+
+
+def test_dropout_of_the_output_needs_a_rate_and_an_output_layer() -> None:
+    contract = make_asked()
+    arguments = tuple(each for each in contract.arguments if each.quantity != "dropout")
+    mappings = tuple(each for each in contract.mappings if not each.is_output)
+    without = replace(contract, arguments=arguments), replace(contract, mappings=mappings)
+    said = [[text for _, _, text in find_problems(each)] for each in without]
+    assert any("let one take dropout" in text for text in said[0])
+    assert any("say where W_o is" in text for text in said[1])
