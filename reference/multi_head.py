@@ -168,8 +168,8 @@ def multi_head_attention(
     may_attend: Bool[Tensor, "*#lead #tokens #keys"] | None = None,
     scale: float | None = None,
     kept: Float[Tensor, "*#lead #tokens #keys"] | None = None,
-    keys_from: Float[Tensor, "*batch others d_in"] | None = None,
-    values_from: Float[Tensor, "*batch others d_in"] | None = None,
+    keys_from: Float[Tensor, "*batch others d_context"] | None = None,
+    values_from: Float[Tensor, "*batch others d_context"] | None = None,
     variant: Variant = PLAIN,
     added: Float[Tensor, "*#lead #tokens #keys"] | None = None,
 ) -> MultiHeadResult:
@@ -227,8 +227,8 @@ def multi_head_attention(
 def project(
     x: Float[Tensor, "*batch tokens d_in"],
     p: Parameters,
-    keys_from: Float[Tensor, "*batch others d_in"],
-    values_from: Float[Tensor, "*batch others d_in"],
+    keys_from: Float[Tensor, "*batch others d_context"],
+    values_from: Float[Tensor, "*batch others d_context"],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries, keys and values of all heads side by side, with latents if there are any."""
     if p.W_down is not None:
@@ -243,7 +243,7 @@ def project(
 def project_beside(
     x: Float[Tensor, "*batch tokens d_in"],
     p: Parameters,
-    keys_from: Float[Tensor, "*batch others d_in"],
+    keys_from: Float[Tensor, "*batch others d_context"],
 ) -> tuple[Tensor, Tensor] | None:
     """Return the rotating parts of all heads' queries, side by side, and of keys; None without."""
     if p.W_qr is None or p.W_kr is None:

@@ -79,12 +79,15 @@ def make_tokens(
 
 
 def make_other_tokens(
-    case: Case, contract: Contract, tokens: int
+    case: Case, contract: Contract, tokens: int, width: int = 0
 ) -> tuple[Float[Tensor, "batch {tokens} d_in"], ...]:
-    """Draw other tokens to attend to: `tokens` tokens for each input except x and the mask."""
+    """Draw other tokens to attend to: `tokens` tokens for each input except x and the mask.
+
+    They are as wide as x, or have another width.
+    """
     inputs = [role for role in contract.call_form.inputs if role != "mask"]
     streams = (replace(case, seed=case.seed + 100 * number) for number in range(1, len(inputs)))
-    drawn = (draw_normal(each, "x", case.batch, tokens, case.d_in) for each in streams)
+    drawn = (draw_normal(each, "x", case.batch, tokens, width or case.d_in) for each in streams)
     return tuple(round_to_dtype(each, case) for each in drawn)
 
 

@@ -24,6 +24,7 @@ LIMITS = {
     "block": (0, MAX_SIZE),
     "d_latent": (0, MAX_SIZE),
     "rope_dim": (0, MAX_SIZE),
+    "d_context": (0, MAX_SIZE),
 }
 """the smallest and largest value of each number that is not a size"""
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.block import Activation as Activation
+from headcheck.properties.parts.context_width import READING
 from headcheck.properties.parts.features import FeatureMap as FeatureMap
 from headcheck.properties.parts.norms import GAINS
 from headcheck.properties.parts.norms import Norm as Norm
@@ -348,10 +349,20 @@ class Contract:
 
     def get_head_sizes(self, case: Case) -> HeadSizes:
         """Return the sizes on which the shapes of parameters depend in this case."""
-        own = case.d_latent, case.rope_dim, self.hidden_factor * case.d_in, self.relative_buckets
-        widths = case.d_in, case.heads, case.head_dim, case.kv_heads
-        gains = self.gains_by_head, self.head_gains_by_head
-        return HeadSizes(*widths, *own, self.maps, *gains)
+        return HeadSizes(
+            d_in=case.d_in,
+            heads=case.heads,
+            head_dim=case.head_dim,
+            kv_heads=case.kv_heads,
+            d_latent=case.d_latent,
+            rope_dim=case.rope_dim,
+            d_context=case.d_context,
+            d_hidden=self.hidden_factor * case.d_in,
+            buckets=self.relative_buckets,
+            maps=self.maps,
+            gains_by_head=self.gains_by_head,
+            head_gains_by_head=self.head_gains_by_head,
+        )
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
         """Yield the mappings for this case's parameters, each with its head if it has only one."""
@@ -377,6 +388,12 @@ class Contract:
 
         Raises Violation if a tensor is missing or has another shape.
         """
+        whole = self.unpack(stored, case)
+        read = READING if case.d_context else frozenset()
+        return {n: t[:, : case.d_in] if n in read else t for n, t in whole.items()}
+
+    def unpack(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
+        """Return canonical parameters as `to_canonical` does, with all columns that layers have."""
         import torch
 
         blocks: dict[str, list[Tensor]] = {}

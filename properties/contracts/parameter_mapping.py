@@ -16,6 +16,7 @@ from headcheck.properties.parts import WEIGHTS
 from headcheck.properties.parts.weight import BY_HEAD as BY_HEAD
 from headcheck.properties.parts.weight import HeadSizes as HeadSizes
 from headcheck.properties.parts.weight import Packing as Packing
+from headcheck.properties.parts.weight import Weight
 
 if TYPE_CHECKING:  # so that listing exercises does not import torch
     from torch import Tensor
@@ -85,9 +86,13 @@ class ParameterMapping:
         return (heads, *(1,) * self.packing.kernel_axes)
 
     def pack(self, tensors: Sequence[Tensor], sizes: HeadSizes, head: int | None) -> Tensor:
-        """Pack canonical tensors as the implementation stores them."""
+        """Pack canonical tensors as the implementation stores them.
+
+        A layer that reads a wider context than tokens are gets zeros for its further numbers.
+        """
         import torch
 
+        tensors = [_widen(t, WEIGHTS[n], sizes) for n, t in zip(self.holds, tensors, strict=True)]
         if head is not None and self.holds != ("b_o",):
             rows = WEIGHTS[self.holds[0]].rows(sizes)
             own = slice(head * rows, (head + 1) * rows)
@@ -185,6 +190,16 @@ class ParameterMapping:
         if self.is_output:
             return stored if stored.dim() == 1 else stored.transpose(0, 1).flatten(1)
         return stored.flatten(0, 1)
+
+
+def _widen(tensor: Tensor, weight: Weight, sizes: HeadSizes) -> Tensor:
+    """Append columns of zeros to a layer that reads more numbers than a token has."""
+    import torch
+
+    if weight.columns is None or not sizes.d_context:
+        return tensor
+    missing = weight.columns(sizes) - tensor.shape[1]
+    return torch.nn.functional.pad(tensor, (0, missing)) if missing > 0 else tensor
 
 
 def _split_heads(tensor: Tensor, heads: int) -> Tensor:

@@ -45,6 +45,7 @@ NAME, SOURCE, TARGET = "Attention", "Source", "Target"
 QUANTITIES = (
     "d_in", "d_out", "heads", "context_length", "bias", "dropout", "kv_heads", "window", "softcap",
     "block", "causal", "d_latent", "rope_dim",
+    "d_context",
 )  # fmt: skip
 OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """capabilities about the form of a submission, which the module does not share"""
@@ -222,7 +223,7 @@ class FaultyAttention(nn.Module):
     ) -> tuple[Tensor, ...]:
         x, *others = tokens
         stored = dict(self.named_parameters())
-        parameters = Parameters(**self.contract.to_canonical(stored, self.case))
+        parameters = Parameters(**self.contract.unpack(stored, self.case))
         visible = self._list_visible(x, mask, others)
         inputs = make_attention_inputs(self.contract, self.case, x, parameters, visible, others)
         if self.contract.returns is Returns.WEIGHTS_TWICE:

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from headcheck.properties.parts.block import BLOCK
+from headcheck.properties.parts.context_width import CONTEXT_WIDTH
 from headcheck.properties.parts.differential import DIFFERENTIAL
 from headcheck.properties.parts.features import FEATURES
 from headcheck.properties.parts.gate import GATE
@@ -52,6 +53,7 @@ PARTS: tuple[Part, ...] = (
     RELATIVE,
     HEAD_NORMS,
     OUTPUT_DROPOUT,
+    CONTEXT_WIDTH,
 )
 """All parts. The numbers of a case set are drawn in this order: a new part comes last."""
 

@@ -15,8 +15,8 @@ BIASES = ("b_q", "b_k", "b_v")
 
 
 def _read(sizes: HeadSizes) -> int:
-    """Return the width of what keys and values are made of: a token, or its latent."""
-    return sizes.d_latent or sizes.d_in
+    """Return the width of what keys and values are made of: a token, its latent, or a context."""
+    return sizes.d_latent or sizes.d_context or sizes.d_in
 
 
 def _draw_query(draws: Draws) -> Tensor:

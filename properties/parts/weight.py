@@ -52,6 +52,8 @@ class HeadSizes:
     d_latent: int = 0
     """the width of the latent of keys and values, if there is one"""
     rope_dim: int = 0
+    d_context: int = 0
+    """the width of the tokens of keys and values, if they have their own"""
     d_hidden: int = 0
     """the width of a feed-forward between its layers"""
     buckets: int = 0

@@ -172,12 +172,13 @@ class CallForm:
         numbers: Mapping[str, object] = MappingProxyType({}),
         kv_heads: int | None = None,
         rotation: Mapping[str, object] = MappingProxyType({}),
+        context_width: int = 0,
     ) -> Mapping[str, object] | None:
         """Return the call form as data for a request with this many heads; None for the usual form.
 
         A function gets the `numbers` after the tensors in each call. If it gets keys and values cut
         into fewer heads, these are the first `kv_heads`. `rotation` has the frequencies of tables
-        that calls are given.
+        that calls are given. A wider context than the tokens has a `context_width`.
         """
         if self == USUAL:
             return None
@@ -186,7 +187,8 @@ class CallForm:
         data = asdict(self)
         data["mask"]["fill"] = str(self.mask.fill)  # JSON knows no infinity
         tables = {"rotation": dict(rotation)} if self.given else {}
-        return {**data, "heads": heads, **passed, **shared, **tables}
+        wide = {"context_width": context_width} if context_width else {}
+        return {**data, "heads": heads, **passed, **shared, **tables, **wide}
 
 
 USUAL = CallForm()

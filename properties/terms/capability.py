@@ -77,6 +77,7 @@ class Capability(Enum):
     FORGETFUL = auto()  # ... and hold no more than a window needs
     LINEAR_MEMORY = auto()  # with features, no call holds a matrix of tokens
     CROSS = auto()  # keys and values may come from other tokens than queries
+    WIDE_CONTEXT = auto()  # ... which have a width of their own
     ALIGNED = auto()  # ... which are the last of those tokens, and see none that is later
     BLOCKED = auto()  # keys are computed in blocks
     LOGSUMEXP = auto()  # returns the log-sum-exp of the scores

@@ -78,6 +78,8 @@ class Case:
     """the width of the latent of keys and values; 0 if the case leaves it open"""
     rope_dim: int = 0
     """how many coordinates rotate beside each head's own; 0 if the case leaves it open"""
+    d_context: int = 0
+    """the width of the tokens that are attended to, if they have their own; 0 if not"""
     block: int = 0
     """how many keys are computed at a time; 0 if the case leaves it open"""
     causal: bool = False
@@ -121,6 +123,7 @@ class Case:
                 (f"softcap={self.softcap:g}", self.softcap),
                 (f"d_latent={self.d_latent}", self.d_latent),
                 (f"rope_dim={self.rope_dim}", self.rope_dim),
+                (f"d_context={self.d_context}", self.d_context),
                 (f"block={self.block}", self.block),
                 ("causal", self.causal),
                 ("bias", self.bias),

@@ -51,6 +51,7 @@ DROPOUT = frozenset(
 """what fails if dropout is not used"""
 ADAPTERS = (
     Adapter("multihead_attention", "MultiheadAttention", "torch.nn"),
+    Adapter("multihead_attention_widths", "MultiheadAttention", "torch.nn"),
     Adapter("nanogpt_like", "CausalSelfAttention", "torch.nn"),
     Adapter("padded_decoder", "PaddedDecoder", "torch.nn"),
     Adapter("biased_encoder", "BiasedEncoder", "torch.nn"),
@@ -72,6 +73,7 @@ ADAPTERS = (
     ),
     Adapter("torchtune_attention", "TorchtuneAttention", "torchtune.modules"),
     Adapter("diffusers_attention", "Attention", "diffusers.models.attention_processor"),
+    Adapter("diffusers_cross_attention", "Attention", "diffusers.models.attention_processor"),
     Adapter(
         "transformers_gpt2",
         "GPT2",

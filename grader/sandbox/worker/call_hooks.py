@@ -49,6 +49,8 @@ class CallHooks:
     """what other arguments of a call are given, by name"""
     rotation: Mapping[str, Any] = field(default_factory=dict)
     """the frequencies of rotary positions, if an argument needs them"""
+    context_width: int = 0
+    """the width of the tokens of keys and values, if wider: narrower ones are followed by zeros"""
 
     def attach(self, module: nn.Module) -> None:
         """Attach hooks to a module so that it can be called in the usual form."""
@@ -78,9 +80,9 @@ class CallHooks:
         manner = options.get("manner")
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
-        own = [self._order_axes(each) for each in tokens]
-        roles: dict[str, Any] = {"x": own[0], "query": own[0], "context": own[-1]}
+        own = self._order_axes(tokens[0])
         shared = [self._order_axes_of_keys(each) for each in tokens]
+        roles: dict[str, Any] = {"x": own, "query": own, "context": shared[-1]}
         roles |= {"key": shared[min(1, apart - 1)], "value": shared[-1]}
         if masks or self.mask["required"]:
             as_numbers = masks and manner == "added"
@@ -115,6 +117,8 @@ class CallHooks:
         return order_axes(tokens, self.axes, self.heads)
 
     def _order_axes_of_keys(self, tokens: Tensor) -> Tensor:
+        missing = self.context_width - tokens.shape[-1]
+        tokens = torch.nn.functional.pad(tokens, (0, missing)) if missing > 0 else tokens
         if self.kv_heads is None:
             return self._order_axes(tokens)
         width = tokens.shape[-1] // self.heads
