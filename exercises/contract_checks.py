@@ -314,7 +314,10 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
 def _check_cache(contract: Contract, cache: CacheConvention) -> Iterator[Problem]:
     keys = ("call_form", "cache")
     if not contract.has(C.CAUSAL) or contract.entry is Entry.FUNCTION:
-        yield keys, None, "only a causal module continues a sequence"
+        text = "only a causal module continues a sequence"
+        if contract.has(C.CROSS):
+            text += "; kept keys of another sequence are tried by a module that calls twice"
+        yield keys, None, text
     for key, name in (("argument", cache.argument), ("reset", cache.reset)):
         if name is not None and not _is_name(name):
             yield (*keys, key), name, f"{name!r} is no name"

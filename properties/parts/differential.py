@@ -21,10 +21,11 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
     """Check that queries and keys can be halved."""
     if may_be_odd(contract):
         yield ("parameters",), None, "queries and keys are halved: write size_rules = head_dim=even"
-    placed = contract.positions not in (Positions.NONE, *ROTARY)
-    if placed or contract.stores("sinks"):
-        text = "lambdas work with rotary positions only, and not with sinks: leave one out"
-        yield ("parameters",), None, text
+    if contract.positions not in (Positions.NONE, *ROTARY):
+        yield ("positions",), None, "lambdas work with rotary positions only: leave one out"
+    if contract.stores("sinks"):
+        text = "no published model has lambdas and sinks, so nothing says which of two maps a sink"
+        yield ("parameters",), None, f"{text} belongs to: leave one out"
 
 
 DIFFERENTIAL = Part(

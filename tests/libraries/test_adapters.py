@@ -126,6 +126,8 @@ ADAPTERS = (
         "WhisperCross",
         "transformers.models.whisper.modeling_whisper",
     ),
+    Adapter("transformers_t5", "T5", "transformers.models.t5.modeling_t5"),
+    Adapter("transformers_t5_cross", "T5Cross", "transformers.models.t5.modeling_t5"),
     Adapter("litgpt_attention", "LitGPT", "litgpt.model"),
     Adapter(
         "litgpt_softcap",

@@ -124,6 +124,7 @@ def test_a_wrong_module_breaks_a_claim(made: type[nn.Module], tmp_path: Path) ->
     ("text", "said"),
     [
         (CONTRACT.replace(', "cross"', ""), "list `cross`"),
+        (CONTRACT + '[call_form.cache]\nargument = "cache"\n', "a module that calls twice"),
         (CONTRACT.replace('call = ["x", "context"]\n', ""), "a call passes the context by itself"),
         (
             CONTRACT.replace('"to_q.weight" = "W_q"\n', "").replace('["W_k"', '["W_q", "W_k"'),
