@@ -119,6 +119,8 @@ LATER = {
     "each_token_adds_its_own_value": "causal_attention/residual_added",
     "what_was_trained_is_used": "multi_head_attention/dropout_through_data",
     "each_document_is_alone": "packed_documents/begun_late",
+    "every_number_of_the_context_counts": "context_width/first_numbers",
+    "dropout_acts_on_the_output_too": "output_dropout/not_dropped",
     "a_training_step_moves_every_weight": (
         "multi_head_attention/output_layer_kept_from_the_optimizer"
     ),
