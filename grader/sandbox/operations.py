@@ -12,6 +12,7 @@ from torch import Tensor
 
 from headcheck.grader.reading.code_patterns import CodePattern
 from headcheck.grader.reading.excerpts import SourceLines
+from headcheck.grader.reading.feeding_lines import LineNeighbours
 
 NamedTensors = tuple[tuple[str, Tensor], ...]
 
@@ -131,6 +132,33 @@ class AlteredReply:
     altered: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class TracedStep:
+    """One tensor that a call computed, read or wrote into."""
+
+    kind: str
+    """the name of the function, or "input", "parameter" or "buffer" with a number or a path"""
+    shape: tuple[int, ...]
+    sources: tuple[int, ...]
+    """the steps that it was computed from, by their numbers"""
+    cell: int | None
+    line: int | None
+    """the line of the submission that computed it; None if it was computed elsewhere"""
+    kept: bool
+    """whether its values are sent"""
+
+
+@dataclass(frozen=True)
+class TraceReply:
+    """The steps of a call; the values that were kept come as one tensor."""
+
+    steps: tuple[TracedStep, ...]
+    returned: tuple[int, ...]
+    """the steps that the call returned"""
+    lines: tuple[LineNeighbours, ...] = ()
+    """what the lines of the steps rest on besides tensors"""
+
+
 @dataclass(frozen=True)
 class DecodeReply:
     """The results of several calls with a cache; the outputs come as tensors."""
@@ -228,6 +256,7 @@ LIST_DISTURBED = Operation("list_disturbed", NamesReply)
 # Calls of an object.
 FORWARD = Operation("forward", ForwardReply)
 EVALUATE = Operation("evaluate", OutputsReply)
+TRACE = Operation("trace", TraceReply)
 REFILL = Operation("refill", AlteredReply)
 OVERWRITE_RESULTS = Operation("overwrite_results", AlteredReply)
 DECODE = Operation("decode", DecodeReply)

@@ -44,6 +44,7 @@ from headcheck.grader.sandbox.operations import (
     LoadReply,
     NoReply,
     OutlineReply,
+    TraceReply,
     TranscriptEntry,
     TranscriptReply,
 )
@@ -62,6 +63,7 @@ from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error
 from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
 from headcheck.grader.sandbox.worker.loading import Loading, Number, make_module
 from headcheck.grader.sandbox.worker.objects import ObjectHost
+from headcheck.grader.sandbox.worker.tracing import make_reply, trace
 
 NAMES = frozenset(each.name for each in OPERATIONS)
 MAX_VARIANTS = 16
@@ -281,6 +283,13 @@ class WorkerRuntime(ObjectHost):
         for name in self.names:
             if name not in self.namespace:
                 raise loading.first_error or Refused(f"`{name}` is not defined")
+
+    def trace(self, meta: Meta, tensors: Tensors) -> Answer[TraceReply]:
+        """Call an object once in evaluation mode, and record what it computes."""
+        made = self.objects[meta["handle"]]
+        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        recorder, results = trace(made, inputs, meta.get("apart", 1), self.locate_line)
+        return make_reply(recorder, results, self.source)
 
     def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Answer[CodePatternsReply]:
         """Find the steps of attention in the code of a definition."""

@@ -1,0 +1,129 @@
+"""A trace as a graph: the steps of one call, and which of them rest on which.
+
+A submission may send any trace, so its form is checked here.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from headcheck.grader.grading.places.matching import Recorded
+from headcheck.grader.reading.feeding_lines import LineNeighbours
+from headcheck.grader.sandbox.grader_side.replies import parse_position
+from headcheck.grader.sandbox.operations import TracedStep, TraceReply
+
+MAX_STEPS = 4000
+MAX_SIZE = 1 << 20
+PRODUCTS = frozenset(
+    "linear matmul __matmul__ __rmatmul__ bmm baddbmm mm addmm mv einsum tensordot inner dot "
+    "bilinear conv1d scaled_dot_product_attention multi_head_attention_forward flex_attention "
+    "_native_multi_head_attention".split()
+)
+"""functions that multiply matrices"""
+KERNELS = frozenset(
+    "scaled_dot_product_attention multi_head_attention_forward flex_attention "
+    "_native_multi_head_attention".split()
+)
+"""functions that compute all of attention: their scores and weights are not seen"""
+LAYOUTS = frozenset(
+    "view reshape transpose permute flatten unflatten swapaxes swapdims movedim moveaxis squeeze "
+    "unsqueeze T mT t contiguous view_as reshape_as ravel".split()
+)
+"""functions that only lay out the same numbers"""
+Position = tuple[int | None, int]
+
+
+class BadTrace(Exception):
+    """A submission sent something that is no trace."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """The steps of a call, in order, with their values."""
+
+    steps: tuple[TracedStep, ...]
+    returned: tuple[int, ...]
+    values: dict[int, Recorded]
+    lines: dict[Position, LineNeighbours]
+
+    @cached_property
+    def by_size(self) -> dict[int, list[Recorded]]:
+        """The computed or given values, by how many numbers they have."""
+        found: dict[int, list[Recorded]] = {}
+        for number, recorded in self.values.items():
+            if not self.steps[number].kind.startswith(("parameter ", "buffer ", "constant")):
+                found.setdefault(recorded.values.numel(), []).append(recorded)
+        return found
+
+    @cached_property
+    def uses(self) -> dict[int, list[int]]:
+        """The steps that each step goes into."""
+        found: dict[int, list[int]] = {number: [] for number in range(len(self.steps))}
+        for number, step in enumerate(self.steps):
+            for source in step.sources:
+                found[source].append(number)
+        return found
+
+    def walk_back(self, starts: Iterable[int], stops: Collection[int] = ()) -> set[int]:
+        """Return these steps and all that they rest on, up to other steps, which are left out."""
+        todo, seen = list(starts), set[int]()
+        while todo:
+            number = todo.pop()
+            if number not in seen:
+                seen.add(number)
+                todo += [n for n in self.steps[number].sources if n not in stops]
+        return seen
+
+    def walk_on(self, starts: Iterable[int], through: Collection[int] | None = None) -> set[int]:
+        """Return these steps and all that rest on them, perhaps only through some steps."""
+        todo, seen = list(starts), set[int]()
+        while todo:
+            number = todo.pop()
+            if number not in seen:
+                seen.add(number)
+                todo += [n for n in self.uses[number] if through is None or n in through]
+        return seen
+
+    def list_positions(self, numbers: Iterable[int]) -> list[Position]:
+        """Return the lines of steps, in order."""
+        found = {self.get_position(number) for number in numbers}
+        return sorted((at for at in found if at is not None), key=lambda at: (at[0] or 0, at[1]))
+
+    def get_position(self, number: int) -> Position | None:
+        """Return the line of a step; None if it is in no line of the submission."""
+        step = self.steps[number]
+        line = parse_position(step.line)
+        return None if line is None else (parse_position(step.cell), line)
+
+
+def read_trace(reply: TraceReply, values: Tensor) -> Flow:
+    """Return the flow of a trace. Raises BadTrace if steps, shapes and values do not match."""
+    steps = reply.steps
+    if len(steps) > MAX_STEPS or values.dim() != 1 or str(values.dtype) != "torch.float64":
+        raise BadTrace
+    if any(not -1 < n < len(steps) for n in reply.returned):
+        raise BadTrace
+    recorded = {each.number: each for each in _iter_recorded(steps, values)}
+    lines = {(each.cell, each.line): each for each in reply.lines}
+    return Flow(steps, reply.returned, recorded, lines)
+
+
+def _iter_recorded(steps: tuple[TracedStep, ...], values: Tensor) -> Iterator[Recorded]:
+    offset = 0
+    for number, step in enumerate(steps):
+        if any(not -1 < source < number for source in step.sources):
+            raise BadTrace
+        if not step.kept:
+            continue
+        if len(step.shape) > 8 or any(not -1 < n <= MAX_SIZE for n in step.shape):
+            raise BadTrace
+        size = math.prod(step.shape)
+        if offset + size > values.numel():
+            raise BadTrace
+        yield Recorded(number, step.shape, values[offset : offset + size])
+        offset += size
+    if offset != values.numel():
+        raise BadTrace

@@ -1,0 +1,221 @@
+"""Look for tensors among recorded values, however their axes are laid out.
+
+Numbers are laid out as they should be if they stand in the order of some permutation of the axes,
+and the shape cuts them only between axes, or within one. So a transposed or flattened tensor is the
+same, and one that a wrong view has scrambled is another.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations, product
+
+import torch
+from torch import Tensor
+
+from headcheck.grader.grading.places.stages import Stage
+
+EXACT = 1e-9
+"""the largest difference, relative to the largest number, between equal values"""
+FAR_BELOW = 40.0
+"""how far hidden scores must lie below the others of a row: exp(-40) is less than rounding"""
+LEAST = 4
+"""tensors of fewer numbers are equal by chance"""
+SLICED = ("h", "b", "bh", "t", "bt", "bht")
+"""axes along which a tensor may be computed piece by piece, in loops"""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """The values of one step of a trace."""
+
+    number: int
+    shape: tuple[int, ...]
+    values: Tensor
+
+    @cached_property
+    def total(self) -> float:
+        """The sum of all numbers."""
+        return float(self.values.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """A tensor that is looked for, with a letter for each axis."""
+
+    values: Tensor
+    axes: str
+    hidden: Tensor | None = None
+    any_scale: bool = False
+    exact: float = EXACT
+
+    @cached_property
+    def size(self) -> float:
+        """The largest number that is not hidden."""
+        shown = self.values if self.hidden is None else self.values[~self.hidden]
+        return float(shown.abs().max()) if shown.numel() else 0.0
+
+    @cached_property
+    def total(self) -> float:
+        """The sum of all numbers."""
+        return float(self.values.sum())
+
+    @cached_property
+    def orders(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Permutations of the axes that are longer than 1, each with the shape that it gives."""
+        long = [i for i, n in enumerate(self.values.shape) if n > 1]
+        short = [i for i, n in enumerate(self.values.shape) if n <= 1]
+        found = []
+        for order in permutations(long):
+            whole = (*short, *order)
+            found.append((whole, tuple(self.values.shape[i] for i in whole)))
+        return found
+
+    def is_upright(self, order: Sequence[int]) -> bool:
+        """Whether queries come before keys in an order of axes."""
+        if not {"t", "s"} <= set(self.axes):
+            return True
+        return order.index(self.axes.index("t")) < order.index(self.axes.index("s"))
+
+    def find_order(self, recorded: Recorded) -> tuple[tuple[int, ...], float] | None:
+        """Return the order of axes in which recorded values are these, and their factor."""
+        plain = self.hidden is None and not self.any_scale
+        if recorded.values.numel() != self.values.numel() or not self.size:
+            return None
+        if plain and not abs(recorded.total - self.total) <= 1e-6 * self.size * self.values.numel():
+            return None
+        for order, shape in self.orders:
+            if not fits(recorded.shape, shape):
+                continue
+            laid = self.values.permute(order).reshape(-1)
+            hidden = None if self.hidden is None else self.hidden.permute(order)
+            factor = self._compare(recorded.values, laid, hidden)
+            if factor is not None:
+                return order, factor
+        return None
+
+    def _compare(self, got: Tensor, wanted: Tensor, hidden: Tensor | None) -> float | None:
+        """Return the factor by which values are these; None if they are others."""
+        if hidden is not None:
+            rows = got.reshape(hidden.shape)
+            if not _is_far_below(rows, hidden):
+                return None
+            shown = ~hidden.reshape(-1)
+            got, wanted = got[shown], wanted[shown]
+        factor = 1.0
+        if self.any_scale:
+            factor = float((got * wanted).sum() / (wanted * wanted).sum())
+            if not math.isfinite(factor) or abs(factor) < 1e-6:
+                return None
+        off = (got - factor * wanted).abs().max()
+        return factor if float(off) <= self.exact * self.size * abs(factor) else None
+
+
+def _is_far_below(rows: Tensor, hidden: Tensor) -> bool:
+    """Whether hidden scores are so low that they get no weight, in rows that show something.
+
+    Rows may run along either of the last axes.
+    """
+    for axis in (-1, -2) if rows.dim() > 1 else (-1,):
+        best = rows.masked_fill(hidden, -math.inf).amax(axis, keepdim=True)
+        low = (rows <= best - FAR_BELOW) | ~hidden | (best == -math.inf)
+        if bool(low.all()):
+            return True
+    return False
+
+
+def fits(shape: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether one shape cuts the same row of numbers between the axes of another, or within one."""
+    cuts = sorted({*_list_cuts(shape), *_list_cuts(other)})
+    return all(b % a == 0 for a, b in zip(cuts, cuts[1:], strict=False))
+
+
+def _list_cuts(shape: Sequence[int]) -> Iterator[int]:
+    size = 1
+    for n in reversed(shape):
+        size *= n
+        yield size
+
+
+@dataclass(frozen=True)
+class Match:
+    """The steps that give a stage: one whole, or all its pieces."""
+
+    steps: frozenset[int]
+    factors: dict[int, float]
+    whole: bool = True
+    """whether each step gives all of it"""
+    upright: bool = True
+    """whether some step has queries before keys"""
+
+
+def find_stage(stage: Stage, recorded: dict[int, list[Recorded]], exact: float) -> Match | None:
+    """Find the steps that give a stage; `recorded` has them by how many numbers they have."""
+    pattern = Pattern(stage.values, stage.axes, stage.hidden, stage.any_scale, exact)
+    if stage.numel < LEAST:
+        return None
+    found = [
+        (each.number, at) for each in recorded.get(stage.numel, ()) if (at := pattern.find_order(each))
+    ]
+    if found:
+        upright = [(n, at) for n, at in found if pattern.is_upright(at[0])]
+        factors = {number: at[1] for number, at in upright or found}
+        return Match(frozenset(factors), factors, upright=bool(upright))
+    if stage.any_scale:  # each piece could have a factor of its own
+        pattern = Pattern(stage.values, stage.axes, stage.hidden, exact=exact)
+    for axes in SLICED:
+        pieces = _find_pieces(pattern, axes, recorded)
+        if pieces:
+            return Match(pieces, dict.fromkeys(pieces, 1.0), whole=False)
+    return None
+
+
+def _find_pieces(
+    pattern: Pattern, axes: str, recorded: dict[int, list[Recorded]]
+) -> frozenset[int]:
+    """Return the steps that give a tensor piece by piece along axes; none if a piece is missing."""
+    if not set(axes) <= set(pattern.axes):
+        return frozenset()
+    places = [pattern.axes.index(letter) for letter in axes]
+    sizes = [pattern.values.shape[i] for i in places]
+    count = math.prod(sizes)
+    rest = pattern.values.numel() // max(1, count)
+    if count < 2 or rest < LEAST or rest not in recorded:
+        return frozenset()
+    steps: set[int] = set()
+    letters = "".join(letter for letter in pattern.axes if letter not in axes)
+    for index in product(*map(range, sizes)):
+        at = dict(zip(places, index, strict=True))
+        piece = _select(pattern.values, at)
+        hidden = None if pattern.hidden is None else _select(pattern.hidden, at)
+        own = Pattern(piece, letters, hidden, exact=pattern.exact)
+        matching = {each.number for each in recorded[rest] if own.find_order(each)}
+        if not matching:
+            return frozenset()
+        steps |= matching
+    return frozenset(steps)
+
+
+def _select(tensor: Tensor, at: dict[int, int]) -> Tensor:
+    index = tuple(at.get(axis, slice(None)) for axis in range(tensor.dim()))
+    return tensor[index]
+
+
+def lay_out_like(stage: Stage, recorded: Recorded) -> Tensor | None:
+    """Return recorded wrong values with the axes of a stage; None if that is not clear.
+
+    Of the orders that fit the shape, the one is taken in which most numbers are right.
+    """
+    if recorded.values.numel() != stage.numel:
+        return None
+    pattern = Pattern(stage.values, stage.axes)
+    best, most = None, -1.0
+    for order, shape in pattern.orders:
+        if fits(recorded.shape, shape) and pattern.is_upright(order):
+            back = [order.index(i) for i in range(len(order))]
+            laid = recorded.values.reshape(shape).permute(back)
+            close = float(torch.isclose(laid, stage.values, atol=1e-9).double().mean())
+            if close > most:
+                best, most = laid, close
+    return best

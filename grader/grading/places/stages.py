@@ -1,0 +1,216 @@
+"""The stages of attention on one case, with their right values, in the order of the equation."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from headcheck.properties.mistakes.pipeline import PipelineState, linear, split_heads
+
+
+class Kind(StrEnum):
+    """How a stage is computed from those that it needs."""
+
+    PRODUCT = "product"
+    """by a product of matrices"""
+    STEP = "step"
+    """number by number, or row by row"""
+    SOFTMAX = "softmax"
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage: its right values, and the stages that it is computed from."""
+
+    name: str
+    """its name in sentences"""
+    values: Tensor
+    axes: str
+    """a letter for each axis: batch, heads, tokens, keys, width"""
+    needs: tuple[str, ...]
+    kind: Kind = Kind.STEP
+    hidden: Tensor | None = field(default=None, repr=False)
+    """which numbers must be far below the others, whatever they are"""
+    any_scale: bool = False
+    """whether it is recognised if all its numbers are multiplied by the same factor"""
+    optional: bool = False
+    """whether a right answer may go without it"""
+
+    @cached_property
+    def numel(self) -> int:
+        """How many numbers it has."""
+        return self.values.numel()
+
+
+Stages = Mapping[str, Stage]
+
+
+def list_stages(s: PipelineState) -> dict[str, Stage]:
+    """Return the stages by their keys, in order; a step that changes nothing is no stage."""
+    stages = dict(_iter_projections(s))
+    _Refiner(stages, s).refine()
+    stages |= dict(_iter_attention(s, stages))
+    stages |= dict(_iter_ends(s, stages))
+    return stages
+
+
+def _iter_projections(s: PipelineState) -> Iterator[tuple[str, Stage]]:
+    for key, name, tokens in zip("qkv", ("", " for keys", " for values"), s.seen, strict=True):
+        yield f"x{key}", Stage(f"tokens{name}", tokens, "btd", (), optional=True)
+    if s.inputs.variant.block is not None:
+        yield "entered", Stage("normed tokens", s.entered[0], "btd", ("xq",))
+    before = ("entered",) if s.inputs.variant.block is not None else ()
+    p = s.p
+    layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
+    if p.W_down is not None:
+        latent = linear(s.entered[1], p.W_down)
+        yield "latent", Stage("latents", latent, "btd", before or ("xk",), Kind.PRODUCT)
+    names = zip("qkv", ("queries", "keys", "values"), layers, s.split, s.entered, strict=True)
+    for key, name, (weight, bias), values, tokens in names:
+        needs = before or (f"x{key}",)
+        if p.W_down is not None and key != "q":
+            needs, tokens = ("latent",), latent
+        if bias is not None:
+            bare = split_heads(linear(tokens, weight), values.shape[1])
+            yield f"{key}0", Stage(
+                f"{name} without their bias", bare, "bhtw", needs, Kind.PRODUCT, optional=True
+            )
+            yield key, Stage(name, values, "bhtw", (*needs, f"{key}0"), Kind.PRODUCT)
+        else:
+            yield key, Stage(name, values, "bhtw", needs, Kind.PRODUCT)
+
+
+@dataclass(frozen=True, eq=False)
+class _Refiner:
+    """Adds what happens to queries, keys and values before they are compared."""
+
+    stages: dict[str, Stage]
+    s: PipelineState
+
+    def refine(self) -> None:
+        before = list(self.s.split)
+        if self.s.inputs.variant.norm:
+            before = self.add("normed {}", "n", self.s.normed, before)
+        before = self.add("{} with both parts", "a", self.s.appended, before)
+        before = self.add("rotated {}", "r", self.s.placed, before)
+        before = self.add("{}, repeated for each head", "s", self.s.shared, before, optional=True)
+        before = self.add("halves of the {}", "h", self.s.halved, before, optional=True)
+        self.add("features of the {}", "f", self.s.mapped, before)
+
+    def add(
+        self,
+        name: str,
+        letter: str,
+        after: tuple[Tensor, ...],
+        before: list[Tensor],
+        *,
+        optional: bool = False,
+    ) -> list[Tensor]:
+        """Add the stages that differ from those before them."""
+        for key, noun, old, new in zip("qkv", ("queries", "keys", "values"), before, after, strict=True):
+            if new is not old and not (new.shape == old.shape and torch.equal(new, old)):
+                last = find_last(self.stages, key)
+                stage = Stage(name.format(noun), new, "bhtw", (last,), optional=optional)
+                self.stages[f"{key}{letter}"] = stage
+        return list(after)
+
+
+def find_last(stages: Stages, key: str) -> str:
+    """Return the key of the last stage of queries, "q", of keys, "k", or of values, "v"."""
+    return [each for each in stages if each[0] == key and each[1:] in ("", *"narshf")][-1]
+
+
+def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Stage]]:
+    compared = find_last(stages, "q"), find_last(stages, "k")
+    visible = s.visible
+    hidden = None if visible is None else ~visible.expand(s.scores.shape)
+    if hidden is not None and not bool(hidden.any()):
+        hidden = None
+    featured = s.inputs.variant.features
+    first = "products" if featured else "scores"
+    scaled = s.raw_scores if featured else s.scaled
+    yield "scores", Stage(first, scaled, "bhts", compared, Kind.PRODUCT, any_scale=True)
+    last = "scores"
+    if s.scores is not s.scaled and not torch.equal(s.scores, s.scaled):
+        yield "adjusted", Stage(_name_adjusted(s), s.scores, "bhts", ("scores",))
+        last = "adjusted"
+    if hidden is not None:
+        filled = None if featured else hidden
+        masked = s.masked_scores
+        name = f"masked {first}"
+        yield "masked", Stage(name, masked, "bhts", (last,), hidden=filled, any_scale=last == "scores")
+        if not featured:
+            plain = torch.softmax(s.scores, -1)
+            yield "unmasked", Stage(
+                "weights without the mask", plain, "bhts", (last,), Kind.SOFTMAX, optional=True
+            )
+            cut = plain.masked_fill(hidden, 0.0)
+            yield "cut", Stage(
+                "weights with hidden ones set to 0", cut, "bhts", ("unmasked",), optional=True
+            )
+    last = "masked" if hidden is not None else last
+    if s.p.lambdas is not None:
+        yield "maps", Stage("the two softmaxes", s.maps, "bhts", (last,), Kind.SOFTMAX)
+        last = "maps"
+    weights = s.applied_weights
+    kind = Kind.STEP if featured or s.p.lambdas is not None else Kind.SOFTMAX
+    yield "weights", Stage("weights", weights, "bhts", (last,), kind)
+    needs = "weights", find_last(stages, "v")
+    yield "context", Stage("heads' outputs", s.head_contexts, "bhtw", needs, Kind.PRODUCT)
+
+
+def _name_adjusted(s: PipelineState) -> str:
+    variant = s.inputs.variant
+    if variant.softcap:
+        return "limited scores"
+    return "scores with their bias for distances"
+
+
+def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Stage]]:
+    heads, last = s.inputs.heads, "context"
+    if s.p.W_gate is not None:
+        yield "gated", Stage("gated outputs", split_heads(s.context, heads), "bhtw", ("context",))
+        last = "gated"
+    if s.p.W_o is not None:
+        if s.p.b_o is not None:
+            bare = linear(s.context, s.p.W_o)
+            yield "bare", Stage(
+                "outputs without their bias", bare, "btd", (last,), Kind.PRODUCT, optional=True
+            )
+            last = "bare"
+        yield "attended", Stage("projected outputs", s.attended, "btd", (last,), Kind.PRODUCT)
+        last = "attended"
+    if s.inputs.variant.block is not None:
+        yield from _iter_block(s, last)
+    if "logsumexp" in s.inputs.wanted:
+        before = "masked" if "masked" in stages else "scores"
+        yield "logsumexp", Stage("log-sum-exp of the scores", s.answer[1], "bht", (before,))
+
+
+def _iter_block(s: PipelineState, last: str) -> Iterator[tuple[str, Stage]]:
+    yield "added", Stage("sums of tokens and attention", s.added, "btd", (last, "xq"))
+    yield "renormed", Stage("normed sums", s.renormed, "btd", ("added",))
+    for key, name, values, needs, kind in (
+        ("hidden", "hidden numbers of the feed-forward", s.hidden, "renormed", Kind.PRODUCT),
+        ("active", "activated numbers", s.active, "hidden", Kind.STEP),
+        ("forwarded", "outputs of the feed-forward", s.forwarded, "active", Kind.PRODUCT),
+    ):
+        yield key, Stage(name, values, "btd", (needs,), kind)
+    yield "closed", Stage("outputs of the block", s.output, "btd", ("forwarded", "added"))
+
+
+def collect_needed(stages: Stages, key: str) -> frozenset[str]:
+    """Return the keys of all stages from which a stage is computed, directly or not."""
+    todo, needed = [key], set[str]()
+    while todo:
+        for each in stages[todo.pop()].needs:
+            if each in stages and each not in needed:
+                needed.add(each)
+                todo.append(each)
+    return frozenset(needed)
+
+
+Take = Callable[[PipelineState], Tensor]

@@ -1,0 +1,228 @@
+"""Record the operations of one call: what each computes, from what, and on which line.
+
+A mode of torch sees each function that is called on tensors, also inside torch's own modules. Its
+results become steps: a kind, a shape, the steps that they are made of, the innermost line of the
+submission, and a copy of the values. Nothing here knows what the right values are.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headcheck.grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.feeding_lines import find_neighbours
+from headcheck.grader.sandbox.operations import Answer, TracedStep, TraceReply
+from headcheck.grader.sandbox.wire import label_by_position
+from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS, set_training
+from headcheck.grader.sandbox.worker.made_object import MadeObject
+from headcheck.grader.sandbox.worker.second_device import get_cpu_tensor
+
+MAX_STEPS = 2000
+"""the most steps that are recorded"""
+MAX_NUMBERS = 1 << 18
+"""the most numbers of all steps together whose values are kept: two megabytes"""
+MAX_NUMBERS_OF_STEP = 1 << 14
+"""the most numbers of a step whose values are kept"""
+MAX_DEPTH = 3
+"""how deeply tensors may be nested in the arguments of a function"""
+MAX_FRAMES = 60
+"""how many frames are looked at to find a line of the submission"""
+WRITERS = frozenset({"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"})
+
+Position = tuple[int | None, int]
+LocateLine = Callable[[str | None, int | None], Position | None]
+
+
+class Recorder(torch.overrides.TorchFunctionMode):
+    """Records the steps of everything that is computed in its context."""
+
+    def __init__(self, locate_line: LocateLine, inputs: Iterable[Tensor] = ()) -> None:
+        super().__init__()
+        self.locate_line = locate_line
+        self.steps: list[TracedStep] = []
+        self.values: list[Tensor] = []
+        self.room = MAX_NUMBERS
+        self.last: dict[int, int] = {}
+        """the last step of each tensor, by its identity"""
+        self.writes: dict[int, int] = {}
+        """the last step that wrote into a memory, by its address"""
+        self.alive: list[Tensor] = []
+        """all tensors seen, so that none gives its identity or memory to another"""
+        self.named: dict[int, str] = {}
+        """the kinds of tensors that were not computed, by their identity"""
+        self.files: dict[str, bool] = {}
+        for number, tensor in enumerate(inputs):
+            self.named[id(tensor)] = f"input {number}"
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        kwargs = kwargs or {}
+        if len(self.steps) >= MAX_STEPS:
+            return func(*args, **kwargs)
+        name = getattr(func, "__name__", "")
+        given = list(iter_tensors((args, kwargs)))
+        sources = [self.find_step(tensor) for tensor in given] if given else []
+        result = func(*args, **kwargs)
+        made = list(iter_tensors(result))
+        if name == "__setitem__":
+            made = [args[0]]
+        if name == "__get__":  # a property, such as T or shape
+            name = getattr(getattr(func, "__self__", None), "__name__", name)
+        if made:
+            self.record(name, made, sources, given, find_line(self.locate_line, self.files))
+        return result
+
+    def record(
+        self,
+        kind: str,
+        made: list[Tensor],
+        sources: list[int],
+        given: list[Tensor],
+        position: Position | None,
+    ) -> None:
+        """Add a step for each tensor that an operation made or wrote into."""
+        known = {id(tensor) for tensor in given}
+        for tensor in made:
+            is_written = id(tensor) in known and (kind in WRITERS or kind.endswith("_"))
+            if id(tensor) in known and not is_written:
+                continue  # it was passed through, as by contiguous()
+            step = self.add(kind, tensor, tuple(dict.fromkeys(sources)), position)
+            if is_written:
+                self.writes[get_address(tensor)] = step
+
+    def find_step(self, tensor: Tensor) -> int:
+        """Return the last step of a tensor; one that was not computed here becomes a step."""
+        step = self.last.get(id(tensor))
+        if step is None:
+            kind = self.named.get(id(tensor), "constant")
+            step = self.add(kind, tensor, (), None)
+        written = self.writes.get(get_address(tensor), -1)
+        if written > step:  # through another tensor with the same memory
+            before, position = self.steps[written], None
+            if before.line is not None:
+                position = before.cell, before.line
+            step = self.add("written", tensor, (step, written), position)
+        return step
+
+    def add(
+        self, kind: str, tensor: Tensor, sources: tuple[int, ...], position: Position | None
+    ) -> int:
+        """Add a step with a copy of the tensor's values, if there is room."""
+        self.alive.append(tensor)
+        values = copy_values(tensor) if tensor.numel() <= MAX_NUMBERS_OF_STEP else None
+        if values is not None and values.numel() > self.room:
+            values = None
+        if values is not None:
+            self.room -= values.numel()
+            self.values.append(values)
+        cell, line = position or (None, None)
+        shape = tuple(tensor.shape)
+        kept = values is not None
+        self.steps.append(TracedStep(kind[:40], shape, sources, cell, line, kept))
+        self.last[id(tensor)] = len(self.steps) - 1
+        return len(self.steps) - 1
+
+
+def copy_values(tensor: Tensor) -> Tensor | None:
+    """Return a tensor's numbers in one row of float64; None if it has none that can be read."""
+    try:
+        plain = get_cpu_tensor(tensor).detach()
+        if plain.is_complex() or plain.layout is not torch.strided:
+            return None
+        return plain.to(torch.float64, copy=True).reshape(-1)
+    except RuntimeError:
+        return None
+
+
+def get_address(tensor: Tensor) -> int:
+    """Return the address of a tensor's memory; 0 if it has none."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def iter_tensors(given: object, depth: int = MAX_DEPTH) -> Iterator[Tensor]:
+    """Yield the tensors in arguments or results, in order."""
+    if isinstance(given, Tensor):
+        yield given
+    elif depth and isinstance(given, tuple | list):
+        for each in given:
+            yield from iter_tensors(each, depth - 1)
+    elif depth and isinstance(given, dict):
+        yield from iter_tensors(tuple(given.values()), depth - 1)
+
+
+def find_line(locate_line: LocateLine, files: dict[str, bool]) -> Position | None:
+    """Return the innermost line of the submission among the callers."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(MAX_FRAMES):
+        if frame is None:
+            return None
+        file = frame.f_code.co_filename
+        if file not in files:
+            files[file] = locate_line(file, 1) is not None
+        if files[file]:
+            return locate_line(file, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def trace(
+    made: MadeObject, inputs: list[Tensor], apart: int, locate_line: LocateLine
+) -> tuple[Recorder, list[Tensor]]:
+    """Call an object, and return the record and the tensors that it gave.
+
+    The lines on which a module makes its buffers are found by making another one afterwards.
+    """
+    target, recorder = made.target, Recorder(locate_line, inputs)
+    if isinstance(target, nn.Module):
+        recorder.named |= {id(p): f"parameter {n}" for n, p in target.named_parameters()}
+        recorder.named |= {id(b): f"buffer {n}" for n, b in target.named_buffers()}
+    set_training(target, False)
+    with torch.no_grad(), recorder:
+        result = target(*inputs, **({"apart": apart} if apart > 1 else {}))
+    results = list(iter_tensors(result))
+    if isinstance(target, nn.Module):
+        lines = find_lines_of_buffers(made.make, locate_line)
+        recorder.steps = [place_buffer(step, lines) for step in recorder.steps]
+    return recorder, results
+
+
+def place_buffer(step: TracedStep, lines: Mapping[str, Position]) -> TracedStep:
+    """Return the step of a buffer with the line on which it was made."""
+    position = lines.get(step.kind.removeprefix("buffer "))
+    if position is None or not step.kind.startswith("buffer "):
+        return step
+    return TracedStep(step.kind, step.shape, step.sources, *position, step.kept)
+
+
+def find_lines_of_buffers(
+    make: Callable[..., Any], locate_line: LocateLine
+) -> dict[str, Position]:
+    """Return the lines on which a new module's buffers are made, by their paths."""
+    recorder = Recorder(locate_line)
+    recorder.room = 0
+    with torch.no_grad(), recorder:
+        made = make()
+    found: dict[str, Position] = {}
+    for name, buffer in made.named_buffers() if isinstance(made, nn.Module) else ():
+        step = recorder.last.get(id(buffer))
+        if step is not None and (line := recorder.steps[step].line) is not None:
+            found[name] = recorder.steps[step].cell, line
+    return found
+
+
+def make_reply(
+    recorder: Recorder, results: list[Tensor], source: SubmissionSource
+) -> Answer[TraceReply]:
+    """Return what is sent: the steps, the numbers of the returned ones, and all values in a row."""
+    returned = tuple(recorder.find_step(tensor) for tensor in results[:MAX_OUTPUTS])
+    values = torch.cat(recorder.values) if recorder.values else torch.zeros(0).double()
+    steps = tuple(recorder.steps)
+    positions = {(step.cell, step.line) for step in steps if step.line is not None}
+    lines = tuple(find_neighbours(source, positions))  # type: ignore[arg-type]  # lines are known
+    return TraceReply(steps, returned, lines), label_by_position([values])
