@@ -5,6 +5,7 @@ function, or in another method of the class. Nothing is run.
 """
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,8 @@ ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LAYERS = ("Linear", "Parameter", "Embedding", "ModuleList")
 """ends of the names of what holds weights"""
+PLAIN = re.compile(r".*\.(shape|size\(\))|[\w.]+\.(shape\[-?\d\]|size\(-?\d\))|nn\.Dropout\(.*\)")
+"""what takes sizes of a tensor, and dropout, which does nothing in evaluation"""
 Position = tuple[int | None, int]
 
 
@@ -111,9 +114,15 @@ def _read_scopes(text: str) -> tuple[_Scope, ...]:
 def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> _Scope:
     is_class = isinstance(node, ast.ClassDef)
     inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
-    settings = (_read_setting(each) for each in inner if isinstance(each, ASSIGNMENTS))
+    settings = [
+        _read_setting(each)
+        for each in inner
+        if isinstance(each, ASSIGNMENTS) and not _is_plain(each.value)
+    ]
+    loops = (each for each in inner if isinstance(each, ast.For | ast.AsyncFor))
+    settings += [_read_loop(each) for each in loops]
     if is_class:
-        settings = (each for each in settings if any("." in name for name in each.sets))
+        settings = [each for each in settings if any("." in name for name in each.sets)]
     simple = [each for each in inner if not hasattr(each, "body")]
     returns = (each for each in simple if isinstance(each, ast.Return))
     return _Scope(
@@ -126,6 +135,17 @@ def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
     )
 
 
+def _is_plain(value: ast.expr | None) -> bool:
+    """Whether an assignment only takes sizes of a tensor, an argument, or a quotient of sizes."""
+    if value is None or isinstance(value, ast.Name):
+        return True
+    if isinstance(value, ast.Attribute):
+        return not ast.unparse(value).startswith("self.")  # one layer may be given two names
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.FloorDiv):
+        return True
+    return bool(PLAIN.fullmatch(ast.unparse(value)))
+
+
 def _get_span(node: ast.stmt) -> tuple[int, int]:
     return node.lineno, node.end_lineno or node.lineno
 
@@ -136,6 +156,11 @@ def _read_setting(node: ast.stmt) -> _Setting:
     sets = frozenset(name for each in targets for name in _iter_names(each, stored=True))
     reads = frozenset() if node.value is None else frozenset(_iter_names(node.value))
     return _Setting(*_get_span(node), sets, reads, _makes_layer(node.value))
+
+
+def _read_loop(node: ast.For | ast.AsyncFor) -> _Setting:
+    sets = frozenset(_iter_names(node.target, stored=True))
+    return _Setting(node.lineno, node.lineno, sets, frozenset(_iter_names(node.iter)), False)
 
 
 def _makes_layer(value: ast.expr | None) -> bool:

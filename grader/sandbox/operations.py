@@ -146,6 +146,8 @@ class TracedStep:
     """the line of the submission that computed it; None if it was computed elsewhere"""
     kept: bool
     """whether its values are sent"""
+    outer: int | None = None
+    """the line of the same cell from which the function around it was called, if it was"""
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,12 @@ class Flow:
         line = parse_position(step.line)
         return None if line is None else (parse_position(step.cell), line)
 
+    def list_around(self, number: int) -> list[Position]:
+        """Return the line of a step, and the outermost line from which it was called."""
+        step, at = self.steps[number], self.get_position(number)
+        outer = parse_position(step.outer)
+        return ([] if at is None else [at]) + ([] if outer is None else [(parse_position(step.cell), outer)])
+
 
 def read_trace(reply: TraceReply, values: Tensor) -> Flow:
     """Return the flow of a trace. Raises BadTrace if steps, shapes and values do not match."""

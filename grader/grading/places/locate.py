@@ -15,7 +15,7 @@ from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.grader.sandbox.wire import label_by_position
 from headcheck.properties.cases.case_tensors import make_other_tokens
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.pipeline import SHAPE_ERRORS, PipelineState, run_pipeline
 from headcheck.properties.mistakes.pipeline_inputs import (
@@ -26,6 +26,10 @@ from headcheck.properties.mistakes.samples import CASES, PADDED_CASE
 from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
+MAX_LINES = 12
+"""a bound of more lines tells nothing"""
+LAYERS = {"q": "W_q", "k": "W_k", "v": "W_v", "attended": "W_o", "hidden": "W_1", "forwarded": "W_2"}
+"""the weights of the layers that give stages"""
 WRONG = 1e-7
 """the smallest relative difference that makes a result wrong"""
 
@@ -52,6 +56,8 @@ class Traced:
 
 def locate(harness: Harness, failing: Iterable[Case]) -> Located:
     status = "no trace"
+    if harness.contract.entry is Entry.TRANSFER:
+        return Located("transfer")
     for context, others in iter_contexts(harness, failing):
         try:
             traced = trace(context, others)
@@ -61,9 +67,29 @@ def locate(harness: Harness, failing: Iterable[Case]) -> Located:
             status = "right"
             continue
         stages = list_stages(traced.state)
-        bound = Search(traced.flow, stages, traced.wrong, EXACT).bound()
+        target = find_target(harness, traced, stages)
+        bound = Search(traced.flow, stages, traced.wrong[:1], target, EXACT, list_layers(harness.contract)).bound()
+        if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
+            bound = None
         return Located("wrong values", traced.case, bound, traced.flow, stages)
     return Located(status)
+
+
+def find_target(harness: Harness, traced: Traced, stages: Stages) -> str:
+    names = harness.contract.returns
+    place = traced.flow.returned.index(traced.wrong[0])
+    wanted = traced.state.inputs.wanted[place] if place < len(traced.state.inputs.wanted) else ""
+    if wanted == "weights" or wanted == "matrix":
+        return "weights"
+    if wanted == "logsumexp":
+        return "logsumexp"
+    return [key for key in stages if key != "logsumexp"][-1]
+
+
+def list_layers(contract: Contract) -> dict[str, str]:
+    """Return the paths of the weights that hold a single matrix, by the stages that they give."""
+    alone = {m.holds[0]: m.path for m in contract.mappings if len(m.holds) == 1 and "{" not in m.path}
+    return {key: alone[name] for key, name in LAYERS.items() if name in alone}
 
 
 def iter_contexts(

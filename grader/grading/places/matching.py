@@ -22,6 +22,8 @@ FAR_BELOW = 40.0
 """how far hidden scores must lie below the others of a row: exp(-40) is less than rounding"""
 LEAST = 4
 """tensors of fewer numbers are equal by chance"""
+UNIT = 1e-6
+"""how far the factor of scores may be from one"""
 SLICED = ("h", "b", "bh", "t", "bt", "bht")
 """axes along which a tensor may be computed piece by piece, in loops"""
 
@@ -90,16 +92,19 @@ class Pattern:
                 continue
             laid = self.values.permute(order).reshape(-1)
             hidden = None if self.hidden is None else self.hidden.permute(order)
-            factor = self._compare(recorded.values, laid, hidden)
+            keys = order.index(self.axes.index("s")) if hidden is not None else -1
+            factor = self._compare(recorded.values, laid, hidden, keys)
             if factor is not None:
                 return order, factor
         return None
 
-    def _compare(self, got: Tensor, wanted: Tensor, hidden: Tensor | None) -> float | None:
+    def _compare(
+        self, got: Tensor, wanted: Tensor, hidden: Tensor | None, keys: int
+    ) -> float | None:
         """Return the factor by which values are these; None if they are others."""
         if hidden is not None:
             rows = got.reshape(hidden.shape)
-            if not _is_far_below(rows, hidden):
+            if not _is_far_below(rows, hidden, keys):
                 return None
             shown = ~hidden.reshape(-1)
             got, wanted = got[shown], wanted[shown]
@@ -112,17 +117,11 @@ class Pattern:
         return factor if float(off) <= self.exact * self.size * abs(factor) else None
 
 
-def _is_far_below(rows: Tensor, hidden: Tensor) -> bool:
-    """Whether hidden scores are so low that they get no weight, in rows that show something.
-
-    Rows may run along either of the last axes.
-    """
-    for axis in (-1, -2) if rows.dim() > 1 else (-1,):
-        best = rows.masked_fill(hidden, -math.inf).amax(axis, keepdim=True)
-        low = (rows <= best - FAR_BELOW) | ~hidden | (best == -math.inf)
-        if bool(low.all()):
-            return True
-    return False
+def _is_far_below(scores: Tensor, hidden: Tensor, keys: int) -> bool:
+    """Whether hidden scores are so low that they get no weight, wherever a query sees something."""
+    best = scores.masked_fill(hidden, -math.inf).amax(keys, keepdim=True)
+    low = (scores <= best - FAR_BELOW) | ~hidden | (best == -math.inf)
+    return bool(low.all())
 
 
 def fits(shape: Sequence[int], other: Sequence[int]) -> bool:
@@ -148,6 +147,11 @@ class Match:
     """whether each step gives all of it"""
     upright: bool = True
     """whether some step has queries before keys"""
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether every step gives the stage only up to a factor."""
+        return all(abs(factor - 1) > UNIT for factor in self.factors.values())
 
 
 def find_stage(stage: Stage, recorded: dict[int, list[Recorded]], exact: float) -> Match | None:

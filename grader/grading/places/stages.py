@@ -155,11 +155,15 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
     if s.p.lambdas is not None:
         yield "maps", Stage("the two softmaxes", s.maps, "bhts", (last,), Kind.SOFTMAX)
         last = "maps"
+    if featured:
+        sums = s.masked_scores @ s.value
+        yield "sums", Stage("sums before the division", sums, "bhtw", (last, find_last(stages, "v")), Kind.PRODUCT, optional=True)
     weights = s.applied_weights
     kind = Kind.STEP if featured or s.p.lambdas is not None else Kind.SOFTMAX
     yield "weights", Stage("weights", weights, "bhts", (last,), kind)
-    needs = "weights", find_last(stages, "v")
-    yield "context", Stage("heads' outputs", s.head_contexts, "bhtw", needs, Kind.PRODUCT)
+    needs = "weights", find_last(stages, "v"), *(("sums",) * featured)
+    kind = Kind.STEP if featured else Kind.PRODUCT
+    yield "context", Stage("heads' outputs", s.head_contexts, "bhtw", needs, kind)
 
 
 def _name_adjusted(s: PipelineState) -> str:

@@ -33,8 +33,9 @@ MAX_FRAMES = 60
 """how many frames are looked at to find a line of the submission"""
 WRITERS = frozenset({"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"})
 
-Position = tuple[int | None, int]
-LocateLine = Callable[[str | None, int | None], Position | None]
+Position = tuple[int | None, int, int | None]
+"""a cell, a line, and the outermost line from which the function around it was called"""
+LocateLine = Callable[[str | None, int | None], tuple[int | None, int] | None]
 
 
 class Recorder(torch.overrides.TorchFunctionMode):
@@ -50,6 +51,8 @@ class Recorder(torch.overrides.TorchFunctionMode):
         """the last step of each tensor, by its identity"""
         self.writes: dict[int, int] = {}
         """the last step that wrote into a memory, by its address"""
+        self.homes: dict[int, int] = {}
+        """the last step of any tensor in a memory, by its address"""
         self.alive: list[Tensor] = []
         """all tensors seen, so that none gives its identity or memory to another"""
         self.named: dict[int, str] = {}
@@ -69,6 +72,8 @@ class Recorder(torch.overrides.TorchFunctionMode):
         made = list(iter_tensors(result))
         if name == "__setitem__":
             made = [args[0]]
+        if name.endswith("_like") or name.startswith("new_"):
+            sources = []  # of what it is given, only the shape counts
         if name == "__get__":  # a property, such as T or shape
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if made:
@@ -97,15 +102,18 @@ class Recorder(torch.overrides.TorchFunctionMode):
         """Return the last step of a tensor; one that was not computed here becomes a step."""
         step = self.last.get(id(tensor))
         if step is None:
-            kind = self.named.get(id(tensor), "constant")
-            step = self.add(kind, tensor, (), None)
+            step = self.add_unknown(tensor)
         written = self.writes.get(get_address(tensor), -1)
         if written > step:  # through another tensor with the same memory
-            before, position = self.steps[written], None
-            if before.line is not None:
-                position = before.cell, before.line
-            step = self.add("written", tensor, (step, written), position)
+            step = self.add("written", tensor, (step, written), get_position(self.steps[written]))
         return step
+
+    def add_unknown(self, tensor: Tensor) -> int:
+        """Add a tensor that no function made: a given one, or another name for the same memory."""
+        same = self.homes.get(get_address(tensor))
+        if id(tensor) in self.named or same is None:
+            return self.add(self.named.get(id(tensor), "constant"), tensor, (), None)
+        return self.add("alias", tensor, (same,), get_position(self.steps[same]))
 
     def add(
         self, kind: str, tensor: Tensor, sources: tuple[int, ...], position: Position | None
@@ -118,11 +126,11 @@ class Recorder(torch.overrides.TorchFunctionMode):
         if values is not None:
             self.room -= values.numel()
             self.values.append(values)
-        cell, line = position or (None, None)
+        cell, line, outer = position or (None, None, None)
         shape = tuple(tensor.shape)
         kept = values is not None
-        self.steps.append(TracedStep(kind[:40], shape, sources, cell, line, kept))
-        self.last[id(tensor)] = len(self.steps) - 1
+        self.steps.append(TracedStep(kind[:40], shape, sources, cell, line, kept, outer))
+        self.last[id(tensor)] = self.homes[get_address(tensor)] = len(self.steps) - 1
         return len(self.steps) - 1
 
 
@@ -156,19 +164,30 @@ def iter_tensors(given: object, depth: int = MAX_DEPTH) -> Iterator[Tensor]:
         yield from iter_tensors(tuple(given.values()), depth - 1)
 
 
+def get_position(step: TracedStep) -> Position | None:
+    """Return the position of a step."""
+    return None if step.line is None else (step.cell, step.line, step.outer)
+
+
 def find_line(locate_line: LocateLine, files: dict[str, bool]) -> Position | None:
-    """Return the innermost line of the submission among the callers."""
+    """Return the innermost line of the submission among the callers, and the outermost."""
     frame: FrameType | None = sys._getframe(2)
+    inner: tuple[str, int] | None = None
+    outer: int | None = None
     for _ in range(MAX_FRAMES):
         if frame is None:
-            return None
+            break
         file = frame.f_code.co_filename
         if file not in files:
             files[file] = locate_line(file, 1) is not None
         if files[file]:
-            return locate_line(file, frame.f_lineno)
+            inner = inner or (file, frame.f_lineno)
+            outer = frame.f_lineno if file == inner[0] else outer
         frame = frame.f_back
-    return None
+    located = None if inner is None else locate_line(*inner)
+    if located is None:
+        return None
+    return (*located, None if outer == located[1] else outer)
 
 
 def trace(
@@ -197,7 +216,8 @@ def place_buffer(step: TracedStep, lines: Mapping[str, Position]) -> TracedStep:
     position = lines.get(step.kind.removeprefix("buffer "))
     if position is None or not step.kind.startswith("buffer "):
         return step
-    return TracedStep(step.kind, step.shape, step.sources, *position, step.kept)
+    cell, line, outer = position
+    return TracedStep(step.kind, step.shape, step.sources, cell, line, step.kept, outer)
 
 
 def find_lines_of_buffers(
@@ -212,7 +232,7 @@ def find_lines_of_buffers(
     for name, buffer in made.named_buffers() if isinstance(made, nn.Module) else ():
         step = recorder.last.get(id(buffer))
         if step is not None and (line := recorder.steps[step].line) is not None:
-            found[name] = recorder.steps[step].cell, line
+            found[name] = recorder.steps[step].cell, line, None
     return found
 
 
