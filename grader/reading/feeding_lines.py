@@ -7,7 +7,7 @@ function, or in another method of the class. Nothing is run.
 import ast
 import re
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from headcheck.grader.reading.cells import SubmissionSource
@@ -122,6 +122,8 @@ def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
     loops = (each for each in inner if isinstance(each, ast.For | ast.AsyncFor))
     settings += [_read_loop(each) for each in loops]
     if is_class:
+        own = {each.lineno for each in node.body}
+        settings = [_name_as_attributes(each, each.first in own) for each in settings]
         settings = [each for each in settings if any("." in name for name in each.sets)]
     simple = [each for each in inner if not hasattr(each, "body")]
     returns = (each for each in simple if isinstance(each, ast.Return))
@@ -161,6 +163,13 @@ def _read_setting(node: ast.stmt) -> _Setting:
 def _read_loop(node: ast.For | ast.AsyncFor) -> _Setting:
     sets = frozenset(_iter_names(node.target, stored=True))
     return _Setting(node.lineno, node.lineno, sets, frozenset(_iter_names(node.iter)), False)
+
+
+def _name_as_attributes(setting: _Setting, is_of_class: bool) -> _Setting:
+    """Return an assignment in the body of a class with names by which methods read what it sets."""
+    if not is_of_class:
+        return setting
+    return replace(setting, sets=frozenset(f"self.{name}" for name in setting.sets))
 
 
 def _makes_layer(value: ast.expr | None) -> bool:

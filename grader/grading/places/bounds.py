@@ -12,7 +12,7 @@ from functools import cached_property
 
 from headcheck.grader.grading.places.flow import KERNELS, LAYOUTS, PRODUCTS, Flow, Position
 from headcheck.grader.grading.places.matching import UNIT, Match, Pattern, find_stage
-from headcheck.grader.grading.places.stages import Kind, Stage, Stages, collect_needed
+from headcheck.grader.grading.places.stages import Kind, Stage, Stages, collect_needed, find_last
 
 MAX_SPAN = 8
 """the most lines between what is right and the next step if something was left out there"""
@@ -97,6 +97,8 @@ class Search:
         for key, stage in self.stages.items():
             if stage.optional or self._is_met(key) or self._has_met_successor(key):
                 continue
+            if key == "angles" and self._find_rotation() is None:
+                continue
             if key == self.target or key in collect_needed(self.stages, self.target):
                 return key
         return None
@@ -132,7 +134,7 @@ class Search:
         last = [k for k in last if not any(k in collect_needed(self.stages, o) for o in last)]
         if (scrambled := self._find_scrambling(between)) is not None:
             name, at = scrambled
-            lines = self._add_fed([at])
+            lines = self._add_fed([at, *self.flow.steps[at].sources])
             return Bound(name, at, lines, self.flow.list_positions(edge), tuple(last), scrambles=name)
         between |= self._list_exchanged(key, step, edge)
         kernel = any(self.flow.steps[n].kind in KERNELS for n in between)
@@ -174,7 +176,15 @@ class Search:
         Queries may be compared with queries; then the names may have been given on earlier lines.
         """
         sources = set(self.flow.steps[step].sources)
-        if self.stages[key].kind is not Kind.PRODUCT or not sources <= self.right:
+        if self.flow.steps[step].kind in KERNELS:
+            own = [self.found.get(find_last(self.stages, k)) for k in "qkv"]
+            given = self.flow.steps[step].sources[:3]
+            if all(m is not None and n in m.steps for m, n in zip(own, given, strict=False)):
+                return set()
+            sources = set(given)
+        elif self.stages[key].kind is not Kind.PRODUCT or not sources <= self.right:
+            return set()
+        if not sources <= self.right:
             return set()
         needs = [self.found[k].steps for k in self.stages[key].needs if self._is_met(k)]
         turned = key in self.found and not self.found[key].upright
@@ -204,6 +214,8 @@ class Search:
     def _choose_candidate(self, key: str) -> int | None:
         """Return the step that should have given a stage."""
         stage = self.stages[key]
+        if key == "angles":
+            return self._find_rotation()
         if (layer := self._find_layer(key)) is not None:
             return layer if layer not in self.right else None
         given = self._list_given(key)
@@ -214,6 +226,14 @@ class Search:
             chosen = self._pick(key, candidates, given) if candidates else None
             if chosen is not None:
                 return chosen
+        return None
+
+    def _find_rotation(self) -> int | None:
+        """Return the step whose cosines and sines are taken."""
+        for number in sorted(self.slice):
+            step = self.flow.steps[number]
+            if step.kind in ("cos", "sin", "polar") and step.sources[-1] not in self.right:
+                return step.sources[-1]
         return None
 
     def _list_given(self, key: str) -> list[frozenset[int]]:
@@ -254,13 +274,14 @@ class Search:
         )
 
     def _list_candidates(self, stage: Stage, possible: set[int]) -> list[int]:
-        steps = self.flow.steps
+        """Return the steps of a stage's size, or else of the size of one of its pieces."""
         given = ("input ", "parameter ", "buffer ", "constant")
-        return [
-            number
-            for number in sorted(possible & self.slice - self.right)
-            if not steps[number].kind.startswith(given) and _count(steps[number].shape) == stage.numel
-        ]
+        steps = self.flow.steps
+        left = [n for n in sorted(possible & self.slice - self.right) if not steps[n].kind.startswith(given)]
+        for size in stage.piece_sizes:
+            if found := [n for n in left if _count(steps[n].shape) == size]:
+                return found
+        return []
 
     def _pick(
         self, key: str, candidates: list[int], given: Sequence[frozenset[int]]
@@ -390,7 +411,7 @@ class Search:
         [key] = [k for k in self.stages["unmasked"].needs]
         sources = {n for each in steps for n in self.flow.steps[each].sources}
         before = self.flow.list_positions(sources & self.right)
-        lines = tuple(sorted({*before, *self.flow.list_positions(steps)}, key=_sort))
+        lines = self._span(sources & self.right, max(steps), tuple(self.flow.list_positions(steps)))
         return Bound("masked", max(steps), lines, tuple(before), (key,), is_left_out=True)
 
     def _list_between_products(self) -> set[int]:

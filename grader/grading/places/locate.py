@@ -15,7 +15,7 @@ from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.grader.sandbox.wire import label_by_position
 from headcheck.properties.cases.case_tensors import make_other_tokens
-from headcheck.properties.contracts.contract import Capability, Contract, Entry
+from headcheck.properties.contracts.contract import Capability, Contract, Entry, Returns
 from headcheck.properties.harness.harness import Harness, LiveContext
 from headcheck.properties.mistakes.pipeline import SHAPE_ERRORS, PipelineState, run_pipeline
 from headcheck.properties.mistakes.pipeline_inputs import (
@@ -30,6 +30,8 @@ MAX_LINES = 12
 """a bound of more lines tells nothing"""
 LAYERS = {"q": "W_q", "k": "W_k", "v": "W_v", "attended": "W_o", "hidden": "W_1", "forwarded": "W_2"}
 """the weights of the layers that give stages"""
+INEXACT = 1e-5
+"""how exact values are where positions count: often their angles are in float32"""
 WRONG = 1e-7
 """the smallest relative difference that makes a result wrong"""
 
@@ -56,7 +58,7 @@ class Traced:
 
 def locate(harness: Harness, failing: Iterable[Case]) -> Located:
     status = "no trace"
-    if harness.contract.entry is Entry.TRANSFER:
+    if harness.contract.entry in (Entry.TRANSFER, Entry.BUILDER):
         return Located("transfer")
     for context, others in iter_contexts(harness, failing):
         try:
@@ -67,8 +69,9 @@ def locate(harness: Harness, failing: Iterable[Case]) -> Located:
             status = "right"
             continue
         stages = list_stages(traced.state)
+        exact = INEXACT if harness.contract.has(Capability.POSITIONS) else EXACT
         target = find_target(harness, traced, stages)
-        bound = Search(traced.flow, stages, traced.wrong[:1], target, EXACT, list_layers(harness.contract)).bound()
+        bound = Search(traced.flow, stages, traced.wrong[:1], target, exact, list_layers(harness.contract)).bound()
         if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
             bound = None
         return Located("wrong values", traced.case, bound, traced.flow, stages)
@@ -114,6 +117,8 @@ def trace(context: LiveContext, others: tuple[Tensor, ...]) -> Traced:
     visible = context.may_attend(case.tokens, context.mask, keys)
     given = context.x, context.parameters, visible, others
     inputs = make_attention_inputs(contract, case, *given)
+    if contract.returns is Returns.WEIGHTS_TWICE:
+        inputs = replace(inputs, wanted=("matrix", "matrix"))
     with torch.no_grad():
         state = run_pipeline(get_correct_pipeline(contract), inputs)
     if others:

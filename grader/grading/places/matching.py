@@ -24,7 +24,7 @@ LEAST = 4
 """tensors of fewer numbers are equal by chance"""
 UNIT = 1e-6
 """how far the factor of scores may be from one"""
-SLICED = ("h", "b", "bh", "t", "bt", "bht")
+SLICED = ("m", "h", "mh", "b", "bh", "t", "bt", "bht")
 """axes along which a tensor may be computed piece by piece, in loops"""
 
 
@@ -151,21 +151,26 @@ class Match:
     @property
     def is_scaled(self) -> bool:
         """Whether every step gives the stage only up to a factor."""
-        return all(abs(factor - 1) > UNIT for factor in self.factors.values())
+        return bool(self.factors) and all(abs(f - 1) > UNIT for f in self.factors.values())
 
 
 def find_stage(stage: Stage, recorded: dict[int, list[Recorded]], exact: float) -> Match | None:
     """Find the steps that give a stage; `recorded` has them by how many numbers they have."""
     pattern = Pattern(stage.values, stage.axes, stage.hidden, stage.any_scale, exact)
-    if stage.numel < LEAST:
+    if stage.numel < LEAST and not stage.optional:
         return None
     found = [
         (each.number, at) for each in recorded.get(stage.numel, ()) if (at := pattern.find_order(each))
     ]
-    if found:
+    if found and not stage.also:
         upright = [(n, at) for n, at in found if pattern.is_upright(at[0])]
         factors = {number: at[1] for number, at in upright or found}
         return Match(frozenset(factors), factors, upright=bool(upright))
+    for other in stage.also:
+        same = Pattern(other, stage.axes, exact=exact)
+        found += [(e.number, at) for e in recorded.get(other.numel(), ()) if (at := same.find_order(e))]
+    if found and stage.also:
+        return Match(frozenset(n for n, _ in found), {})
     if stage.any_scale:  # each piece could have a factor of its own
         pattern = Pattern(stage.values, stage.axes, stage.hidden, exact=exact)
     for axes in SLICED:

@@ -1,5 +1,6 @@
 """The stages of attention on one case, with their right values, in the order of the equation."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.mistakes.pipeline import PipelineState, linear, split_heads
+from headcheck.reference.variant import rotary_angles
 
 
 class Kind(StrEnum):
@@ -38,11 +40,21 @@ class Stage:
     """whether it is recognised if all its numbers are multiplied by the same factor"""
     optional: bool = False
     """whether a right answer may go without it"""
+    also: tuple[Tensor, ...] = ()
+    """other tensors that are as good: the axes of each are the last ones of `axes`"""
 
     @cached_property
     def numel(self) -> int:
         """How many numbers it has."""
         return self.values.numel()
+
+    @cached_property
+    def piece_sizes(self) -> list[int]:
+        """How many numbers it has, and how many one piece of it has in loops, from large to small.
+        """
+        sizes = dict(zip(self.axes, self.values.shape, strict=True))
+        pieces = (math.prod(sizes.get(axis, 1) for axis in each) for each in ("h", "m", "b", "bh"))
+        return [self.numel, *(self.numel // n for n in pieces if n > 1)]
 
 
 Stages = Mapping[str, Stage]
@@ -95,9 +107,12 @@ class _Refiner:
         if self.s.inputs.variant.norm:
             before = self.add("normed {}", "n", self.s.normed, before)
         before = self.add("{} with both parts", "a", self.s.appended, before)
+        if self.s.inputs.variant.rotary:
+            self.stages.update(_iter_angles(self.s))
         before = self.add("rotated {}", "r", self.s.placed, before)
         before = self.add("{}, repeated for each head", "s", self.s.shared, before, optional=True)
-        before = self.add("halves of the {}", "h", self.s.halved, before, optional=True)
+        if self.s.p.lambdas is not None:
+            before = self.halve(before)
         self.add("features of the {}", "f", self.s.mapped, before)
 
     def add(
@@ -112,10 +127,37 @@ class _Refiner:
         """Add the stages that differ from those before them."""
         for key, noun, old, new in zip("qkv", ("queries", "keys", "values"), before, after, strict=True):
             if new is not old and not (new.shape == old.shape and torch.equal(new, old)):
-                last = find_last(self.stages, key)
-                stage = Stage(name.format(noun), new, "bhtw", (last,), optional=optional)
+                needs = find_last(self.stages, key), *(("angles",) * (letter == "r"))
+                stage = Stage(name.format(noun), new, "bhtw", needs, optional=optional)
                 self.stages[f"{key}{letter}"] = stage
         return list(after)
+
+
+    def halve(self, before: list[Tensor]) -> list[Tensor]:
+        """Add the halves of queries and keys, which are compared apart."""
+        for key, noun in (("q", "queries"), ("k", "keys")):
+            whole = before["qk".index(key)].unflatten(-1, (2, -1)).transpose(-3, -2)
+            last = find_last(self.stages, key)
+            stage = Stage(f"halves of the {noun}", whole, "bhmtw", (last,), optional=True)
+            self.stages[f"{key}h"] = stage
+        return list(self.s.halved)
+
+
+def _iter_angles(s: PipelineState) -> Iterator[tuple[str, Stage]]:
+    """Yield the frequencies and the angles of rotations, with their cosines and sines."""
+    variant, query = s.inputs.variant, s.appended[0]
+    width = variant.count_turned(query)
+    tokens = max(query.shape[-2], s.inputs.keys)
+    for key, scaling in (("unscaled", None), ("frequencies", variant.scaling)):
+        values = rotary_angles(2, width, variant.base, query, scaling)[1]
+        name = "frequencies before they are scaled" if key == "unscaled" else "frequencies"
+        yield key, Stage(name, values, "w", (), optional=True, also=(1 / values,))
+    angles = rotary_angles(tokens, width, variant.base, query, variant.scaling)
+    forms = angles, angles.cos(), angles.sin()
+    doubled = [torch.cat([each, each], -1) for each in forms]
+    doubled += [each.repeat_interleave(2, -1) for each in forms]
+    needs = "unscaled", "frequencies"
+    yield "angles", Stage("angles of the rotations", angles, "tw", needs, also=(*forms[1:], *doubled))
 
 
 def find_last(stages: Stages, key: str) -> str:
@@ -130,30 +172,36 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
     if hidden is not None and not bool(hidden.any()):
         hidden = None
     featured = s.inputs.variant.features
+    maps = s.p.lambdas is not None
+    axes = "bhmts" if maps else "bhts"
+
+    def apart(t: Tensor) -> Tensor:
+        return t.unflatten(1, (-1, 2)) if maps else t
+
     first = "products" if featured else "scores"
     scaled = s.raw_scores if featured else s.scaled
-    yield "scores", Stage(first, scaled, "bhts", compared, Kind.PRODUCT, any_scale=True)
+    yield "scores", Stage(first, apart(scaled), axes, compared, Kind.PRODUCT, any_scale=True)
     last = "scores"
     if s.scores is not s.scaled and not torch.equal(s.scores, s.scaled):
-        yield "adjusted", Stage(_name_adjusted(s), s.scores, "bhts", ("scores",))
+        yield "adjusted", Stage(_name_adjusted(s), apart(s.scores), axes, ("scores",))
         last = "adjusted"
     if hidden is not None:
-        filled = None if featured else hidden
-        masked = s.masked_scores
+        filled = None if featured else apart(hidden)
+        masked = apart(s.masked_scores)
         name = f"masked {first}"
-        yield "masked", Stage(name, masked, "bhts", (last,), hidden=filled, any_scale=last == "scores")
+        yield "masked", Stage(name, masked, axes, (last,), hidden=filled, any_scale=last == "scores")
         if not featured:
             plain = torch.softmax(s.scores, -1)
             yield "unmasked", Stage(
-                "weights without the mask", plain, "bhts", (last,), Kind.SOFTMAX, optional=True
+                "weights without the mask", apart(plain), axes, (last,), Kind.SOFTMAX, optional=True
             )
             cut = plain.masked_fill(hidden, 0.0)
             yield "cut", Stage(
-                "weights with hidden ones set to 0", cut, "bhts", ("unmasked",), optional=True
+                "weights with hidden ones set to 0", apart(cut), axes, ("unmasked",), optional=True
             )
     last = "masked" if hidden is not None else last
     if s.p.lambdas is not None:
-        yield "maps", Stage("the two softmaxes", s.maps, "bhts", (last,), Kind.SOFTMAX)
+        yield "maps", Stage("softmaxes of both maps", apart(s.maps), axes, (last,), Kind.SOFTMAX)
         last = "maps"
     if featured:
         sums = s.masked_scores @ s.value
