@@ -63,6 +63,10 @@ class Search:
         found = {key: match for key, match in matches.items() if match is not None}
         if "adjusted" in self.stages and "scores" in found and found["scores"].is_scaled:
             del found["scores"]  # what is added to them, or limits them, may have any scale
+        if "unscaled" in found:  # what scaling leaves as they are is no input of it
+            first = found["unscaled"].steps
+            later = {n for n in first if self.flow.walk_back([n]) & first - {n}}
+            found["unscaled"] = Match(first - later, {})
         return found
 
     @cached_property
@@ -144,7 +148,7 @@ class Search:
         if pieces:
             fed = set(self._add_fed(pieces)) - set(self.flow.list_positions(pieces))
             lines = tuple(sorted({*lines, *fed}, key=_sort))
-        if left_out:
+        if left_out or (key == "angles" and "unscaled" in last):
             lines = self._span(edge, step, lines)
         if self.flow.steps[step].kind == "linear" and self.flow.steps[step].sources[0] in stops:
             lines = self._add_layers(lines, step)

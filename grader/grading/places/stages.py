@@ -151,7 +151,7 @@ def _iter_angles(s: PipelineState) -> Iterator[tuple[str, Stage]]:
     for key, scaling in (("unscaled", None), ("frequencies", variant.scaling)):
         values = rotary_angles(2, width, variant.base, query, scaling)[1]
         name = "frequencies before they are scaled" if key == "unscaled" else "frequencies"
-        yield key, Stage(name, values, "w", (), optional=True, also=(1 / values,))
+        yield key, Stage(name, values, "w", (), optional=True)
     angles = rotary_angles(tokens, width, variant.base, query, variant.scaling)
     forms = angles, angles.cos(), angles.sin()
     doubled = [torch.cat([each, each], -1) for each in forms]
