@@ -1,6 +1,10 @@
-"""Locate the mistake of a submission whose values are wrong, by a trace of one call."""
+"""Locate the mistake of a submission whose values are wrong, by the trace of one call.
 
-from collections.abc import Iterable, Iterator, Sequence
+The case is one on which mistakes differ, or else one that failed, in float64. A place affects no
+verdict. If values are right on these cases, something else is wrong, and no place is known.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -11,9 +15,7 @@ from headcheck.grader.grading.places.bounds import Bound, Search
 from headcheck.grader.grading.places.flow import BadTrace, Flow, read_trace
 from headcheck.grader.grading.places.matching import EXACT
 from headcheck.grader.grading.places.stages import Stages, list_stages
-from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
-from headcheck.grader.sandbox.wire import label_by_position
 from headcheck.properties.cases.case_tensors import make_other_tokens
 from headcheck.properties.contracts.contract import Capability, Contract, Entry, Returns
 from headcheck.properties.harness.harness import Harness, LiveContext
@@ -28,122 +30,137 @@ from headcheck.properties.violations.violation import SubmissionFailed, Violatio
 
 MAX_LINES = 12
 """a bound of more lines tells nothing"""
+MAX_FAILING = 4
+"""how many failing cases are traced if values are right on all others"""
+MAX_NUMBERS = 1 << 14
+"""failing cases of more scores are not traced"""
 LAYERS = {"q": "W_q", "k": "W_k", "v": "W_v", "attended": "W_o", "hidden": "W_1", "forwarded": "W_2"}
 """the weights of the layers that give stages"""
-INEXACT = 1e-5
-"""how exact values are where positions count: often their angles are in float32"""
 WRONG = 1e-7
 """the smallest relative difference that makes a result wrong"""
+INEXACT = 1e-5
+"""how exact values are where positions count: often their angles are in float32"""
+ERRORS = (SubmissionFailed, Violation, BadTrace, *SHAPE_ERRORS)
+"""the exceptions that end a trace: from the submission, its process, or shapes that do not match"""
 
 
 @dataclass(frozen=True, eq=False)
 class Located:
-    status: str
-    case: Case | None = None
-    bound: Bound | None = None
-    flow: Flow | None = None
-    stages: Stages | None = None
+    """A mistake whose lines are bounded, with the trace and the right values."""
+
+    case: Case
+    flow: Flow
+    stages: Stages
+    bound: Bound | None
 
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """One traced call with the right values of its stages."""
+    """One traced call, with the right results of all steps."""
 
-    case: Case
     flow: Flow
     state: PipelineState
-    wrong: tuple[int, ...]
-    """the returned steps whose values are wrong"""
+    wrong: int | None
+    """the place of the first wrong one among the results; None if all are right"""
 
 
-def locate(harness: Harness, failing: Iterable[Case]) -> Located:
-    status = "no trace"
-    if harness.contract.entry in (Entry.TRANSFER, Entry.BUILDER):
-        return Located("transfer")
-    for context, others in iter_contexts(harness, failing):
-        try:
-            traced = trace(context, others)
-        except (SubmissionFailed, Violation, BadTrace, *SHAPE_ERRORS) as e:
-            continue
-        if not traced.wrong:
-            status = "right"
-            continue
-        stages = list_stages(traced.state)
-        exact = INEXACT if harness.contract.has(Capability.POSITIONS) else EXACT
-        target = find_target(harness, traced, stages)
-        bound = Search(traced.flow, stages, traced.wrong[:1], target, exact, list_layers(harness.contract)).bound()
-        if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
-            bound = None
-        return Located("wrong values", traced.case, bound, traced.flow, stages)
-    return Located(status)
+def locate(harness: Harness, failing: Sequence[Case]) -> Located | None:
+    """Return the mistake on the first case on which values are wrong; None if there is none."""
+    contract = harness.contract
+    if contract.entry in (Entry.TRANSFER, Entry.BUILDER) or not contract.has(Capability.ATTENTION):
+        return None  # what a given class computes, or what is copied into it, has no lines
+    with harness.suppress_notes(), torch.no_grad():
+        for context, others in _iter_contexts(harness, failing):
+            with suppress(*ERRORS):
+                traced = trace(context, others)
+                if traced.wrong is not None:
+                    return _bound(context, traced, traced.wrong)
+    return None
 
 
-def find_target(harness: Harness, traced: Traced, stages: Stages) -> str:
-    names = harness.contract.returns
-    place = traced.flow.returned.index(traced.wrong[0])
-    wanted = traced.state.inputs.wanted[place] if place < len(traced.state.inputs.wanted) else ""
-    if wanted == "weights" or wanted == "matrix":
+def _bound(context: LiveContext, traced: Traced, wrong: int) -> Located:
+    contract, stages = context.contract, list_stages(traced.state)
+    exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
+    target = _find_target(traced.state.inputs.wanted[wrong], stages)
+    step = traced.flow.returned[wrong]
+    bound = Search(traced.flow, stages, (step,), target, exact, _list_layers(contract)).bound()
+    if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
+        bound = None
+    return Located(context.case, traced.flow, stages, bound)
+
+
+def _find_target(result: str, stages: Stages) -> str:
+    """Return the key of the stage that a result should be."""
+    if result == "logsumexp":
+        return result
+    if result in ("weights", "matrix"):
         return "weights"
-    if wanted == "logsumexp":
-        return "logsumexp"
     return [key for key in stages if key != "logsumexp"][-1]
 
 
-def list_layers(contract: Contract) -> dict[str, str]:
+def _list_layers(contract: Contract) -> dict[str, str]:
     """Return the paths of the weights that hold a single matrix, by the stages that they give."""
-    alone = {m.holds[0]: m.path for m in contract.mappings if len(m.holds) == 1 and "{" not in m.path}
+    single = (m for m in contract.mappings if len(m.holds) == 1 and "{" not in m.path)
+    alone = {m.holds[0]: m.path for m in single}
     return {key: alone[name] for key, name in LAYERS.items() if name in alone}
 
 
-def iter_contexts(
-    harness: Harness, failing: Iterable[Case]
+def _iter_contexts(
+    harness: Harness, failing: Sequence[Case]
 ) -> Iterator[tuple[LiveContext, tuple[Tensor, ...]]]:
+    """Yield the cases to trace, some with other tokens for keys and values."""
     contract = harness.contract
-    padded = [PADDED_CASE] if contract.has(Capability.PADDING) else []
-    for case in dict.fromkeys(contract.fit(c) for c in (*CASES, *padded)):
+    padded = (PADDED_CASE,) * contract.has(Capability.PADDING)
+    for case in dict.fromkeys(contract.fit(each) for each in (*CASES, *padded)):
         yield harness.create_context(case), ()
     if contract.has(Capability.CROSS):
         case = contract.fit(replace(CASES[0], mask_form=MaskForm.NONE))
-        context = harness.create_context(case)
-        yield context, make_other_tokens(case, contract, case.tokens + 3)
-    for case in failing:
-        yield harness.create_context(replace(case, dtype="float64")), ()
+        others = make_other_tokens(case, contract, case.tokens + 3)
+        yield harness.create_context(case), tuple(others)
+    for case in failing[:MAX_FAILING]:
+        if case.batch * case.heads * case.tokens**2 <= MAX_NUMBERS:
+            yield harness.create_context(replace(case, dtype="float64", device="cpu")), ()
 
 
-def trace(context: LiveContext, others: tuple[Tensor, ...]) -> Traced:
-    adapter, contract, case = context.adapter, context.contract, context.case
+def trace(context: LiveContext, others: tuple[Tensor, ...] = ()) -> Traced:
+    """Trace the call of a case. Raises one of ERRORS."""
+    adapter = context.adapter
     adapter.set(context.parameters)
+    given = (context.x, *others) if others else ()
+    if others:
+        sent = [t if adapter.has_batch_axis else t[0] for t in given]
+    else:
+        sent = adapter.build_inputs(context.x, context.mask)
+    module = adapter.module
+    assert isinstance(module, ChannelModule), "it is at the other end of a channel"
+    flow = read_trace(*module.trace([_make_double(t) for t in sent], max(1, len(given))))
+    state = _run_correct(context, others)
+    return Traced(flow, state, _find_wrong(flow, state))
+
+
+def _make_double(tensor: Tensor) -> Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _run_correct(context: LiveContext, others: tuple[Tensor, ...]) -> PipelineState:
+    contract, case = context.contract, context.case
     keys = others[0].shape[-2] if others else None
     visible = context.may_attend(case.tokens, context.mask, keys)
     given = context.x, context.parameters, visible, others
     inputs = make_attention_inputs(contract, case, *given)
     if contract.returns is Returns.WEIGHTS_TWICE:
         inputs = replace(inputs, wanted=("matrix", "matrix"))
-    with torch.no_grad():
-        state = run_pipeline(get_correct_pipeline(contract), inputs)
-    if others:
-        sent = [t if adapter.has_batch_axis else t[0] for t in (context.x, *others)]
-    else:
-        sent = adapter.build_inputs(context.x, context.mask)
-    sent = [t.double() if t.is_floating_point() else t for t in sent]
-    module = adapter.module
-    assert isinstance(module, ChannelModule), "it is at the other end of a channel"
-    reply, tensors = module._ask(
-        operations.TRACE, label_by_position(sent), device=module.device, apart=1 + len(others)
-    )
-    [(_, values)] = tensors
-    flow = read_trace(reply, values)
-    return Traced(case, flow, state, find_wrong(flow, state))
+    return run_pipeline(get_correct_pipeline(contract), inputs)
 
 
-def find_wrong(flow: Flow, state: PipelineState) -> tuple[int, ...]:
-    found = []
-    for number, wanted in zip(flow.returned, state.answer, strict=False):
+def _find_wrong(flow: Flow, state: PipelineState) -> int | None:
+    """Return the place of the first result whose numbers are wrong. Raises BadTrace."""
+    for place, (number, wanted) in enumerate(zip(flow.returned, state.answer, strict=False)):
         got = flow.values.get(number)
         if got is None or got.values.numel() != wanted.numel():
             raise BadTrace
         off = (got.values - wanted.reshape(-1)).abs()
-        size = max(1e-30, float(wanted.abs().max()))
+        size = max(torch.finfo(torch.float64).tiny, float(wanted.abs().max()))
         if not bool((off <= WRONG * size).all()):
-            found.append(number)
-    return tuple(found)
+            return place
+    return None

@@ -19,6 +19,7 @@ from headcheck.grader.sandbox.operations import (
     HandleReply,
     NamedTensors,
     Operation,
+    TraceReply,
 )
 from headcheck.grader.sandbox.wire import Message, label_by_name, label_by_position
 from headcheck.grader.sandbox.worker.call_environment import isolate_random_state
@@ -196,6 +197,14 @@ class ChannelModule:
         if count < 0 or not len(outputs) == len(seen.dtypes) == len(seen.devices):
             raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
         return CallResult(outputs=outputs, inputs_after=inputs_after, **vars(seen))
+
+    def trace(self, inputs: Sequence[Tensor], apart: int = 1) -> tuple[TraceReply, Tensor]:
+        """Call it once in evaluation mode; return the steps of the call, and their values."""
+        sent = label_by_position(inputs)
+        steps, named = self._ask(operations.TRACE, sent, device=self.device, apart=apart)
+        if len(named) != 1:
+            raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
+        return steps, named[0][1]
 
     def refill(
         self, first: Sequence[Tensor], inputs: Sequence[Tensor], reuse: str, grad: str
