@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.explain import UNDIAGNOSABLE
+from headcheck.grader.grading.explain import UNDIAGNOSABLE, VALUE_GROUPS
 from headcheck.grader.grading.reshaping import trace_layouts
 from headcheck.grader.report.records import (
     BoolMatrix,
@@ -55,13 +55,6 @@ MIN_DIFFERENCE = 1e-5
 SIGNIFICANT_DIGITS = 6
 
 T = TypeVar("T")
-VALUE_GROUPS = (
-    PropertyGroup.VALUES,
-    PropertyGroup.WEIGHTS,
-    PropertyGroup.SCALE,
-    PropertyGroup.HEADS,
-    PropertyGroup.MASK,
-)
 EVIDENCE_ERRORS = (SubmissionFailed, Violation, *SHAPE_ERRORS)
 """The exceptions that end a measurement: from the submission, its process, or shapes that do not
 match."""

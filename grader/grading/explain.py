@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
+from headcheck.grader.grading.places.locate import locate
+from headcheck.grader.grading.places.wording import tell_place
 from headcheck.grader.reading.code_patterns import CodePattern
-from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord
+from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord, PlaceRecord
 from headcheck.grader.sandbox.grader_side.replies import parse_position
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.properties.contracts.contract import Contract, Entry
@@ -16,10 +18,19 @@ from headcheck.properties.mistakes.diagnosis import diagnose
 from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake, Pipelines
 from headcheck.properties.mistakes.worked_example import work_example
 from headcheck.properties.property import Verdict
+from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import Status, SubmissionFailed, ViolationKind
 
 RESULTS = ("first", "second")
 """the names of the two results of an answer that computes two results separately"""
+VALUE_GROUPS = (
+    PropertyGroup.VALUES,
+    PropertyGroup.WEIGHTS,
+    PropertyGroup.SCALE,
+    PropertyGroup.HEADS,
+    PropertyGroup.MASK,
+)
+"""the groups of properties about the numbers of a result"""
 UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 
 
@@ -45,19 +56,54 @@ def _has_other_shapes(verdicts: Sequence[Verdict]) -> bool:
     return any(violation.kind is ViolationKind.SHAPE for violation in found)
 
 
+def find_place(
+    session: Session, harness: Harness, verdicts: Sequence[Verdict]
+) -> PlaceRecord | None:
+    """Return the lines that contain the mistake, if values are wrong and the lines are known."""
+    statuses = {verdict.status for verdict in verdicts}
+    failing = [v.case for v in verdicts if v.property.group in VALUE_GROUPS and _has_case(v)]
+    if not failing or statuses.intersection(UNDIAGNOSABLE):
+        return None
+    try:
+        if session.revive():
+            harness.forget()
+        located = locate(harness, [case for case in failing if case is not None])
+    except SubmissionFailed:
+        return None
+    return None if located is None else tell_place(located)
+
+
+def _has_case(verdict: Verdict) -> bool:
+    return verdict.violation is not None and verdict.case is not None
+
+
 def record_diagnoses(
-    session: Session, diagnosed: Sequence[DiagnosedMistake], contract: Contract
+    session: Session,
+    diagnosed: Sequence[DiagnosedMistake],
+    contract: Contract,
+    place: PlaceRecord | None,
 ) -> list[DiagnosisRecord]:
     """Return records of mistakes for the report, each with its line of code if known.
 
-    If a function only builds a given class, its mistake is not in the code of that class.
+    If a function only builds a given class, its mistake is not in the code of that class. Of the
+    code patterns of a mistake in the computation only those on the lines of its place count.
     """
     is_read = diagnosed and contract.entry is not Entry.BUILDER
     try:
         patterns = session.find_code_patterns() if is_read else []
     except SubmissionFailed:
         patterns = []
-    return [record_diagnosis(each, patterns, contract) for each in diagnosed]
+    records = [record_diagnosis(each, patterns, contract) for each in diagnosed]
+    return [choose_line(each, place) for each in records] if len(records) == 1 else records
+
+
+def choose_line(record: DiagnosisRecord, place: PlaceRecord | None) -> DiagnosisRecord:
+    """Return the record of the only mistake, with no line that its place excludes."""
+    if place is None or not record.cases_tried or record.line is None:
+        return record
+    if any((each.cell, each.line) == (record.cell, record.line) for each in place.lines):
+        return record
+    return replace(record, cell=None, line=None)
 
 
 def record_diagnosis(

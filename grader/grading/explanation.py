@@ -40,7 +40,7 @@ from headcheck.grader.grading.recording import (
 )
 from headcheck.grader.grading.search import SearchResult
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.report.records import DiagnosisRecord, Excerpt, NoteRecord
+from headcheck.grader.report.records import DiagnosisRecord, Excerpt, NoteRecord, PlaceRecord
 from headcheck.grader.sandbox.grader_side.servers import SandboxError
 from headcheck.properties.check import Searched
 from headcheck.properties.families.purity import evaluation_is_repeatable
@@ -87,7 +87,10 @@ def explain_failures(
         properties = record_properties(target.exercise, shown, settings.points, harness, searched)
         properties = explained.mark(properties, shown)
         named = explained.list_named(mistakes)
-        describe = functools.partial(explain.record_diagnoses, session, named, harness.contract)
+        find = functools.partial(explain.find_place, session, harness, shown)
+        place: PlaceRecord | None = _contain(faults, find, None)
+        given = session, named, harness.contract, place
+        describe = functools.partial(explain.record_diagnoses, *given)
         diagnosis: Sequence[DiagnosisRecord] = _contain(faults, describe, [])
         besides = explained.structural and not mistakes
         if session.is_alive and not besides:  # else weights are right, or not what is wrong
@@ -95,11 +98,12 @@ def explain_failures(
                 evidence.attach_evidence, properties, shown, harness, mistakes
             )
             properties = _contain(faults, attach, properties)
-        collect = functools.partial(collect_excerpts, session, list_locations(shown, diagnosis))
+        locations = list_locations(shown, diagnosis, place)
+        collect = functools.partial(collect_excerpts, session, locations)
         source: Sequence[Excerpt] = _contain(faults, collect, [])
     record = None if searched is None else record_search(searched)
     told = (*explained.faults, *faults)
-    return Explanation(tuple(properties), tuple(diagnosis), tuple(source), record, told)
+    return Explanation(tuple(properties), tuple(diagnosis), tuple(source), place, record, told)
 
 
 def _contain(faults: list[NoteRecord], stage: Callable[[], T], otherwise: T) -> T:

@@ -25,6 +25,7 @@ from headcheck.grader.report.records import (
     ErrorRecord,
     Excerpt,
     NoteRecord,
+    PlaceRecord,
     PropertyRecord,
     SearchRecord,
     SubmissionRecord,
@@ -64,6 +65,7 @@ class Explanation:
     properties: tuple[PropertyRecord, ...]
     diagnosis: tuple[DiagnosisRecord, ...]
     source: tuple[Excerpt, ...]
+    place: PlaceRecord | None = None
     search: SearchRecord | None = None
     faults: tuple[NoteRecord, ...] = ()
     """faults of headcheck that made the explanation incomplete"""
@@ -91,6 +93,7 @@ def record_definition(
         properties=explanation.properties,
         notes=tuple(dict.fromkeys((*notes, *explanation.faults))),
         diagnosis=explanation.diagnosis,
+        place=explanation.place,
         source=explanation.source,
         search=explanation.search,
         only_thorough=count_only_thorough(target.exercise),
@@ -342,11 +345,12 @@ def record_busy(submission: Submission, settings: Settings, why: str) -> Submiss
 
 
 def list_locations(
-    verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]
+    verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord], place: PlaceRecord | None
 ) -> list[SourceLocation]:
-    """Return the locations of diagnosed mistakes and of exceptions in the code."""
+    """Return the locations of diagnosed mistakes, of a place and of exceptions in the code."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
-    return [*((each.cell, each.line) for each in named), *raised]
+    placed = () if place is None else place.lines
+    return [*((each.cell, each.line) for each in (*named, *placed)), *raised]
 
 
 def attach_hint(

@@ -105,7 +105,9 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
     diagnosis = _redact_diagnosis(record.diagnosis, explained, feedback)
     if not diagnosis:  # that a property follows from a mistake says that there is a known one
         shown = [replace(p, follows=False) for p in shown]
+    place = record.place if _discloses_cases(explained, feedback) else None
     locations = {(p.cell, p.line) for p in explained} | {(d.cell, d.line) for d in diagnosis}
+    locations |= {(at.cell, at.line) for at in place.lines} if place is not None else set()
     return SubmissionRecord(
         file=record.file,
         student=record.student,
@@ -119,6 +121,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         notes=_filter_notes(record.notes, feedback, hidden),
         error=record.error,
         diagnosis=diagnosis,
+        place=place,
         source=_filter_source(record, feedback, locations),
         hidden=record.hidden + hidden,
         search=_redact_search(record.search, feedback),
@@ -131,9 +134,14 @@ def _redact_diagnosis(
     """Return the mistakes if they explain a failure, with numbers and lines from `case` on."""
     if not explained:
         return ()
-    if any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained):
+    if _discloses_cases(explained, feedback):
         return tuple(diagnosis)
     return tuple(replace(each, example=None, cell=None, line=None) for each in diagnosis)
+
+
+def _discloses_cases(explained: Sequence[PropertyRecord], feedback: Feedback) -> bool:
+    """Whether the cases of some failure may be disclosed, and with them the lines of a mistake."""
+    return any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained)
 
 
 def _redact_search(search: SearchRecord | None, feedback: Feedback) -> SearchRecord | None:

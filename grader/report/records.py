@@ -160,6 +160,30 @@ class DiagnosisRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LineRecord:
+    """A line of a cell, or of a module."""
+
+    cell: int | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRecord:
+    """The lines that contain the mistake, because all that they are given is right.
+
+    The numbers are texts, in the form in which they are shown.
+    """
+
+    sentence: str
+    lines: tuple[LineRecord, ...]
+    case: str | None = None
+    of: str | None = None
+    """the row whose numbers are shown"""
+    right: tuple[str, ...] = ()
+    got: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Excerpt:
     """Lines of a submission around the marked ones."""
 
@@ -194,6 +218,7 @@ class SubmissionRecord:
     notes: tuple[NoteRecord, ...] = ()
     error: ErrorRecord | None = None
     diagnosis: tuple[DiagnosisRecord, ...] = ()
+    place: PlaceRecord | None = None
     source: tuple[Excerpt, ...] = ()
     hidden: int = 0
     search: SearchRecord | None = None

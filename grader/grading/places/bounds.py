@@ -14,6 +14,8 @@ from headcheck.grader.grading.places.flow import KERNELS, LAYOUTS, PRODUCTS, Flo
 from headcheck.grader.grading.places.matching import UNIT, Match, Pattern, find_stage
 from headcheck.grader.grading.places.stages import Kind, Stage, Stages, collect_needed, find_last
 
+JOINS = ("stack", "cat", "concat")
+"""functions that lay pieces side by side, which decide what a later layout must be"""
 MAX_SPAN = 8
 """the most lines between what is right and the next step if something was left out there"""
 
@@ -138,7 +140,8 @@ class Search:
         last = [k for k in last if not any(k in collect_needed(self.stages, o) for o in last)]
         if (scrambled := self._find_scrambling(between)) is not None:
             name, at = scrambled
-            lines = self._add_fed([at, *self.flow.steps[at].sources])
+            joined = [n for n in self.flow.steps[at].sources if self.flow.steps[n].kind in JOINS]
+            lines = self._add_fed([at, *joined])
             return Bound(name, at, lines, self.flow.list_positions(edge), tuple(last), scrambles=name)
         between |= self._list_exchanged(key, step, edge)
         kernel = any(self.flow.steps[n].kind in KERNELS for n in between)
@@ -329,7 +332,6 @@ class Search:
                 firsts.add(number)
             elif all(abs(f / factor - 1) > UNIT for f in before):
                 changes.add(number)
-        factor = factors[max(factors)]
         lasts = [n for n in factors if not set(self.flow.uses[n]) & set(factors)]
         if changes:
             between = changes
@@ -339,8 +341,10 @@ class Search:
             own = {m for n in firsts for m in self.flow.walk_back([n], stops)}
             after = {m for n in lasts for m in self.flow.uses[n] if m in self.slice}
             between = own | set(factors) & self.slice | after
-        before_all = self.flow.list_positions(firsts)
-        return Bound("scores", max(lasts), self._add_fed(between), before_all, ("scores",), factor=factor)
+        step = max(self.found["scores"].factors)
+        factor = self.found["scores"].factors[step]
+        lines = self._add_fed(between)
+        return Bound("scores", step, lines, self.flow.list_positions(firsts), ("scores",), factor=factor)
 
     def _bound_end(self) -> Bound | None:
         """Return the bound if no step follows what is right, or nothing is right."""

@@ -60,6 +60,9 @@ def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
     if view.diagnosis is not None:
         for mistake, sentence in zip(record.diagnosis, view.diagnosis.sentences, strict=True):
             yield Annotation("The mistake", sentence, mistake.cell, mistake.line)
+    if view.place is not None and record.place is not None:
+        at = record.place.lines[-1]
+        yield Annotation("Where it goes wrong", view.place.sentence, at.cell, at.line)
     by_claim = {sanitise_line(prop.claim): prop for prop in record.properties}
     for failure in (*view.others, *view.consequences):
         prop = by_claim[failure.claim]

@@ -237,6 +237,10 @@ def _render_above(
     if view.diagnosis:
         yield EMPTY
         yield from _render_diagnosis(view.diagnosis, examples=examples)
+    if view.place:
+        yield from () if view.diagnosis else (EMPTY,)
+        yield from indent(4, view.place.sentence)
+        yield from (line for row in view.place.rows if examples for line in indent(6, row))
     if view.failures:
         yield from groups
 

@@ -13,6 +13,7 @@ from headcheck.grader.report.records import (
     EvidenceRecord,
     Excerpt,
     NoteRecord,
+    PlaceRecord,
     PropertyRecord,
     SubmissionRecord,
 )
@@ -116,6 +117,15 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceView:
+    """The lines that contain a mistake, in a sentence, and a row of numbers."""
+
+    sentence: str
+    rows: tuple[str, ...] = ()
+    """the right numbers and the submission's"""
+
+
+@dataclass(frozen=True, slots=True)
 class SubmissionView:
     """The displayed parts of one submission."""
 
@@ -135,6 +145,7 @@ class SubmissionView:
     error: MessageView | None
     notes: tuple[MessageView, ...]
     diagnosis: DiagnosisView | None = None
+    place: PlaceView | None = None
     source: tuple[SourceView, ...] = ()
 
     @property
@@ -241,8 +252,15 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         error=_view_message(record.error) if record.error else None,
         notes=_view_notes(record.notes),
         diagnosis=view_diagnosis(record.diagnosis),
+        place=None if record.place is None else _view_place(record.place),
         source=tuple(_view_source(excerpt, record) for excerpt in record.source[:MAX_EXCERPTS]),
     )
+
+
+def _view_place(place: PlaceRecord) -> PlaceView:
+    rows = [("right", place.right), ("yours", place.got)] if place.of else []
+    said = (f"{place.of}, {label}: {'  '.join(numbers)}" for label, numbers in rows)
+    return PlaceView(sanitise_line(place.sentence), tuple(map(sanitise_line, said)))
 
 
 def format_status(status: str) -> str:
@@ -294,6 +312,8 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
 def _list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | None, str]]:
     """Yield cells, lines, and the faults there: mistakes, the error, and the first crash."""
     yield from ((d.cell, d.line, d.sentence) for d in record.diagnosis)
+    if record.place is not None and not record.diagnosis:
+        yield from ((at.cell, at.line, record.place.sentence) for at in record.place.lines[-1:])
     if record.error is not None:
         yield record.error.cell, record.error.line, record.error.message
     ended = [p for p in reversed(record.properties) if p.status in ENDINGS]

@@ -1,0 +1,148 @@
+"""Tell a place in sentences: what is right up to which line, and which line makes something else."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from headcheck.grader.grading.places.bounds import Bound
+from headcheck.grader.grading.places.flow import Flow, Position
+from headcheck.grader.grading.places.locate import Located
+from headcheck.grader.grading.places.matching import lay_out_like
+from headcheck.grader.grading.places.stages import Stage, Stages
+from headcheck.grader.report.records import LineRecord, PlaceRecord
+
+MAX_SHOWN = 6
+"""the most numbers of a row that are shown"""
+VISIBLE = 5e-3
+"""the smallest difference, relative to the largest number, that is seen in three digits"""
+AXES = {"b": "sequence", "h": "head", "m": "map", "t": "token"}
+
+
+def tell_place(located: Located) -> PlaceRecord | None:
+    """Return the place of a mistake for the record; None if it is not known."""
+    bound = located.bound
+    if bound is None:
+        return None
+    row = _find_row(located, bound)
+    told = _tell(bound, located.stages, located.flow)
+    sentence = f"{told} Look at {_name(bound.lines)}."
+    if f"{_name(bound.lines)} " in told:
+        sentence = told
+    return PlaceRecord(
+        sentence=sentence.strip(),
+        lines=tuple(LineRecord(cell, line) for cell, line in bound.lines),
+        case=str(located.case) if row else None,
+        of=row[0] if row else None,
+        right=row[1] if row else (),
+        got=row[2] if row else (),
+    )
+
+
+def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
+    """Say what is right, and what is not."""
+    found = _join([stages[key].name for key in bound.found])
+    start = f"The {found} are right up to {_name(bound.before[-1:])}" if bound.before else ""
+    if bound.scrambles:
+        name, at = stages[bound.scrambles].name, _name(_place(bound, flow))
+        return f"The {name} are right, but {at} lays their numbers out in another order."
+    if bound.factor is not None:
+        return f"The scores are right but for a factor: they are {_format(bound.factor)} times as large."
+    if not bound.stage:
+        return f"{start}; what is returned is something else."
+    name = stages[bound.stage].name
+    if bound.is_unused:
+        return f"The right {name} are computed, but what is returned does not rest on them."
+    if bound.is_left_out:
+        return f"{start}; after that, no line gives the {name}." if start else ""
+    if not start:
+        return f"No line gives the right {name}."
+    at = _place(bound, flow)
+    if not at:
+        return f"{start}; the {name} are not."
+    if at[0] in bound.before:
+        return f"On {_name(at)} the {found} are right, but the {name} are not."
+    return f"{start}; {_name(at)} does not give the right {name}."
+
+
+def _place(bound: Bound, flow: Flow) -> tuple[Position, ...]:
+    at = None if bound.step is None else flow.get_position(bound.step)
+    return () if at is None else (at,)
+
+
+def _name(positions: Sequence[Position]) -> str:
+    """Name lines, in a notebook with their cells: "lines 3 and 5", "lines 3 to 6 and 9"."""
+    cells: dict[int | None, list[int]] = {}
+    for cell, line in positions:
+        cells.setdefault(cell, []).append(line)
+    return _join([_name_in_cell(cell, lines) for cell, lines in cells.items()])
+
+
+def _name_in_cell(cell: int | None, lines: Sequence[int]) -> str:
+    parts = [str(a) if a == b else f"{a} to {b}" for a, b in _find_runs(sorted(set(lines)))]
+    where = "" if cell is None else f"cell {cell}, "
+    return f"{where}line{'s' if len(set(lines)) > 1 else ''} {_join(parts)}"
+
+
+def _find_runs(lines: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of neighbouring lines; two neighbours are two runs."""
+    runs: list[tuple[int, int]] = []
+    for line in lines:
+        if runs and runs[-1][1] == line - 1:
+            runs[-1] = runs[-1][0], line
+        else:
+            runs.append((line, line))
+    apart = [((a, a), (b, b)) if b == a + 1 else ((a, b),) for a, b in runs]
+    return [each for run in apart for each in run]
+
+
+def _join(parts: Sequence[str]) -> str:
+    *first, last = parts or ("",)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _find_row(
+    located: Located, bound: Bound
+) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """Return the name and the right and wrong numbers of the row that is most wrong."""
+    if bound.step is None or not bound.stage or bound.is_unused or bound.is_left_out:
+        return None
+    stage, recorded = located.stages[bound.stage], located.flow.values.get(bound.step)
+    if recorded is None or recorded.values.numel() != stage.numel:
+        return None
+    got = lay_out_like(stage, recorded)
+    if got is None or stage.values.dim() < 2:
+        return None
+    at = _find_worst(stage, got)
+    if at is None:
+        return None
+    right, wrong = stage.values[at][:MAX_SHOWN], got[at][:MAX_SHOWN]
+    shown = tuple(map(_format, right.tolist())), tuple(map(_format, wrong.tolist()))
+    if shown[0] == shown[1]:
+        return None
+    return _name_row(stage, at), *shown
+
+
+def _find_worst(stage: Stage, got: Tensor) -> tuple[int, ...] | None:
+    """Return the index of the first row in which a shown number is visibly wrong."""
+    right = stage.values[..., :MAX_SHOWN]
+    off = (got[..., :MAX_SHOWN] - right).abs().nan_to_num(0.0, math.inf, math.inf)
+    off = torch.where(got[..., :MAX_SHOWN].isnan(), math.inf, off)
+    finite = right[right.isfinite()].abs()
+    size = float(finite.max()) if finite.numel() else 1.0
+    rows = (off > VISIBLE * size).any(-1).nonzero()
+    return tuple(rows[0].tolist()) if len(rows) else None
+
+
+def _name_row(stage: Stage, at: tuple[int, ...]) -> str:
+    """Name a row by the places on its axes that are longer than 1."""
+    sizes = zip(stage.axes, at, stage.values.shape, strict=False)
+    parts = [f"{AXES[axis]} {n}" for axis, n, size in sizes if size > 1 and axis in AXES]
+    return " of ".join(reversed(parts))
+
+
+def _format(number: float) -> str:
+    if math.isfinite(number):
+        return f"{number:.3g}".replace("-", "−")
+    return "nan" if math.isnan(number) else "−∞" if number < 0 else "∞"
