@@ -81,7 +81,7 @@ def record_diagnoses(
     session: Session,
     diagnosed: Sequence[DiagnosedMistake],
     contract: Contract,
-    place: PlaceRecord | None,
+    place: PlaceRecord | None = None,
 ) -> list[DiagnosisRecord]:
     """Return records of mistakes for the report, each with its line of code if known.
 

@@ -350,7 +350,8 @@ def list_locations(
     """Return the locations of diagnosed mistakes, of a place and of exceptions in the code."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
     placed = () if place is None else place.lines
-    return [*((each.cell, each.line) for each in (*named, *placed)), *raised]
+    told = [(each.cell, each.line) for each in named]
+    return [*told, *((at.cell, at.line) for at in placed), *raised]
 
 
 def attach_hint(

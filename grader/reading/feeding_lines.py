@@ -1,7 +1,7 @@
 """Find the lines that give a line its numbers and layers: assignments that compute no tensors.
 
-The divisor of a line `scores / scale`, or the axis of its `self.softmax`, may be set elsewhere in the
-function, or in another method of the class. Nothing is run.
+The divisor of a line `scores / scale`, or the axis of its `self.softmax`, may be set elsewhere in
+the function, or in another method of the class. Nothing is run.
 """
 
 import ast

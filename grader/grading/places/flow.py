@@ -17,22 +17,31 @@ from headcheck.grader.sandbox.operations import TracedStep, TraceReply
 
 MAX_STEPS = 4000
 MAX_SIZE = 1 << 20
-PRODUCTS = frozenset(
-    "linear matmul __matmul__ __rmatmul__ bmm baddbmm mm addmm mv einsum tensordot inner dot "
-    "bilinear conv1d scaled_dot_product_attention multi_head_attention_forward flex_attention "
-    "_native_multi_head_attention".split()
-)
-"""functions that multiply matrices"""
 KERNELS = frozenset(
-    "scaled_dot_product_attention multi_head_attention_forward flex_attention "
-    "_native_multi_head_attention".split()
+    {
+        "scaled_dot_product_attention",
+        "multi_head_attention_forward",
+        "flex_attention",
+        "_native_multi_head_attention",
+    }
 )
 """functions that compute all of attention: their scores and weights are not seen"""
-LAYOUTS = frozenset(
-    "view reshape transpose permute flatten unflatten swapaxes swapdims movedim moveaxis squeeze "
-    "unsqueeze T mT t contiguous view_as reshape_as ravel".split()
+_PRODUCTS = (
+    "linear matmul __matmul__ __rmatmul__ bmm baddbmm mm addmm mv einsum tensordot inner dot "
+    "bilinear conv1d"
 )
+PRODUCTS = KERNELS | frozenset(_PRODUCTS.split())
+"""functions that multiply matrices"""
+_LAYOUTS = (
+    "view reshape transpose permute flatten unflatten swapaxes swapdims movedim moveaxis squeeze "
+    "unsqueeze T mT t contiguous view_as reshape_as ravel"
+)
+LAYOUTS = frozenset(_LAYOUTS.split())
 """functions that only lay out the same numbers"""
+WRITTEN = ("__setitem__", "alias", "written")
+"""what gives a tensor that was written into"""
+GIVEN = ("input ", "parameter ", "buffer ", "constant")
+"""how the kinds of steps begin that are not computed"""
 Position = tuple[int | None, int]
 
 
@@ -54,7 +63,7 @@ class Flow:
         """The computed or given values, by how many numbers they have."""
         found: dict[int, list[Recorded]] = {}
         for number, recorded in self.values.items():
-            if not self.steps[number].kind.startswith(("parameter ", "buffer ", "constant")):
+            if not self.steps[number].kind.startswith(GIVEN[1:]):
                 found.setdefault(recorded.values.numel(), []).append(recorded)
         return found
 
@@ -87,10 +96,10 @@ class Flow:
                 todo += [n for n in self.uses[number] if through is None or n in through]
         return seen
 
-    def list_positions(self, numbers: Iterable[int]) -> list[Position]:
+    def list_positions(self, numbers: Iterable[int]) -> tuple[Position, ...]:
         """Return the lines of steps, in order."""
-        found = {self.get_position(number) for number in numbers}
-        return sorted((at for at in found if at is not None), key=lambda at: (at[0] or 0, at[1]))
+        found = (self.get_position(number) for number in numbers)
+        return sort_positions(at for at in found if at is not None)
 
     def get_position(self, number: int) -> Position | None:
         """Return the line of a step; None if it is in no line of the submission."""
@@ -102,7 +111,14 @@ class Flow:
         """Return the line of a step, and the outermost line from which it was called."""
         step, at = self.steps[number], self.get_position(number)
         outer = parse_position(step.outer)
-        return ([] if at is None else [at]) + ([] if outer is None else [(parse_position(step.cell), outer)])
+        return ([] if at is None else [at]) + (
+            [] if outer is None else [(parse_position(step.cell), outer)]
+        )
+
+
+def sort_positions(positions: Iterable[Position]) -> tuple[Position, ...]:
+    """Return positions without repetitions, in the order of the source."""
+    return tuple(sorted(set(positions), key=lambda at: (at[0] or 0, at[1])))
 
 
 def read_trace(reply: TraceReply, values: Tensor) -> Flow:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.bounds import Bound, Search
+from headcheck.grader.grading.places.bounds import Bound, Bounder
 from headcheck.grader.grading.places.flow import BadTrace, Flow, read_trace
 from headcheck.grader.grading.places.matching import EXACT
+from headcheck.grader.grading.places.search import Search
 from headcheck.grader.grading.places.stages import Stages, list_stages
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.properties.cases.case_tensors import make_other_tokens
@@ -34,7 +35,14 @@ MAX_FAILING = 4
 """how many failing cases are traced if values are right on all others"""
 MAX_NUMBERS = 1 << 14
 """failing cases of more scores are not traced"""
-LAYERS = {"q": "W_q", "k": "W_k", "v": "W_v", "attended": "W_o", "hidden": "W_1", "forwarded": "W_2"}
+LAYERS = {
+    "q": "W_q",
+    "k": "W_k",
+    "v": "W_v",
+    "attended": "W_o",
+    "hidden": "W_1",
+    "forwarded": "W_2",
+}
 """the weights of the layers that give stages"""
 WRONG = 1e-7
 """the smallest relative difference that makes a result wrong"""
@@ -83,7 +91,8 @@ def _bound(context: LiveContext, traced: Traced, wrong: int) -> Located:
     exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
     target = _find_target(traced.state.inputs.wanted[wrong], stages)
     step = traced.flow.returned[wrong]
-    bound = Search(traced.flow, stages, (step,), target, exact, _list_layers(contract)).bound()
+    search = Search(traced.flow, stages, step, target, exact, _list_layers(contract))
+    bound = Bounder(search).bound()
     if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
         bound = None
     return Located(context.case, traced.flow, stages, bound)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import torch
 from torch import Tensor
@@ -127,7 +127,7 @@ def _is_far_below(scores: Tensor, hidden: Tensor, keys: int) -> bool:
 def fits(shape: Sequence[int], other: Sequence[int]) -> bool:
     """Whether one shape cuts the same row of numbers between the axes of another, or within one."""
     cuts = sorted({*_list_cuts(shape), *_list_cuts(other)})
-    return all(b % a == 0 for a, b in zip(cuts, cuts[1:], strict=False))
+    return all(b % a == 0 for a, b in pairwise(cuts))
 
 
 def _list_cuts(shape: Sequence[int]) -> Iterator[int]:
@@ -160,7 +160,9 @@ def find_stage(stage: Stage, recorded: dict[int, list[Recorded]], exact: float) 
     if stage.numel < LEAST and not stage.optional:
         return None
     found = [
-        (each.number, at) for each in recorded.get(stage.numel, ()) if (at := pattern.find_order(each))
+        (each.number, at)
+        for each in recorded.get(stage.numel, ())
+        if (at := pattern.find_order(each))
     ]
     if found and not stage.also:
         upright = [(n, at) for n, at in found if pattern.is_upright(at[0])]
@@ -168,42 +170,46 @@ def find_stage(stage: Stage, recorded: dict[int, list[Recorded]], exact: float) 
         return Match(frozenset(factors), factors, upright=bool(upright))
     for other in stage.also:
         same = Pattern(other, stage.axes, exact=exact)
-        found += [(e.number, at) for e in recorded.get(other.numel(), ()) if (at := same.find_order(e))]
+        found += [
+            (e.number, at) for e in recorded.get(other.numel(), ()) if (at := same.find_order(e))
+        ]
     if found and stage.also:
         return Match(frozenset(n for n, _ in found), {})
-    if stage.any_scale:  # each piece could have a factor of its own
-        pattern = Pattern(stage.values, stage.axes, stage.hidden, exact=exact)
     for axes in SLICED:
         pieces = _find_pieces(pattern, axes, recorded)
         if pieces:
-            return Match(pieces, dict.fromkeys(pieces, 1.0), whole=False)
+            return Match(frozenset(pieces), pieces, whole=False)
     return None
 
 
 def _find_pieces(
     pattern: Pattern, axes: str, recorded: dict[int, list[Recorded]]
-) -> frozenset[int]:
-    """Return the steps that give a tensor piece by piece along axes; none if a piece is missing."""
+) -> dict[int, float]:
+    """Return the steps that give a tensor piece by piece along axes, with the factor of each piece.
+
+    There are none if a piece is missing.
+    """
     if not set(axes) <= set(pattern.axes):
-        return frozenset()
+        return {}
     places = [pattern.axes.index(letter) for letter in axes]
     sizes = [pattern.values.shape[i] for i in places]
     count = math.prod(sizes)
     rest = pattern.values.numel() // max(1, count)
     if count < 2 or rest < LEAST or rest not in recorded:
-        return frozenset()
-    steps: set[int] = set()
+        return {}
+    steps: dict[int, float] = {}
     letters = "".join(letter for letter in pattern.axes if letter not in axes)
     for index in product(*map(range, sizes)):
         at = dict(zip(places, index, strict=True))
         piece = _select(pattern.values, at)
         hidden = None if pattern.hidden is None else _select(pattern.hidden, at)
-        own = Pattern(piece, letters, hidden, exact=pattern.exact)
-        matching = {each.number for each in recorded[rest] if own.find_order(each)}
+        own = Pattern(piece, letters, hidden, pattern.any_scale, pattern.exact)
+        found = ((each.number, own.find_order(each)) for each in recorded[rest])
+        matching = {number: at[1] for number, at in found if at is not None}
         if not matching:
-            return frozenset()
+            return {}
         steps |= matching
-    return frozenset(steps)
+    return steps
 
 
 def _select(tensor: Tensor, at: dict[int, int]) -> Tensor:

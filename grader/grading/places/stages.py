@@ -1,7 +1,7 @@
 """The stages of attention on one case, with their right values, in the order of the equation."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -50,8 +50,7 @@ class Stage:
 
     @cached_property
     def piece_sizes(self) -> list[int]:
-        """How many numbers it has, and how many one piece of it has in loops, from large to small.
-        """
+        """How many numbers it has, and how many one piece of it has in loops."""
         sizes = dict(zip(self.axes, self.values.shape, strict=True))
         pieces = (math.prod(sizes.get(axis, 1) for axis in each) for each in ("h", "m", "b", "bh"))
         return [self.numel, *(self.numel // n for n in pieces if n > 1)]
@@ -87,8 +86,11 @@ def _iter_projections(s: PipelineState) -> Iterator[tuple[str, Stage]]:
             needs, tokens = ("latent",), latent
         if bias is not None:
             bare = split_heads(linear(tokens, weight), values.shape[1])
-            yield f"{key}0", Stage(
-                f"{name} without their bias", bare, "bhtw", needs, Kind.PRODUCT, optional=True
+            yield (
+                f"{key}0",
+                Stage(
+                    f"{name} without their bias", bare, "bhtw", needs, Kind.PRODUCT, optional=True
+                ),
             )
             yield key, Stage(name, values, "bhtw", (*needs, f"{key}0"), Kind.PRODUCT)
         else:
@@ -125,13 +127,14 @@ class _Refiner:
         optional: bool = False,
     ) -> list[Tensor]:
         """Add the stages that differ from those before them."""
-        for key, noun, old, new in zip("qkv", ("queries", "keys", "values"), before, after, strict=True):
+        for key, noun, old, new in zip(
+            "qkv", ("queries", "keys", "values"), before, after, strict=True
+        ):
             if new is not old and not (new.shape == old.shape and torch.equal(new, old)):
                 needs = find_last(self.stages, key), *(("angles",) * (letter == "r"))
                 stage = Stage(name.format(noun), new, "bhtw", needs, optional=optional)
                 self.stages[f"{key}{letter}"] = stage
         return list(after)
-
 
     def halve(self, before: list[Tensor]) -> list[Tensor]:
         """Add the halves of queries and keys, which are compared apart."""
@@ -157,7 +160,10 @@ def _iter_angles(s: PipelineState) -> Iterator[tuple[str, Stage]]:
     doubled = [torch.cat([each, each], -1) for each in forms]
     doubled += [each.repeat_interleave(2, -1) for each in forms]
     needs = "unscaled", "frequencies"
-    yield "angles", Stage("angles of the rotations", angles, "tw", needs, also=(*forms[1:], *doubled))
+    yield (
+        "angles",
+        Stage("angles of the rotations", angles, "tw", needs, also=(*forms[1:], *doubled)),
+    )
 
 
 def find_last(stages: Stages, key: str) -> str:
@@ -189,15 +195,33 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
         filled = None if featured else apart(hidden)
         masked = apart(s.masked_scores)
         name = f"masked {first}"
-        yield "masked", Stage(name, masked, axes, (last,), hidden=filled, any_scale=last == "scores")
+        yield (
+            "masked",
+            Stage(name, masked, axes, (last,), hidden=filled, any_scale=last == "scores"),
+        )
         if not featured:
             plain = torch.softmax(s.scores, -1)
-            yield "unmasked", Stage(
-                "weights without the mask", apart(plain), axes, (last,), Kind.SOFTMAX, optional=True
+            yield (
+                "unmasked",
+                Stage(
+                    "weights without the mask",
+                    apart(plain),
+                    axes,
+                    (last,),
+                    Kind.SOFTMAX,
+                    optional=True,
+                ),
             )
             cut = plain.masked_fill(hidden, 0.0)
-            yield "cut", Stage(
-                "weights with hidden ones set to 0", apart(cut), axes, ("unmasked",), optional=True
+            yield (
+                "cut",
+                Stage(
+                    "weights with hidden ones set to 0",
+                    apart(cut),
+                    axes,
+                    ("unmasked",),
+                    optional=True,
+                ),
             )
     last = "masked" if hidden is not None else last
     if s.p.lambdas is not None:
@@ -205,7 +229,17 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
         last = "maps"
     if featured:
         sums = s.masked_scores @ s.value
-        yield "sums", Stage("sums before the division", sums, "bhtw", (last, find_last(stages, "v")), Kind.PRODUCT, optional=True)
+        yield (
+            "sums",
+            Stage(
+                "sums before the division",
+                sums,
+                "bhtw",
+                (last, find_last(stages, "v")),
+                Kind.PRODUCT,
+                optional=True,
+            ),
+        )
     weights = s.applied_weights
     kind = Kind.STEP if featured or s.p.lambdas is not None else Kind.SOFTMAX
     yield "weights", Stage("weights", weights, "bhts", (last,), kind)
@@ -229,8 +263,11 @@ def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Stage]]:
     if s.p.W_o is not None:
         if s.p.b_o is not None:
             bare = linear(s.context, s.p.W_o)
-            yield "bare", Stage(
-                "outputs without their bias", bare, "btd", (last,), Kind.PRODUCT, optional=True
+            yield (
+                "bare",
+                Stage(
+                    "outputs without their bias", bare, "btd", (last,), Kind.PRODUCT, optional=True
+                ),
             )
             last = "bare"
         yield "attended", Stage("projected outputs", s.attended, "btd", (last,), Kind.PRODUCT)
@@ -263,6 +300,3 @@ def collect_needed(stages: Stages, key: str) -> frozenset[str]:
                 needed.add(each)
                 todo.append(each)
     return frozenset(needed)
-
-
-Take = Callable[[PipelineState], Tensor]

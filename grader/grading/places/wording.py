@@ -1,4 +1,4 @@
-"""Tell a place in sentences: what is right up to which line, and which line makes something else."""
+"""Tell a place in sentences: what is right up to which line, and which line is not right."""
 
 import math
 from collections.abc import Sequence
@@ -45,10 +45,11 @@ def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
     found = _join([stages[key].name for key in bound.found])
     start = f"The {found} are right up to {_name(bound.before[-1:])}" if bound.before else ""
     if bound.scrambles:
-        name, at = stages[bound.scrambles].name, _name(_place(bound, flow))
-        return f"The {name} are right, but {at} lays their numbers out in another order."
+        name, line = stages[bound.scrambles].name, _name(_place(bound, flow))
+        return f"The {name} are right, but {line} lays their numbers out in another order."
     if bound.factor is not None:
-        return f"The scores are right but for a factor: they are {_format(bound.factor)} times as large."
+        times = _format(bound.factor)
+        return f"The scores are right but for a factor: they are {times} times as large."
     if not bound.stage:
         return f"{start}; what is returned is something else."
     name = stages[bound.stage].name

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from headcheck.grader.report.render.view import SubmissionView
+from headcheck.grader.report.render.view import PlaceView, SubmissionView
 
 FOLDED_NOTES = 2
 """how many notes stand below failures; the others are collapsed, unless there is only one other"""
@@ -12,6 +12,8 @@ FOLDED_NOTES = 2
 class Folding:
     """The parts of a submission's text that are shown in addition to its failures."""
 
+    numbers: bool = True
+    """whether a place has its row of numbers"""
     examples: bool = True
     """whether mistakes have examples"""
     notes: int = FOLDED_NOTES
@@ -23,15 +25,21 @@ class Folding:
     figures: bool = True
     """whether failures include the captions of their figures"""
 
+    def fold_place(self, place: PlaceView | None) -> PlaceView | None:
+        """Return a place, perhaps without its numbers."""
+        return place if place is None or self.numbers else replace(place, rows=())
+
 
 FOLDINGS = (
     Folding(),
     Folding(notes=0),
-    Folding(notes=0, summary=False),
-    Folding(notes=0, summary=False, apart=False),
+    Folding(numbers=False, notes=0),
+    Folding(numbers=False, notes=0, summary=False),
+    Folding(numbers=False, notes=0, summary=False, apart=False),
     Folding(examples=False, notes=0),
-    Folding(examples=False, notes=0, summary=False),
-    Folding(examples=False, notes=0, summary=False, apart=False, figures=False),
+    Folding(numbers=False, examples=False, notes=0),
+    Folding(numbers=False, examples=False, notes=0, summary=False),
+    Folding(numbers=False, examples=False, notes=0, summary=False, apart=False, figures=False),
 )
 """ways to shorten the text, the best first; the first that fits is used"""
 

@@ -162,7 +162,8 @@ def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterato
     untried = 0 if folding.summary else sum(len(g.untried) + len(g.unasked) for g in view.groups)
     groups = list(_render_points(view.groups, untried))
     parting = [EMPTY] if folding.apart or not view.diagnosis else []
-    above = list(_render_above(view, [*parting, *groups], examples=folding.examples))
+    shown = replace(view, place=folding.fold_place(view.place))
+    above = list(_render_above(shown, [*parting, *groups], examples=folding.examples))
     notes = view.notes if not view.failures else _fold_notes(view, folding.notes, more)
     summary = view.short_summary if folding.summary or not view.failures else view.why_nothing
     below = list(_render_below(view, summary, notes))
@@ -240,7 +241,7 @@ def _render_above(
     if view.place:
         yield from () if view.diagnosis else (EMPTY,)
         yield from indent(4, view.place.sentence)
-        yield from (line for row in view.place.rows if examples for line in indent(6, row))
+        yield from (line for row in view.place.rows for line in indent(6, row))
     if view.failures:
         yield from groups
 

@@ -220,9 +220,7 @@ def place_buffer(step: TracedStep, lines: Mapping[str, Position]) -> TracedStep:
     return TracedStep(step.kind, step.shape, step.sources, cell, line, step.kept, outer)
 
 
-def find_lines_of_buffers(
-    make: Callable[..., Any], locate_line: LocateLine
-) -> dict[str, Position]:
+def find_lines_of_buffers(make: Callable[..., Any], locate_line: LocateLine) -> dict[str, Position]:
     """Return the lines on which a new module's buffers are made, by their paths."""
     recorder = Recorder(locate_line)
     recorder.room = 0
@@ -244,5 +242,5 @@ def make_reply(
     values = torch.cat(recorder.values) if recorder.values else torch.zeros(0).double()
     steps = tuple(recorder.steps)
     positions = {(step.cell, step.line) for step in steps if step.line is not None}
-    lines = tuple(find_neighbours(source, positions))  # type: ignore[arg-type]  # lines are known
+    lines = tuple(find_neighbours(source, positions))
     return TraceReply(steps, returned, lines), label_by_position([values])

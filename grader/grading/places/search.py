@@ -1,0 +1,176 @@
+"""Search a trace for stages, for the first that is missing, and for the step that should give it.
+
+A stage is missing if its values are nowhere in the trace, and neither are those of a stage that
+rests on it: code may go without a stage, as a fused kernel does.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from headcheck.grader.grading.places.flow import GIVEN, LAYOUTS, PRODUCTS, WRITTEN, Flow
+from headcheck.grader.grading.places.matching import Match, find_stage
+from headcheck.grader.grading.places.stages import Kind, Stage, Stages, collect_needed
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A trace, and the stages that are looked for in it."""
+
+    flow: Flow
+    stages: Stages
+    wrong: int
+    """the returned step whose values are wrong"""
+    target: str
+    """the stage that this step should give"""
+    exact: float
+    layers: Mapping[str, str]
+    """the paths of the weights of stages that a layer gives"""
+
+    @cached_property
+    def found(self) -> dict[str, Match]:
+        """The stages that are found, with the steps that give them."""
+        matches = {k: find_stage(s, self.flow.by_size, self.exact) for k, s in self.stages.items()}
+        found = {key: match for key, match in matches.items() if match is not None}
+        if "adjusted" in self.stages and "scores" in found and found["scores"].is_scaled:
+            del found["scores"]  # what is added to them, or limits them, may have any scale
+        if "unscaled" in found:  # what scaling leaves as they are is no input of it
+            first = found["unscaled"].steps
+            later = {n for n in first if self.flow.walk_back([n]) & first - {n}}
+            found["unscaled"] = Match(first - later, {})
+        return found
+
+    @cached_property
+    def right(self) -> frozenset[int]:
+        """All steps that give a stage."""
+        return frozenset().union(*(m.steps for m in self.found.values() if m.upright))
+
+    @cached_property
+    def slice(self) -> set[int]:
+        """The steps on which a wrong result rests."""
+        return self.flow.walk_back([self.wrong])
+
+    def is_met(self, key: str) -> bool:
+        match = self.found.get(key)
+        return match is not None and match.upright
+
+    def find_missing(self) -> str | None:
+        """Return the first stage that is missing, although all that it needs could be there."""
+        for key, stage in self.stages.items():
+            if stage.optional or self.is_met(key) or self.has_met_successor(key):
+                continue
+            if key == "angles" and self._find_rotation() is None:
+                continue
+            if key == self.target or key in collect_needed(self.stages, self.target):
+                return key
+        return None
+
+    def has_met_successor(self, key: str) -> bool:
+        return any(
+            self.is_met(other) and key in collect_needed(self.stages, other)
+            for other in self.stages
+        )
+
+    def iter_following(self, key: str) -> Iterator[str]:
+        """Yield a stage and those that rest on it, in order."""
+        yield key
+        for other in self.stages:
+            if key in collect_needed(self.stages, other) and not self.stages[other].optional:
+                yield other
+
+    def choose_candidate(self, key: str) -> int | None:
+        """Return the step that should have given a stage."""
+        stage = self.stages[key]
+        if key == "angles":
+            return self._find_rotation()
+        if (layer := self._find_layer(key)) is not None:
+            return layer if layer not in self.right else None
+        given = self._list_given(key)
+        reached = [self.flow.walk_on(steps) for steps in given]
+        from_all = set.intersection(*reached) if reached else set[int]()
+        for possible in (from_all, set[int]().union(*reached)):
+            candidates = self._list_candidates(stage, possible)
+            chosen = self._pick(key, candidates, given) if candidates else None
+            if chosen is not None:
+                return chosen
+        return None
+
+    def _find_rotation(self) -> int | None:
+        """Return the step whose cosines and sines are taken."""
+        for number in sorted(self.slice):
+            step = self.flow.steps[number]
+            if step.kind in ("cos", "sin", "polar") and step.sources[-1] not in self.right:
+                return step.sources[-1]
+        return None
+
+    def _list_given(self, key: str) -> list[frozenset[int]]:
+        """Return the steps of what a stage needs, or of what that needs where it is missing."""
+        given: list[frozenset[int]] = []
+        for need in self.stages[key].needs:
+            if self.is_met(need):
+                given.append(self.found[need].steps)
+            elif need in self.stages:
+                given += self._list_given(need)
+        return given
+
+    def _find_layer(self, key: str) -> int | None:
+        """Return the step in which a stage's own weight is used, if that is known."""
+        path = self.layers.get(key)
+        if path is None:
+            return None
+        steps = self.flow.steps
+        uses = {n for n, step in enumerate(steps) if step.kind == f"parameter {path}"}
+        for number in sorted(self.slice):
+            taken = {self._skip_layouts(n) for n in steps[number].sources}
+            if steps[number].kind in PRODUCTS and taken & uses:
+                return number
+        return None
+
+    def _skip_layouts(self, number: int) -> int:
+        step = self.flow.steps[number]
+        while step.kind in LAYOUTS and len(step.sources) == 1:
+            [number] = step.sources
+            step = self.flow.steps[number]
+        return number
+
+    def _uses_weight(self, number: int) -> bool:
+        steps = self.flow.steps
+        taken = (self._skip_layouts(n) for n in steps[number].sources)
+        return steps[number].kind == "linear" or any(
+            steps[n].kind.startswith("parameter ") for n in taken
+        )
+
+    def _list_candidates(self, stage: Stage, possible: set[int]) -> list[int]:
+        """Return the steps of a stage's size, or else of the size of one of its pieces."""
+        steps = self.flow.steps
+        left = [
+            n
+            for n in sorted(possible & self.slice - self.right)
+            if not steps[n].kind.startswith(GIVEN)
+        ]
+        for size in stage.piece_sizes:
+            if found := [n for n in left if math.prod(steps[n].shape) == size]:
+                return found
+        return []
+
+    def _pick(self, key: str, candidates: list[int], given: Sequence[frozenset[int]]) -> int | None:
+        stage, steps = self.stages[key], self.flow.steps
+        if stage.kind is Kind.PRODUCT:
+            if key in ("scores", "sums", "context"):
+                candidates = [n for n in candidates if not self._uses_weight(n)]
+            multiplied = [n for n in candidates if steps[n].kind in PRODUCTS]
+            written = [n for n in candidates if steps[n].kind in WRITTEN]
+            return next(iter(multiplied or written[-1:] or candidates), None)
+        softmaxes = [n for n in candidates if "softmax" in steps[n].kind]
+        if stage.kind is Kind.SOFTMAX and softmaxes:
+            return softmaxes[0]
+        ends = {n for n in self.slice if steps[n].kind in PRODUCTS or "softmax" in steps[n].kind}
+        segment = self.flow.walk_on(set().union(*given), through=self.slice - ends)
+        near = [n for n in candidates if n in segment]
+        if stage.hidden is not None:  # a mask comes from elsewhere
+            near = [n for n in near if len(steps[n].sources) > 1] or near
+        for other, after in self.stages.items():
+            if key in after.needs and (layer := self._find_layer(other)) is not None:
+                near = [n for n in near if n in self.flow.walk_back([layer]) and n != layer]
+        return near[-1] if near else None
