@@ -298,7 +298,7 @@ class Bounder:
         after = self.flow.walk_on(steps, through=self._list_between_products()) - steps
         if not steps or any(len(self.flow.steps[n].sources) > 1 for n in after):
             return None
-        [key] = [k for k in self.stages["unmasked"].needs]
+        (key,) = self.stages["unmasked"].needs
         sources = {n for each in steps for n in self.flow.steps[each].sources}
         before = self.flow.list_positions(sources & self.search.right)
         lines = self._span(sources & self.search.right, max(steps), self.flow.list_positions(steps))
