@@ -64,6 +64,8 @@ class Bounder:
         missing = self.search.find_missing()
         if missing is None:
             return self._bound_rest()
+        if (discarded := self._bound_discarded(missing)) is not None:
+            return discarded
         if (unused := self._bound_unused()) is not None:
             return unused
         if missing == "masked" and (unmasked := self._bound_unmasked()) is not None:
@@ -261,6 +263,22 @@ class Bounder:
             if near is not None and near.returns is not None:
                 found.append((cell, near.returns))
         return found
+
+    def _bound_discarded(self, missing: str) -> Bound | None:
+        """Return the bound if something that the missing stage needs is right, but not used."""
+        for key in self.stages[missing].needs:
+            if key not in ("context", "gated", "attended", "bare", "added", "forwarded"):
+                continue
+            steps = self.search.found[key].steps if self.search.is_met(key) else frozenset[int]()
+            if steps and not steps & self.search.slice:
+                at = sort_positions(p for n in steps for p in self.flow.list_around(n)[-1:])
+                end = self.search.choose_candidate(missing)
+                ends = self._list_returns(steps) if end is None else self.flow.list_around(end)[-1:]
+                if not self.search.slice & self.search.right:
+                    ends = self.flow.list_positions(self.search.slice)
+                lines = sort_positions([*at, *ends])
+                return Bound(key, max(steps), lines, at, (key,), is_unused=True)
+        return None
 
     def _bound_unused(self) -> Bound | None:
         """Return the bound if a stage is right, but nothing that is returned rests on it."""

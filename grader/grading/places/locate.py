@@ -39,6 +39,7 @@ LAYERS = {
     "q": "W_q",
     "k": "W_k",
     "v": "W_v",
+    "gate": "W_gate",
     "attended": "W_o",
     "hidden": "W_1",
     "forwarded": "W_2",

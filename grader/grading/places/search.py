@@ -86,11 +86,15 @@ class Search:
             return self._find_rotation()
         if (layer := self._find_layer(key)) is not None:
             return layer if layer not in self.right else None
+        if key in self.layers and not self._uses_path(self.layers[key]):
+            return None
         given = self._list_given(key)
         reached = [self.flow.walk_on(steps) for steps in given]
         from_all = set.intersection(*reached) if reached else set[int]()
         for possible in (from_all, set[int]().union(*reached)):
             candidates = self._list_candidates(stage, possible)
+            if stage.kind is Kind.PRODUCT and possible is not from_all:
+                candidates = [n for n in candidates if self.flow.steps[n].kind in PRODUCTS]
             chosen = self._pick(key, candidates, given) if candidates else None
             if chosen is not None:
                 return chosen
@@ -126,6 +130,10 @@ class Search:
             if steps[number].kind in PRODUCTS and taken & uses:
                 return number
         return None
+
+    def _uses_path(self, path: str) -> bool:
+        """Whether a wrong result rests on a parameter."""
+        return any(self.flow.steps[n].kind == f"parameter {path}" for n in self.slice)
 
     def _skip_layouts(self, number: int) -> int:
         step = self.flow.steps[number]

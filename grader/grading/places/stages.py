@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.mistakes.pipeline import PipelineState, linear, split_heads
+from headcheck.reference.multi_head import ask_gate
 from headcheck.reference.variant import rotary_angles
 
 
@@ -258,7 +259,11 @@ def _name_adjusted(s: PipelineState) -> str:
 def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Stage]]:
     heads, last = s.inputs.heads, "context"
     if s.p.W_gate is not None:
-        yield "gated", Stage("gated outputs", split_heads(s.context, heads), "bhtw", ("context",))
+        asked = split_heads(ask_gate(s.x, s.p), heads)
+        needs = "entered" if "entered" in stages else "xq"
+        yield "gate", Stage("inputs of the gate", asked, "bhtw", (needs,), Kind.PRODUCT)
+        gated = split_heads(s.context, heads)
+        yield "gated", Stage("gated outputs", gated, "bhtw", ("context", "gate"))
         last = "gated"
     if s.p.W_o is not None:
         if s.p.b_o is not None:

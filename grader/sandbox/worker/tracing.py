@@ -241,6 +241,7 @@ def make_reply(
     returned = tuple(recorder.find_step(tensor) for tensor in results[:MAX_OUTPUTS])
     values = torch.cat(recorder.values) if recorder.values else torch.zeros(0).double()
     steps = tuple(recorder.steps)
-    positions = {(step.cell, step.line) for step in steps if step.line is not None}
+    placed = [step for step in steps if step.line is not None]
+    positions = {(each.cell, line) for each in placed for line in (each.line, each.outer) if line}
     lines = tuple(find_neighbours(source, positions))
     return TraceReply(steps, returned, lines), label_by_position([values])
