@@ -18,7 +18,9 @@ ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LAYERS = ("Linear", "Parameter", "Embedding", "ModuleList")
 """ends of the names of what holds weights"""
-PLAIN = re.compile(r".*\.(shape|size\(\))|[\w.]+\.(shape\[-?\d\]|size\(-?\d\))|nn\.Dropout\(.*\)")
+PLAIN = re.compile(
+    r".*\.(shape|size\(\))|[\w.]+\.(shape\[-?\d\]|size\(-?\d\))|.*[dD]ropout\w*\(.*\)"
+)
 """what takes sizes of a tensor, and dropout, which does nothing in evaluation"""
 Position = tuple[int | None, int]
 
@@ -46,6 +48,7 @@ class _Setting:
     sets: frozenset[str]
     reads: frozenset[str]
     is_layer: bool
+    is_of_tensors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,8 @@ def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
         for each in inner
         if isinstance(each, ASSIGNMENTS) and not _is_plain(each.value)
     ]
+    if not is_class:  # what computes tensors and was not run has no part
+        settings = [each for each in settings if not each.is_of_tensors]
     loops = (each for each in inner if isinstance(each, ast.For | ast.AsyncFor))
     settings += [_read_loop(each) for each in loops]
     if is_class:
@@ -138,9 +143,16 @@ def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
 
 
 def _is_plain(value: ast.expr | None) -> bool:
-    """Whether an assignment only takes sizes of a tensor, an argument, or a quotient of sizes."""
+    """Whether an assignment only takes sizes of a tensor, an argument, or a quotient of sizes.
+
+    An empty list is no reason for wrong numbers, either.
+    """
     if value is None or isinstance(value, ast.Name):
         return True
+    if isinstance(value, ast.List) and not value.elts:
+        return True
+    if isinstance(value, ast.Tuple):
+        return all(map(_is_plain, value.elts))
     if isinstance(value, ast.Attribute):
         return not ast.unparse(value).startswith("self.")  # one layer may be given two names
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.FloorDiv):
@@ -157,7 +169,8 @@ def _read_setting(node: ast.stmt) -> _Setting:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     sets = frozenset(name for each in targets for name in _iter_names(each, stored=True))
     reads = frozenset() if node.value is None else frozenset(_iter_names(node.value))
-    return _Setting(*_get_span(node), sets, reads, _makes_layer(node.value))
+    text = "" if node.value is None else ast.unparse(node.value)
+    return _Setting(*_get_span(node), sets, reads, _makes_layer(node.value), "torch." in text)
 
 
 def _read_loop(node: ast.For | ast.AsyncFor) -> _Setting:

@@ -17,6 +17,8 @@ from headcheck.grader.grading.places.stages import Kind, Stages, collect_needed,
 
 JOINS = ("stack", "cat", "concat")
 """functions that lay pieces side by side, which decide what a later layout must be"""
+APART = ("qa", "ka")
+"""stages that right code may go without, because it compares both parts apart"""
 MAX_SPAN = 8
 """the most lines between what is right and the next step if something was left out there"""
 
@@ -64,6 +66,8 @@ class Bounder:
         missing = self.search.find_missing()
         if missing is None:
             return self._bound_rest()
+        if missing in APART:
+            return None
         if (discarded := self._bound_discarded(missing)) is not None:
             return discarded
         if (unused := self._bound_unused()) is not None:
@@ -88,7 +92,7 @@ class Bounder:
         stops = frozenset().union(*given.values()) if given else frozenset()
         between = self.flow.walk_back([step], stops) & self.search.slice | {step}
         edge = {n for each in between for n in self.flow.steps[each].sources if n in stops}
-        last = [k for k in given if given[k] & edge]
+        last = [k for k in self.stages if k in given and given[k] & edge]
         last = [k for k in last if not any(k in collect_needed(self.stages, o) for o in last)]
         if (scrambled := self._find_scrambling(between)) is not None:
             name, at = scrambled
@@ -99,7 +103,9 @@ class Bounder:
             )
         between |= self._list_exchanged(key, step, edge)
         kernel = any(self.flow.steps[n].kind in KERNELS for n in between)
-        left_out = missing != key and not kernel
+        skipped = missing != key and not kernel
+        computing = {n for n in between if self.flow.steps[n].kind not in LAYOUTS}
+        left_out = skipped and not any(self.flow.steps[n].sources for n in computing - {step})
         pieces = {
             n for n in edge if any(n in m.steps and not m.whole for m in self.search.found.values())
         }
@@ -107,7 +113,7 @@ class Bounder:
         if pieces:
             fed = set(self._add_fed(pieces)) - set(self.flow.list_positions(pieces))
             lines = sort_positions({*lines, *fed})
-        if left_out or (key == "angles" and "unscaled" in last):
+        if skipped or (key == "angles" and "unscaled" in last):
             lines = self._span(edge, step, lines)
         if self.flow.steps[step].kind == "linear" and self.flow.steps[step].sources[0] in stops:
             lines = self._add_layers(lines, step)
@@ -181,42 +187,44 @@ class Bounder:
 
     def _bound_scale(self, missing: str) -> Bound | None:
         """Return the bound if scores are right but for a factor."""
-        scored = [
-            k for k in ("scores", "masked") if k in self.search.found and self.stages[k].any_scale
-        ]
-        if not scored or missing not in ("adjusted", "masked", "unmasked", "maps", "weights"):
+        scores = self.search.found.get("scores")
+        if scores is None or missing not in ("maps", "weights") or self._is_linear():
             return None
-        if self.stages["scores"].name == "products":
-            return None
-        factors = {n: f for k in scored for n, f in self.search.found[k].factors.items()}
-        if any(abs(f - 1) < UNIT for n, f in factors.items() if n in self.search.slice):
-            return None
-        if missing == "masked":
-            return None
-        changes, firsts = set[int](), set[int]()
-        for number, factor in factors.items():
-            before = [factors[n] for n in self.flow.steps[number].sources if n in factors]
-            if not before:
-                firsts.add(number)
-            elif all(abs(f / factor - 1) > UNIT for f in before):
-                changes.add(number)
+        factors = self._list_factors()
         lasts = [n for n in factors if not set(self.flow.uses[n]) & set(factors)]
-        if changes:
-            between = changes
-        else:
-            needs = collect_needed(self.stages, "scores")
-            stops = frozenset().union(
-                *(self.search.found[k].steps for k in needs if self.search.is_met(k))
-            )
-            own = {m for n in firsts for m in self.flow.walk_back([n], stops)}
-            after = {m for n in lasts for m in self.flow.uses[n] if m in self.search.slice}
-            between = own | set(factors) & self.search.slice | after
-        step = max(self.search.found["scores"].factors)
-        factor = self.search.found["scores"].factors[step]
+        if all(abs(factors[n] - 1) < UNIT for n in lasts):
+            return None
+        sources = {n: [m for m in self.flow.steps[n].sources if m in factors] for n in factors}
+        changes = {
+            n
+            for n, before in sources.items()
+            if before and all(abs(factors[m] / factors[n] - 1) > UNIT for m in before)
+        }
+        changes = {n for n in changes if abs(factors[n] - 1) > UNIT}
+        firsts = {n for n, before in sources.items() if not before}
+        between = changes or self._list_unscaled(firsts, lasts, set(factors))
+        last, at = max(lasts), self.flow.list_positions(firsts)
+        step = max(n for n in scores.factors if n <= last)
         lines = self._add_fed(between)
-        return Bound(
-            "scores", step, lines, self.flow.list_positions(firsts), ("scores",), factor=factor
-        )
+        return Bound("scores", step, lines, at, ("scores",), factor=factors[last])
+
+    def _is_linear(self) -> bool:
+        return self.stages["scores"].name == "products"
+
+    def _list_factors(self) -> dict[int, float]:
+        """Return the factors of all scores, masked or not, on which a wrong result rests."""
+        scored = [k for k in ("scores", "masked") if k in self.search.found]
+        found = {n: f for k in scored for n, f in self.search.found[k].factors.items()}
+        return {n: f for n, f in found.items() if n in self.search.slice}
+
+    def _list_unscaled(self, firsts: set[int], lasts: list[int], scored: set[int]) -> set[int]:
+        """Return the steps from the product of queries and keys to what takes unscaled scores."""
+        needs = collect_needed(self.stages, "scores")
+        met = (self.search.found[k].steps for k in needs if self.search.is_met(k))
+        stops = frozenset[int]().union(*met)
+        own = {m for n in firsts for m in self.flow.walk_back([n], stops)}
+        after = {m for n in lasts for m in self.flow.uses[n] if m in self.search.slice}
+        return own | scored | after
 
     def _bound_end(self) -> Bound | None:
         """Return the bound if no step follows what is right, or nothing is right."""

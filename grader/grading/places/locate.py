@@ -82,6 +82,8 @@ def locate(harness: Harness, failing: Sequence[Case]) -> Located | None:
         for context, others in _iter_contexts(harness, failing):
             with suppress(*ERRORS):
                 traced = trace(context, others)
+                if traced.state.inputs.block:
+                    return None  # the stages are never there as a whole
                 if traced.wrong is not None:
                     return _bound(context, traced, traced.wrong)
     return None

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from headcheck.grader.grading.places.flow import GIVEN, LAYOUTS, PRODUCTS, WRITTEN, Flow
+from headcheck.grader.grading.places.flow import GIVEN, KERNELS, LAYOUTS, PRODUCTS, WRITTEN, Flow
 from headcheck.grader.grading.places.matching import Match, find_stage
 from headcheck.grader.grading.places.stages import Kind, Stage, Stages, collect_needed
+
+SUMS = ("added", "closed", "gated")
+"""stages that one operation makes of two others"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +170,8 @@ class Search:
         if stage.kind is Kind.PRODUCT:
             if key in ("scores", "sums", "context"):
                 candidates = [n for n in candidates if not self._uses_weight(n)]
+            if key == "scores":
+                candidates = [n for n in candidates if steps[n].kind not in KERNELS]
             multiplied = [n for n in candidates if steps[n].kind in PRODUCTS]
             written = [n for n in candidates if steps[n].kind in WRITTEN]
             return next(iter(multiplied or written[-1:] or candidates), None)
@@ -174,8 +179,13 @@ class Search:
         if stage.kind is Kind.SOFTMAX and softmaxes:
             return softmaxes[0]
         ends = {n for n in self.slice if steps[n].kind in PRODUCTS or "softmax" in steps[n].kind}
+        if key in ("adjusted", "masked"):  # a softmax may be written by hand
+            ends |= {n for n in self.slice if steps[n].kind == "exp"}
         segment = self.flow.walk_on(set().union(*given), through=self.slice - ends)
         near = [n for n in candidates if n in segment]
+        if key in SUMS:
+            each = [self.flow.walk_on(steps, through=self.slice - ends) for steps in given]
+            return next((n for n in candidates if all(n in reached for reached in each)), None)
         if stage.hidden is not None:  # a mask comes from elsewhere
             near = [n for n in near if len(steps[n].sources) > 1] or near
         for other, after in self.stages.items():

@@ -113,7 +113,7 @@ class _Refiner:
         if self.s.inputs.variant.rotary:
             self.stages.update(_iter_angles(self.s))
         before = self.add("rotated {}", "r", self.s.placed, before)
-        before = self.add("{}, repeated for each head", "s", self.s.shared, before, optional=True)
+        before = self.add("{} of all heads", "s", self.s.shared, before, optional=True)
         if self.s.p.lambdas is not None:
             before = self.halve(before)
         self.add("features of the {}", "f", self.s.mapped, before)

@@ -28,7 +28,7 @@ def tell_place(located: Located) -> PlaceRecord | None:
     row = _find_row(located, bound)
     told = _tell(bound, located.stages, located.flow)
     sentence = f"{told} Look at {_name(bound.lines)}."
-    if f"{_name(bound.lines)} " in told:
+    if f"{_name(bound.lines)} " in told.lower():
         sentence = told
     return PlaceRecord(
         sentence=sentence.strip(),
@@ -43,7 +43,7 @@ def tell_place(located: Located) -> PlaceRecord | None:
 def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
     """Say what is right, and what is not."""
     found = _join([stages[key].name for key in bound.found])
-    start = f"The {found} are right up to {_name(bound.before[-1:])}" if bound.before else ""
+    start = f"The {found} are right{_tell_before(bound, flow)}" if bound.before else ""
     if bound.scrambles:
         name, line = stages[bound.scrambles].name, _name(_place(bound, flow))
         return f"The {name} are right, but {line} lays their numbers out in another order."
@@ -55,16 +55,27 @@ def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
     name = stages[bound.stage].name
     if bound.is_unused:
         return f"The right {name} are computed, but what is returned does not rest on them."
-    if bound.is_left_out:
-        return f"{start}; after that, no line gives the {name}." if start else ""
+    if bound.is_left_out and bound.step is None and start:
+        return f"{start}, and are returned as they are."
+    if bound.is_left_out and start:
+        return f"{start}; after that, no line gives the {name}."
+    at = _place(bound, flow)
+    if not start and at:
+        return f"{_name(at).capitalize()} does not give the right {name}."
     if not start:
         return f"No line gives the right {name}."
-    at = _place(bound, flow)
     if not at:
         return f"{start}; the {name} are not."
     if at[0] in bound.before:
         return f"On {_name(at)} the {found} are right, but the {name} are not."
     return f"{start}; {_name(at)} does not give the right {name}."
+
+
+def _tell_before(bound: Bound, flow: Flow) -> str:
+    """Say up to which line something is right; a helper may stand above it."""
+    last = bound.before[-1]
+    after = [at for at in _place(bound, flow) if at[0] == last[0] and at[1] < last[1]]
+    return f" ({_name([last])})" if after else f" up to {_name([last])}"
 
 
 def _place(bound: Bound, flow: Flow) -> tuple[Position, ...]:
