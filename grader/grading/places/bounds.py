@@ -19,7 +19,7 @@ JOINS = ("stack", "cat", "concat")
 """functions that lay pieces side by side, which decide what a later layout must be"""
 APART = ("qa", "ka")
 """stages that right code may go without, because it compares both parts apart"""
-MAX_SPAN = 8
+MAX_SPAN = 9
 """the most lines between what is right and the next step if something was left out there"""
 
 
@@ -101,7 +101,6 @@ class Bounder:
             return Bound(
                 name, at, lines, self.flow.list_positions(edge), tuple(last), scrambles=name
             )
-        between |= self._list_exchanged(key, step, edge)
         kernel = any(self.flow.steps[n].kind in KERNELS for n in between)
         skipped = missing != key and not kernel
         computing = {n for n in between if self.flow.steps[n].kind not in LAYOUTS}
@@ -114,7 +113,7 @@ class Bounder:
             fed = set(self._add_fed(pieces)) - set(self.flow.list_positions(pieces))
             lines = sort_positions({*lines, *fed})
         if skipped or (key == "angles" and "unscaled" in last):
-            lines = self._span(edge, step, lines)
+            lines = self._span(self._list_begins(missing) or edge, step, lines)
         if self.flow.steps[step].kind == "linear" and self.flow.steps[step].sources[0] in stops:
             lines = self._add_layers(lines, step)
         return Bound(
@@ -125,6 +124,12 @@ class Bounder:
             tuple(last),
             is_left_out=left_out,
         )
+
+    def _list_begins(self, missing: str) -> set[int]:
+        """Return the first steps that give what a missing stage needs."""
+        met = (k for k in self.stages[missing].needs[:1] if self.search.is_met(k))
+        used = (self.search.found[k].steps & self.search.slice for k in met)
+        return {min(steps) for steps in used if steps}
 
     def _span(self, edge: set[int], step: int, lines: tuple[Position, ...]) -> tuple[Position, ...]:
         """Return the lines from what is right to the step before which something is left out."""
@@ -187,10 +192,9 @@ class Bounder:
 
     def _bound_scale(self, missing: str) -> Bound | None:
         """Return the bound if scores are right but for a factor."""
-        scores = self.search.found.get("scores")
-        if scores is None or missing not in ("maps", "weights") or self._is_linear():
-            return None
         factors = self._list_factors()
+        if not factors or missing not in ("maps", "weights") or self._is_linear():
+            return None
         lasts = [n for n in factors if not set(self.flow.uses[n]) & set(factors)]
         if all(abs(factors[n] - 1) < UNIT for n in lasts):
             return None
@@ -204,9 +208,10 @@ class Bounder:
         firsts = {n for n, before in sources.items() if not before}
         between = changes or self._list_unscaled(firsts, lasts, set(factors))
         last, at = max(lasts), self.flow.list_positions(firsts)
-        step = max(n for n in scores.factors if n <= last)
+        key = next(k for k in ("scores", "masked") if k in self.search.found)
+        step = max(n for n in factors if n in self.search.found[key].steps)
         lines = self._add_fed(between)
-        return Bound("scores", step, lines, at, ("scores",), factor=factors[last])
+        return Bound(key, step, lines, at, (key,), factor=factors[last])
 
     def _is_linear(self) -> bool:
         return self.stages["scores"].name == "products"

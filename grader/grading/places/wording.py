@@ -42,33 +42,43 @@ def tell_place(located: Located) -> PlaceRecord | None:
 
 def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
     """Say what is right, and what is not."""
-    found = _join([stages[key].name for key in bound.found])
-    start = f"The {found} are right{_tell_before(bound, flow)}" if bound.before else ""
     if bound.scrambles:
         name, line = stages[bound.scrambles].name, _name(_place(bound, flow))
         return f"The {name} are right, but {line} lays their numbers out in another order."
     if bound.factor is not None:
         times = _format(bound.factor)
-        return f"The scores are right but for a factor: they are {times} times as large."
+        return f"The scores are {times} times what they should be, and right otherwise."
+    if bound.is_unused:
+        name = stages[bound.stage].name
+        return f"The right {name} are computed, but what is returned does not rest on them."
+    if not bound.before:
+        return _tell_alone(bound, stages, flow)
+    return _tell_after(bound, stages, flow)
+
+
+def _tell_alone(bound: Bound, stages: Stages, flow: Flow) -> str:
+    """Say what is wrong if no line before gives anything that is known."""
+    if not bound.stage:
+        return "What is returned is something else."
+    at = _name(_place(bound, flow)) or "no line"
+    verb = "does not give" if _place(bound, flow) else "gives"
+    return f"{at.capitalize()} {verb} the right {stages[bound.stage].name}."
+
+
+def _tell_after(bound: Bound, stages: Stages, flow: Flow) -> str:
+    """Say up to where all is right, and what is wrong after that."""
+    found = _join([stages[key].name for key in bound.found])
+    start, at = f"The {found} are right{_tell_before(bound, flow)}", _place(bound, flow)
     if not bound.stage:
         return f"{start}; what is returned is something else."
     name = stages[bound.stage].name
-    if bound.is_unused:
-        return f"The right {name} are computed, but what is returned does not rest on them."
-    if bound.is_left_out and bound.step is None and start:
+    if bound.is_left_out and bound.step is None:
         return f"{start}, and are returned as they are."
-    if bound.is_left_out and start:
+    if bound.is_left_out:
         return f"{start}; after that, no line gives the {name}."
-    at = _place(bound, flow)
-    if not start and at:
-        return f"{_name(at).capitalize()} does not give the right {name}."
-    if not start:
-        return f"No line gives the right {name}."
-    if not at:
-        return f"{start}; the {name} are not."
-    if at[0] in bound.before:
+    if at and at[0] in bound.before:
         return f"On {_name(at)} the {found} are right, but the {name} are not."
-    return f"{start}; {_name(at)} does not give the right {name}."
+    return f"{start}; {_name(at)} does not give the right {name}." if at else f"{start}."
 
 
 def _tell_before(bound: Bound, flow: Flow) -> str:
@@ -110,7 +120,7 @@ def _find_runs(lines: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _join(parts: Sequence[str]) -> str:
-    *first, last = parts or ("",)
+    *first, last = parts or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 

@@ -154,4 +154,4 @@ def test_a_factor_is_told() -> None:
     assert located is not None
     place = tell_place(located)
     assert place is not None
-    assert place.sentence.startswith("The scores are right but for a factor: they are 2 times")
+    assert place.sentence.startswith("The scores are 2 times what they should be")
