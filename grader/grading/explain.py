@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from headcheck.grader.grading.places.locate import locate
 from headcheck.grader.grading.places.wording import tell_place
@@ -78,32 +78,18 @@ def _has_case(verdict: Verdict) -> bool:
 
 
 def record_diagnoses(
-    session: Session,
-    diagnosed: Sequence[DiagnosedMistake],
-    contract: Contract,
-    place: PlaceRecord | None = None,
+    session: Session, diagnosed: Sequence[DiagnosedMistake], contract: Contract
 ) -> list[DiagnosisRecord]:
     """Return records of mistakes for the report, each with its line of code if known.
 
-    If a function only builds a given class, its mistake is not in the code of that class. Of the
-    code patterns of a mistake in the computation only those on the lines of its place count.
+    If a function only builds a given class, its mistake is not in the code of that class.
     """
     is_read = diagnosed and contract.entry is not Entry.BUILDER
     try:
         patterns = session.find_code_patterns() if is_read else []
     except SubmissionFailed:
         patterns = []
-    records = [record_diagnosis(each, patterns, contract) for each in diagnosed]
-    return [choose_line(each, place) for each in records] if len(records) == 1 else records
-
-
-def choose_line(record: DiagnosisRecord, place: PlaceRecord | None) -> DiagnosisRecord:
-    """Return the record of the only mistake, with no line that its place excludes."""
-    if place is None or not record.cases_tried or record.line is None:
-        return record
-    if any((each.cell, each.line) == (record.cell, record.line) for each in place.lines):
-        return record
-    return replace(record, cell=None, line=None)
+    return [record_diagnosis(each, patterns, contract) for each in diagnosed]
 
 
 def record_diagnosis(

@@ -89,8 +89,7 @@ def explain_failures(
         named = explained.list_named(mistakes)
         find = functools.partial(explain.find_place, session, harness, shown)
         place: PlaceRecord | None = _contain(faults, find, None)
-        given = session, named, harness.contract, place
-        describe = functools.partial(explain.record_diagnoses, *given)
+        describe = functools.partial(explain.record_diagnoses, session, named, harness.contract)
         diagnosis: Sequence[DiagnosisRecord] = _contain(faults, describe, [])
         besides = explained.structural and not mistakes
         if session.is_alive and not besides:  # else weights are right, or not what is wrong

@@ -120,7 +120,7 @@ def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
     settings = [
         _read_setting(each)
         for each in inner
-        if isinstance(each, ASSIGNMENTS) and not _is_plain(each.value)
+        if isinstance(each, ASSIGNMENTS) and (_is_alias(each) or not _is_plain(each.value))
     ]
     if not is_class:  # what computes tensors and was not run has no part
         settings = [each for each in settings if not each.is_of_tensors]
@@ -140,6 +140,14 @@ def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
         tuple(_get_span(each) for each in returns),
         is_class,
     )
+
+
+def _is_alias(node: ast.stmt) -> bool:
+    """Whether a local name becomes another name of the same thing, which may be the wrong one."""
+    match node:
+        case ast.Assign(targets=[ast.Name() | ast.Tuple()], value=ast.Name()):
+            return True
+    return False
 
 
 def _is_plain(value: ast.expr | None) -> bool:

@@ -89,18 +89,17 @@ def open_harness(exercise: Exercise, source: str) -> Harness:
 
 
 def list_told_lines(exercise: Exercise, answer: Answer, mistake: str) -> set[int]:
-    """The lines of the place, or else that of the code pattern of the mistake."""
+    """The lines of the place, and that of the code pattern of the mistake."""
     try:
         located = locate(open_harness(exercise, answer.source), ())
     except SubmissionFailed:
         located = None
     place = None if located is None else tell_place(located)
-    if place is not None:
-        return {each.line for each in place.lines}
+    proved = set() if place is None else {each.line for each in place.lines}
     source = read_source(answer.source.encode(), "py")
     patterns = find_code_patterns(source, exercise.contract.name)
     pattern = find_code_pattern(MISTAKES[mistake], patterns)
-    return set() if pattern is None else {pattern.line}
+    return proved if pattern is None else {*proved, pattern.line}
 
 
 def iter_places(exercises: Iterable[Exercise]) -> Iterator[tuple[str, Answer, set[int], bool]]:

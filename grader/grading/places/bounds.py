@@ -12,7 +12,7 @@ from headcheck.grader.grading.places.flow import (
     sort_positions,
 )
 from headcheck.grader.grading.places.matching import UNIT, Pattern
-from headcheck.grader.grading.places.search import Search
+from headcheck.grader.grading.places.search import SUMS, Search
 from headcheck.grader.grading.places.stages import Kind, Stages, collect_needed, find_last
 
 JOINS = ("stack", "cat", "concat")
@@ -105,6 +105,8 @@ class Bounder:
         skipped = missing != key and not kernel
         computing = {n for n in between if self.flow.steps[n].kind not in LAYOUTS}
         left_out = skipped and not any(self.flow.steps[n].sources for n in computing - {step})
+        if not skipped or missing in ("q", "k", "v"):
+            between |= self._list_exchanged(key, step, edge)
         pieces = {
             n for n in edge if any(n in m.steps and not m.whole for m in self.search.found.values())
         }
@@ -114,6 +116,8 @@ class Bounder:
             lines = sort_positions({*lines, *fed})
         if skipped or (key == "angles" and "unscaled" in last):
             lines = self._span(self._list_begins(missing) or edge, step, lines)
+            helped = [n for n in edge if self.flow.steps[n].outer is not None]
+            lines = sort_positions([*lines, *self._list_returns(helped)])
         if self.flow.steps[step].kind == "linear" and self.flow.steps[step].sources[0] in stops:
             lines = self._add_layers(lines, step)
         return Bound(
@@ -126,8 +130,10 @@ class Bounder:
         )
 
     def _list_begins(self, missing: str) -> set[int]:
-        """Return the first steps that give what a missing stage needs."""
-        met = (k for k in self.stages[missing].needs[:1] if self.search.is_met(k))
+        """Return the first step that gives what a missing stage is made of."""
+        needs = self.stages[missing].needs
+        own = [n for n in needs if not any(n in collect_needed(self.stages, o) for o in needs)]
+        met = (k for k in own[:1] if self.search.is_met(k))
         used = (self.search.found[k].steps & self.search.slice for k in met)
         return {min(steps) for steps in used if steps}
 
@@ -154,7 +160,7 @@ class Bounder:
             if all(m is not None and n in m.steps for m, n in zip(own, given, strict=False)):
                 return set()
             sources = set(given)
-        elif self.stages[key].kind is not Kind.PRODUCT or not sources <= self.search.right:
+        elif self.stages[key].kind is not Kind.PRODUCT and key not in SUMS:
             return set()
         if not sources <= self.search.right:
             return set()
@@ -164,13 +170,17 @@ class Bounder:
         turned = key in self.search.found and not self.search.found[key].upright
         if len(needs) > 1 and all(steps & sources for steps in needs) and not turned:
             return set()
+        if key in SUMS:
+            return sources
         starts = {
             n
             for k in ("xq", "xk", "xv", "entered")
             if k in self.search.found
             for n in self.search.found[k].steps
         }
-        return self.flow.walk_back(edge, starts) & self.search.right
+        roles = (m.steps for k, m in self.search.found.items() if k[0] in "qkv")
+        compared = edge & frozenset[int]().union(*roles)
+        return self.flow.walk_back(compared, starts) & self.search.right
 
     def _find_scrambling(self, between: Iterable[int]) -> tuple[str, int] | None:
         """Return the first step that lays out right numbers wrongly, and what these are."""
@@ -286,7 +296,8 @@ class Bounder:
             if steps and not steps & self.search.slice:
                 at = sort_positions(p for n in steps for p in self.flow.list_around(n)[-1:])
                 end = self.search.choose_candidate(missing)
-                ends = self._list_returns(steps) if end is None else self.flow.list_around(end)[-1:]
+                after = None if end is None else self.flow.list_around(end)[-1:]
+                ends = sort_positions(self._list_returns(steps) if after is None else after)
                 if not self.search.slice & self.search.right:
                     ends = self.flow.list_positions(self.search.slice)
                 lines = sort_positions([*at, *ends])
@@ -339,9 +350,22 @@ class Bounder:
         steps = self.flow.steps
         return {n for n in self.search.slice if steps[n].kind not in PRODUCTS}
 
+    def _list_lines(self, numbers: Iterable[int]) -> tuple[Position, ...]:
+        """Return the lines of steps; if a helper is right elsewhere, also where it is called."""
+        right = {(self.flow.get_position(n), self._get_kind(n)) for n in self.search.right}
+        found: list[Position] = []
+        for number in sorted(numbers):
+            around = self.flow.list_around(number)
+            is_right = (self.flow.get_position(number), self._get_kind(number)) in right
+            found += around if is_right else around[:1]
+        return sort_positions(found)
+
+    def _get_kind(self, number: int) -> str:
+        return self.flow.steps[number].kind
+
     def _add_fed(self, numbers: Iterable[int]) -> tuple[Position, ...]:
         """Return the lines of steps, and those that set the numbers that these lines read."""
-        lines = self.flow.list_positions(numbers)
+        lines = self._list_lines(numbers)
         fed = [
             (at[0], line)
             for at in lines

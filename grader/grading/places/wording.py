@@ -75,7 +75,7 @@ def _tell_after(bound: Bound, stages: Stages, flow: Flow) -> str:
     if bound.is_left_out and bound.step is None:
         return f"{start}, and are returned as they are."
     if bound.is_left_out:
-        return f"{start}; after that, no line gives the {name}."
+        return f"{start}; no line gives the {name}."
     if at and at[0] in bound.before:
         return f"On {_name(at)} the {found} are right, but the {name} are not."
     return f"{start}; {_name(at)} does not give the right {name}." if at else f"{start}."
