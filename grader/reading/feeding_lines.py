@@ -35,6 +35,8 @@ class LineNeighbours:
     """the lines that set the numbers and modules that it reads"""
     layers: tuple[int, ...]
     """the lines that make the layers that it calls"""
+    sizes: tuple[int, ...]
+    """the lines that set the sizes that it reads, such as the number of heads"""
     returns: int | None
     """the next line of its function that returns something"""
 
@@ -49,6 +51,7 @@ class _Setting:
     reads: frozenset[str]
     is_layer: bool
     is_of_tensors: bool = False
+    is_size: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def _find(
     around = [scope for scope in scopes if scope.first <= line <= scope.last]
     functions = [scope for scope in around if not scope.is_class]
     if not functions:
-        return LineNeighbours(cell, line, (), (), None)
+        return LineNeighbours(cell, line, (), (), (), None)
     inner = max(functions, key=lambda scope: scope.first)
     reads = next((r for first, last, r in inner.statements if first <= line <= last), frozenset())
     found: list[_Setting] = []
@@ -98,10 +101,17 @@ def _find(
         found += new
         reads = frozenset().union(*(each.reads for each in new if not each.is_layer))
     returns = [first for first, last in inner.returns if last >= line]
-    fed_by = {each.first for each in found if not each.is_layer}
-    layers = {each.first for each in found if each.is_layer}
-    own = tuple(sorted(fed_by)), tuple(sorted(layers))
-    return LineNeighbours(cell, line, *own, min(returns, default=None))
+    fed_by = (each for each in found if not (each.is_layer or each.is_size))
+    layers = (each for each in found if each.is_layer)
+    sizes = (each for each in found if each.is_size)
+    end = min(returns, default=None)
+    return LineNeighbours(
+        cell, line, _list_firsts(fed_by), _list_firsts(layers), _list_firsts(sizes), end
+    )
+
+
+def _list_firsts(settings: Iterable[_Setting]) -> tuple[int, ...]:
+    return tuple(sorted({each.first for each in settings}))
 
 
 @lru_cache(maxsize=16)
@@ -120,7 +130,7 @@ def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
     settings = [
         _read_setting(each)
         for each in inner
-        if isinstance(each, ASSIGNMENTS) and (_is_alias(each) or not _is_plain(each.value))
+        if isinstance(each, ASSIGNMENTS) and not _takes_sizes(each.value)
     ]
     if not is_class:  # what computes tensors and was not run has no part
         settings = [each for each in settings if not each.is_of_tensors]
@@ -150,22 +160,25 @@ def _is_alias(node: ast.stmt) -> bool:
     return False
 
 
-def _is_plain(value: ast.expr | None) -> bool:
-    """Whether an assignment only takes sizes of a tensor, an argument, or a quotient of sizes.
-
-    An empty list is no reason for wrong numbers, either.
-    """
-    if value is None or isinstance(value, ast.Name):
-        return True
-    if isinstance(value, ast.List) and not value.elts:
-        return True
-    if isinstance(value, ast.Tuple):
-        return all(map(_is_plain, value.elts))
-    if isinstance(value, ast.Attribute):
-        return not ast.unparse(value).startswith("self.")  # one layer may be given two names
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.FloorDiv):
+def _takes_sizes(value: ast.expr | None) -> bool:
+    """Whether an assignment takes sizes of a tensor, or begins an empty list."""
+    if value is None or (isinstance(value, ast.List) and not value.elts):
         return True
     return bool(PLAIN.fullmatch(ast.unparse(value)))
+
+
+def _is_size(value: ast.expr | None) -> bool:
+    """Whether a value is an argument, or a quotient of arguments."""
+    match value:
+        case ast.Name():
+            return True
+        case ast.Attribute():
+            return not ast.unparse(value).startswith("self.")  # a layer may be given two names
+        case ast.Tuple(elts=parts):
+            return all(map(_is_size, parts))
+        case ast.BinOp(op=ast.FloorDiv()):
+            return True
+    return False
 
 
 def _get_span(node: ast.stmt) -> tuple[int, int]:
@@ -178,7 +191,9 @@ def _read_setting(node: ast.stmt) -> _Setting:
     sets = frozenset(name for each in targets for name in _iter_names(each, stored=True))
     reads = frozenset() if node.value is None else frozenset(_iter_names(node.value))
     text = "" if node.value is None else ast.unparse(node.value)
-    return _Setting(*_get_span(node), sets, reads, _makes_layer(node.value), "torch." in text)
+    is_size = _is_size(node.value) and not _is_alias(node)
+    kinds = _makes_layer(node.value), "torch." in text, is_size
+    return _Setting(*_get_span(node), sets, reads, *kinds)
 
 
 def _read_loop(node: ast.For | ast.AsyncFor) -> _Setting:

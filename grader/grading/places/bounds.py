@@ -1,5 +1,6 @@
 """Bound a mistake: the lines between what is right and the first stage that is missing."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ JOINS = ("stack", "cat", "concat")
 """functions that lay pieces side by side, which decide what a later layout must be"""
 APART = ("qa", "ka")
 """stages that right code may go without, because it compares both parts apart"""
-MAX_SPAN = 9
+MAX_SPAN = 11
 """the most lines between what is right and the next step if something was left out there"""
 
 
@@ -98,6 +99,7 @@ class Bounder:
             name, at = scrambled
             joined = [n for n in self.flow.steps[at].sources if self.flow.steps[n].kind in JOINS]
             lines = self._add_fed([at, *joined])
+            lines = self._add_sizes(lines) if name in ("q", "k", "v") else lines
             return Bound(
                 name, at, lines, self.flow.list_positions(edge), tuple(last), scrambles=name
             )
@@ -118,6 +120,11 @@ class Bounder:
             lines = self._span(self._list_begins(missing) or edge, step, lines)
             helped = [n for n in edge if self.flow.steps[n].outer is not None]
             lines = sort_positions([*lines, *self._list_returns(helped)])
+        if missing[1:] == "r" and "angles" in self.search.found:
+            turning = edge & self.search.found["angles"].steps
+            lines = sort_positions([*lines, *self.flow.list_positions(turning)])
+        if self._has_other_heads(key, step):
+            lines = self._add_sizes(sort_positions([*lines, *self.flow.list_positions(edge)]))
         if self.flow.steps[step].kind == "linear" and self.flow.steps[step].sources[0] in stops:
             lines = self._add_layers(lines, step)
         return Bound(
@@ -255,6 +262,21 @@ class Bounder:
         lines = {*at, *self._list_returns(frontier)}
         last = tuple(k for k, match in self.search.found.items() if match.steps & set(frontier))
         return Bound(missing, None, sort_positions(lines), at, last, is_left_out=True)
+
+    def _has_other_heads(self, key: str, step: int) -> bool:
+        """Whether a step gives scores of one head, and no loop gives those of the others."""
+        stage, shape = self.stages[key], self.flow.steps[step].shape
+        if key != "scores" or math.prod(shape) == stage.numel:
+            return False
+        at, kind = self.flow.get_position(step), self._get_kind(step)
+        steps = range(len(self.flow.steps))
+        alike = [n for n in steps if self.flow.get_position(n) == at and self._get_kind(n) == kind]
+        return len([n for n in alike if self.flow.steps[n].shape == shape]) == 1
+
+    def _add_sizes(self, lines: tuple[Position, ...]) -> tuple[Position, ...]:
+        """Return lines with those that set the sizes that they read."""
+        known = [self.flow.lines[at] for at in lines if at in self.flow.lines]
+        return sort_positions([*lines, *((each.cell, n) for each in known for n in each.sizes)])
 
     def _add_layers(self, lines: tuple[Position, ...], step: int) -> tuple[Position, ...]:
         """Return lines with those that make the layer of a step, which may have a bias too many."""
