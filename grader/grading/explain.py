@@ -68,6 +68,8 @@ def find_place(
         if session.revive():
             harness.forget()
         located = locate(harness, [case for case in failing if case is not None])
+        if session.revive():  # a call that is traced may end the process
+            harness.forget()
     except SubmissionFailed:
         return None
     return None if located is None else tell_place(located)

@@ -46,6 +46,9 @@ MAX_DEFINITIONS = 24
 MAX_LISTED = 8
 """the maximum number of further definitions that are named in a message"""
 
+MAX_PLACED = 6
+"""the maximum number of lines of a place around which the source is shown"""
+
 NUMBERS = frozenset(
     {
         PropertyGroup.VALUES,
@@ -349,7 +352,7 @@ def list_locations(
 ) -> list[SourceLocation]:
     """Return the locations of diagnosed mistakes, of a place and of exceptions in the code."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
-    placed = () if place is None else place.lines
+    placed = () if place is None else place.lines[-MAX_PLACED:]
     told = [(each.cell, each.line) for each in named]
     return [*told, *((at.cell, at.line) for at in placed), *raised]
 
