@@ -10,6 +10,7 @@ from headcheck.grader.grading.places.flow import (
     PRODUCTS,
     Flow,
     Position,
+    list_between,
     sort_positions,
 )
 from headcheck.grader.grading.places.matching import UNIT, Pattern
@@ -20,8 +21,6 @@ JOINS = ("stack", "cat", "concat")
 """functions that lay pieces side by side, which decide what a later layout must be"""
 APART = ("qa", "ka")
 """stages that right code may go without, because it compares both parts apart"""
-MAX_SPAN = 11
-"""the most lines between what is right and the next step if something was left out there"""
 
 
 @dataclass(frozen=True)
@@ -148,12 +147,8 @@ class Bounder:
         """Return the lines from what is right to the step before which something is left out."""
         before = [at for n in edge for at in self.flow.list_around(n)]
         after = self.flow.list_around(step)
-        found = {*lines, *self.flow.list_positions(edge)}
-        for cell, line in after:
-            first = max((at[1] for at in before if at[0] == cell and at[1] <= line), default=line)
-            if line - first <= MAX_SPAN:
-                found |= {(cell, each) for each in range(first, line + 1)}
-        return sort_positions(found)
+        own = *lines, *self.flow.list_positions(edge)
+        return sort_positions([*own, *list_between(before, after)])
 
     def _list_exchanged(self, key: str, step: int, edge: set[int]) -> set[int]:
         """Return the steps of what a product takes, if each of it is right, but for something else.
@@ -259,7 +254,8 @@ class Bounder:
                 return None
             return Bound(missing, None, self._add_fed(self.search.slice), (), ())
         at = self.flow.list_positions(frontier)
-        lines = {*at, *self._list_returns(frontier)}
+        ends = self._list_returns(frontier)
+        lines = {*at, *ends, *list_between(at, ends)}
         last = tuple(k for k, match in self.search.found.items() if match.steps & set(frontier))
         return Bound(missing, None, sort_positions(lines), at, last, is_left_out=True)
 

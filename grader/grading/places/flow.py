@@ -38,6 +38,8 @@ _LAYOUTS = (
 )
 LAYOUTS = frozenset(_LAYOUTS.split())
 """functions that only lay out the same numbers"""
+MAX_SPAN = 11
+"""the most lines between what is right and the next step if something was left out there"""
 WRITTEN = ("__setitem__", "alias", "written")
 """what gives a tensor that was written into"""
 GIVEN = ("input ", "parameter ", "buffer ", "constant")
@@ -119,6 +121,16 @@ class Flow:
 def sort_positions(positions: Iterable[Position]) -> tuple[Position, ...]:
     """Return positions without repetitions, in the order of the source."""
     return tuple(sorted(set(positions), key=lambda at: (at[0] or 0, at[1])))
+
+
+def list_between(before: Iterable[Position], after: Iterable[Position]) -> set[Position]:
+    """Return the lines from the last position before, to each of those after, if it is near."""
+    begins, found = list(before), set[Position]()
+    for cell, line in after:
+        first = max((at[1] for at in begins if at[0] == cell and at[1] <= line), default=line)
+        if line - first <= MAX_SPAN:
+            found |= {(cell, each) for each in range(first, line + 1)}
+    return found
 
 
 def read_trace(reply: TraceReply, values: Tensor) -> Flow:

@@ -67,7 +67,8 @@ def _tell_alone(bound: Bound, stages: Stages, flow: Flow) -> str:
 
 def _tell_after(bound: Bound, stages: Stages, flow: Flow) -> str:
     """Say up to where all is right, and what is wrong after that."""
-    found = _join([stages[key].name for key in bound.found])
+    computed = [key for key in bound.found if stages[key].needs] or bound.found  # no tokens
+    found = _join([stages[key].name for key in computed])
     start, at = f"The {found} are right{_tell_before(bound, flow)}", _place(bound, flow)
     if not bound.stage:
         return f"{start}; what is returned is something else."
