@@ -36,6 +36,7 @@ FOLDINGS = (
     Folding(numbers=False, notes=0),
     Folding(numbers=False, notes=0, summary=False),
     Folding(numbers=False, notes=0, summary=False, apart=False),
+    Folding(numbers=False, notes=0, summary=False, apart=False, figures=False),
     Folding(examples=False, notes=0),
     Folding(numbers=False, examples=False, notes=0),
     Folding(numbers=False, examples=False, notes=0, summary=False),
