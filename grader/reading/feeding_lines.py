@@ -55,7 +55,7 @@ class _Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _CodeScope:
     """A function, with its assignments and returns, or a class, with those of its methods."""
 
     first: int
@@ -81,7 +81,7 @@ def find_neighbours(
 
 
 def _find(
-    scopes: tuple[_Scope, ...], cell: int | None, line: int, computed: Set[int]
+    scopes: tuple[_CodeScope, ...], cell: int | None, line: int, computed: Set[int]
 ) -> LineNeighbours:
     around = [scope for scope in scopes if scope.first <= line <= scope.last]
     functions = [scope for scope in around if not scope.is_class]
@@ -115,7 +115,7 @@ def _list_firsts(settings: Iterable[_Setting]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=16)
-def _read_scopes(text: str) -> tuple[_Scope, ...]:
+def _read_scopes(text: str) -> tuple[_CodeScope, ...]:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -124,7 +124,7 @@ def _read_scopes(text: str) -> tuple[_Scope, ...]:
     return tuple(_read_scope(node) for node in ast.walk(tree) if isinstance(node, kinds))
 
 
-def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> _Scope:
+def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> _CodeScope:
     is_class = isinstance(node, ast.ClassDef)
     inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
     settings = [
@@ -142,7 +142,7 @@ def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
         settings = [each for each in settings if any("." in name for name in each.sets)]
     simple = [each for each in inner if not hasattr(each, "body")]
     returns = (each for each in simple if isinstance(each, ast.Return))
-    return _Scope(
+    return _CodeScope(
         node.lineno,
         node.end_lineno or node.lineno,
         tuple(settings),

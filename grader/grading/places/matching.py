@@ -14,7 +14,7 @@ from itertools import pairwise, permutations, product
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.stages import Stage
+from headcheck.grader.grading.places.stages import OracleStage
 
 EXACT = 1e-9
 """the largest difference, relative to the largest number, between equal values"""
@@ -138,7 +138,7 @@ def _list_cuts(shape: Sequence[int]) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Match:
+class StageMatch:
     """The steps that give a stage: one whole, or all its pieces."""
 
     steps: frozenset[int]
@@ -154,7 +154,9 @@ class Match:
         return bool(self.factors) and all(abs(f - 1) > UNIT for f in self.factors.values())
 
 
-def find_stage(stage: Stage, recorded: dict[int, list[Recorded]], exact: float) -> Match | None:
+def find_stage(
+    stage: OracleStage, recorded: dict[int, list[Recorded]], exact: float
+) -> StageMatch | None:
     """Find the steps that give a stage; `recorded` has them by how many numbers they have."""
     pattern = Pattern(stage.values, stage.axes, stage.hidden, stage.any_scale, exact)
     if stage.numel < LEAST and not stage.optional:
@@ -167,18 +169,18 @@ def find_stage(stage: Stage, recorded: dict[int, list[Recorded]], exact: float) 
     if found and not stage.also:
         upright = [(n, at) for n, at in found if pattern.is_upright(at[0])]
         factors = {number: at[1] for number, at in upright or found}
-        return Match(frozenset(factors), factors, upright=bool(upright))
+        return StageMatch(frozenset(factors), factors, upright=bool(upright))
     for other in stage.also:
         same = Pattern(other, stage.axes, exact=exact)
         found += [
             (e.number, at) for e in recorded.get(other.numel(), ()) if (at := same.find_order(e))
         ]
     if found and stage.also:
-        return Match(frozenset(n for n, _ in found), {})
+        return StageMatch(frozenset(n for n, _ in found), {})
     for axes in SLICED:
         pieces = _find_pieces(pattern, axes, recorded)
         if pieces:
-            return Match(frozenset(pieces), pieces, whole=False)
+            return StageMatch(frozenset(pieces), pieces, whole=False)
     return None
 
 
@@ -217,7 +219,7 @@ def _select(tensor: Tensor, at: dict[int, int]) -> Tensor:
     return tensor[index]
 
 
-def lay_out_like(stage: Stage, recorded: Recorded) -> Tensor | None:
+def lay_out_like(stage: OracleStage, recorded: Recorded) -> Tensor | None:
     """Return recorded wrong values with the axes of a stage; None if that is not clear.
 
     Of the orders that fit the shape, the one is taken in which most numbers are right.

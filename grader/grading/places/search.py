@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from headcheck.grader.grading.places.flow import GIVEN, KERNELS, LAYOUTS, PRODUCTS, WRITTEN, Flow
-from headcheck.grader.grading.places.matching import Match, find_stage
-from headcheck.grader.grading.places.stages import Kind, Stage, Stages, collect_needed
+from headcheck.grader.grading.places.matching import StageMatch, find_stage
+from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages, collect_needed
 
 SUMS = ("added", "closed", "gated")
 """stages that one operation makes of two others"""
@@ -32,7 +32,7 @@ class Search:
     """the paths of the weights of stages that a layer gives"""
 
     @cached_property
-    def found(self) -> dict[str, Match]:
+    def found(self) -> dict[str, StageMatch]:
         """The stages that are found, with the steps that give them."""
         matches = {k: find_stage(s, self.flow.by_size, self.exact) for k, s in self.stages.items()}
         found = {key: match for key, match in matches.items() if match is not None}
@@ -41,7 +41,7 @@ class Search:
         if "unscaled" in found:  # what scaling leaves as they are is no input of it
             first = found["unscaled"].steps
             later = {n for n in first if self.flow.walk_back([n]) & first - {n}}
-            found["unscaled"] = Match(first - later, {})
+            found["unscaled"] = StageMatch(first - later, {})
         return found
 
     @cached_property
@@ -152,7 +152,7 @@ class Search:
             steps[n].kind.startswith("parameter ") for n in taken
         )
 
-    def _list_candidates(self, stage: Stage, possible: set[int]) -> list[int]:
+    def _list_candidates(self, stage: OracleStage, possible: set[int]) -> list[int]:
         """Return the steps of a stage's size, or else of the size of one of its pieces."""
         steps = self.flow.steps
         left = [

@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class OracleStage:
     """One stage: its right values, and the stages that it is computed from."""
 
     name: str
@@ -57,10 +57,10 @@ class Stage:
         return [self.numel, *(self.numel // n for n in pieces if n > 1)]
 
 
-Stages = Mapping[str, Stage]
+Stages = Mapping[str, OracleStage]
 
 
-def list_stages(s: PipelineState) -> dict[str, Stage]:
+def list_stages(s: PipelineState) -> dict[str, OracleStage]:
     """Return the stages by their keys, in order; a step that changes nothing is no stage."""
     stages = dict(_iter_projections(s))
     _Refiner(stages, s).refine()
@@ -69,17 +69,17 @@ def list_stages(s: PipelineState) -> dict[str, Stage]:
     return stages
 
 
-def _iter_projections(s: PipelineState) -> Iterator[tuple[str, Stage]]:
+def _iter_projections(s: PipelineState) -> Iterator[tuple[str, OracleStage]]:
     for key, name, tokens in zip("qkv", ("", " for keys", " for values"), s.seen, strict=True):
-        yield f"x{key}", Stage(f"tokens{name}", tokens, "btd", (), optional=True)
+        yield f"x{key}", OracleStage(f"tokens{name}", tokens, "btd", (), optional=True)
     if s.inputs.variant.block is not None:
-        yield "entered", Stage("normed tokens", s.entered[0], "btd", ("xq",))
+        yield "entered", OracleStage("normed tokens", s.entered[0], "btd", ("xq",))
     before = ("entered",) if s.inputs.variant.block is not None else ()
     p = s.p
     layers = (p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v)
     if p.W_down is not None:
         latent = linear(s.entered[1], p.W_down)
-        yield "latent", Stage("latents", latent, "btd", before or ("xk",), Kind.PRODUCT)
+        yield "latent", OracleStage("latents", latent, "btd", before or ("xk",), Kind.PRODUCT)
     names = zip("qkv", ("queries", "keys", "values"), layers, s.split, s.entered, strict=True)
     for key, name, (weight, bias), values, tokens in names:
         needs = before or (f"x{key}",)
@@ -89,20 +89,20 @@ def _iter_projections(s: PipelineState) -> Iterator[tuple[str, Stage]]:
             bare = split_heads(linear(tokens, weight), values.shape[1])
             yield (
                 f"{key}0",
-                Stage(
+                OracleStage(
                     f"{name} without their bias", bare, "bhtw", needs, Kind.PRODUCT, optional=True
                 ),
             )
-            yield key, Stage(name, values, "bhtw", (*needs, f"{key}0"), Kind.PRODUCT)
+            yield key, OracleStage(name, values, "bhtw", (*needs, f"{key}0"), Kind.PRODUCT)
         else:
-            yield key, Stage(name, values, "bhtw", needs, Kind.PRODUCT)
+            yield key, OracleStage(name, values, "bhtw", needs, Kind.PRODUCT)
 
 
 @dataclass(frozen=True, eq=False)
 class _Refiner:
     """Adds what happens to queries, keys and values before they are compared."""
 
-    stages: dict[str, Stage]
+    stages: dict[str, OracleStage]
     s: PipelineState
 
     def refine(self) -> None:
@@ -133,7 +133,7 @@ class _Refiner:
         ):
             if new is not old and not (new.shape == old.shape and torch.equal(new, old)):
                 needs = find_last(self.stages, key), *(("angles",) * (letter == "r"))
-                stage = Stage(name.format(noun), new, "bhtw", needs, optional=optional)
+                stage = OracleStage(name.format(noun), new, "bhtw", needs, optional=optional)
                 self.stages[f"{key}{letter}"] = stage
         return list(after)
 
@@ -142,12 +142,12 @@ class _Refiner:
         for key, noun in (("q", "queries"), ("k", "keys")):
             whole = before["qk".index(key)].unflatten(-1, (2, -1)).transpose(-3, -2)
             last = find_last(self.stages, key)
-            stage = Stage(f"halves of the {noun}", whole, "bhmtw", (last,), optional=True)
+            stage = OracleStage(f"halves of the {noun}", whole, "bhmtw", (last,), optional=True)
             self.stages[f"{key}h"] = stage
         return list(self.s.halved)
 
 
-def _iter_angles(s: PipelineState) -> Iterator[tuple[str, Stage]]:
+def _iter_angles(s: PipelineState) -> Iterator[tuple[str, OracleStage]]:
     """Yield the frequencies and the angles of rotations, with their cosines and sines."""
     variant, query = s.inputs.variant, s.appended[0]
     width = variant.count_turned(query)
@@ -155,7 +155,7 @@ def _iter_angles(s: PipelineState) -> Iterator[tuple[str, Stage]]:
     for key, scaling in (("unscaled", None), ("frequencies", variant.scaling)):
         values = rotary_angles(2, width, variant.base, query, scaling)[1]
         name = "frequencies before they are scaled" if key == "unscaled" else "frequencies"
-        yield key, Stage(name, values, "w", (), optional=True)
+        yield key, OracleStage(name, values, "w", (), optional=True)
     angles = rotary_angles(tokens, width, variant.base, query, variant.scaling)
     forms = angles, angles.cos(), angles.sin()
     doubled = [torch.cat([each, each], -1) for each in forms]
@@ -163,7 +163,7 @@ def _iter_angles(s: PipelineState) -> Iterator[tuple[str, Stage]]:
     needs = "unscaled", "frequencies"
     yield (
         "angles",
-        Stage("angles of the rotations", angles, "tw", needs, also=(*forms[1:], *doubled)),
+        OracleStage("angles of the rotations", angles, "tw", needs, also=(*forms[1:], *doubled)),
     )
 
 
@@ -172,7 +172,7 @@ def find_last(stages: Stages, key: str) -> str:
     return [each for each in stages if each[0] == key and each[1:] in ("", *"narshf")][-1]
 
 
-def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Stage]]:
+def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, OracleStage]]:
     compared = find_last(stages, "q"), find_last(stages, "k")
     visible = s.visible
     hidden = None if visible is None else ~visible.expand(s.scores.shape)
@@ -187,10 +187,10 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
 
     first = "products" if featured else "scores"
     scaled = s.raw_scores if featured else s.scaled
-    yield "scores", Stage(first, apart(scaled), axes, compared, Kind.PRODUCT, any_scale=True)
+    yield "scores", OracleStage(first, apart(scaled), axes, compared, Kind.PRODUCT, any_scale=True)
     last = "scores"
     if s.scores is not s.scaled and not torch.equal(s.scores, s.scaled):
-        yield "adjusted", Stage(_name_adjusted(s), apart(s.scores), axes, ("scores",))
+        yield "adjusted", OracleStage(_name_adjusted(s), apart(s.scores), axes, ("scores",))
         last = "adjusted"
     if hidden is not None:
         filled = None if featured else apart(hidden)
@@ -198,13 +198,13 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
         name = f"masked {first}"
         yield (
             "masked",
-            Stage(name, masked, axes, (last,), hidden=filled, any_scale=last == "scores"),
+            OracleStage(name, masked, axes, (last,), hidden=filled, any_scale=last == "scores"),
         )
         if not featured:
             plain = torch.softmax(s.scores, -1)
             yield (
                 "unmasked",
-                Stage(
+                OracleStage(
                     "weights without the mask",
                     apart(plain),
                     axes,
@@ -216,7 +216,7 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
             cut = plain.masked_fill(hidden, 0.0)
             yield (
                 "cut",
-                Stage(
+                OracleStage(
                     "weights with hidden ones set to 0",
                     apart(cut),
                     axes,
@@ -226,13 +226,16 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
             )
     last = "masked" if hidden is not None else last
     if s.p.lambdas is not None:
-        yield "maps", Stage("softmaxes of both maps", apart(s.maps), axes, (last,), Kind.SOFTMAX)
+        yield (
+            "maps",
+            OracleStage("softmaxes of both maps", apart(s.maps), axes, (last,), Kind.SOFTMAX),
+        )
         last = "maps"
     if featured:
         sums = s.masked_scores @ s.value
         yield (
             "sums",
-            Stage(
+            OracleStage(
                 "sums before the division",
                 sums,
                 "bhtw",
@@ -243,10 +246,10 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Sta
         )
     weights = s.applied_weights
     kind = Kind.STEP if featured or s.p.lambdas is not None else Kind.SOFTMAX
-    yield "weights", Stage("weights", weights, "bhts", (last,), kind)
+    yield "weights", OracleStage("weights", weights, "bhts", (last,), kind)
     needs = "weights", find_last(stages, "v"), *(("sums",) * featured)
     kind = Kind.STEP if featured else Kind.PRODUCT
-    yield "context", Stage("heads' outputs", s.head_contexts, "bhtw", needs, kind)
+    yield "context", OracleStage("heads' outputs", s.head_contexts, "bhtw", needs, kind)
 
 
 def _name_adjusted(s: PipelineState) -> str:
@@ -256,44 +259,44 @@ def _name_adjusted(s: PipelineState) -> str:
     return "scores with their bias for distances"
 
 
-def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Stage]]:
+def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, OracleStage]]:
     heads, last = s.inputs.heads, "context"
     if s.p.W_gate is not None:
         asked = split_heads(ask_gate(s.x, s.p), heads)
         needs = "entered" if "entered" in stages else "xq"
-        yield "gate", Stage("inputs of the gate", asked, "bhtw", (needs,), Kind.PRODUCT)
+        yield "gate", OracleStage("inputs of the gate", asked, "bhtw", (needs,), Kind.PRODUCT)
         gated = split_heads(s.context, heads)
-        yield "gated", Stage("gated outputs", gated, "bhtw", ("context", "gate"))
+        yield "gated", OracleStage("gated outputs", gated, "bhtw", ("context", "gate"))
         last = "gated"
     if s.p.W_o is not None:
         if s.p.b_o is not None:
             bare = linear(s.context, s.p.W_o)
             yield (
                 "bare",
-                Stage(
+                OracleStage(
                     "outputs without their bias", bare, "btd", (last,), Kind.PRODUCT, optional=True
                 ),
             )
             last = "bare"
-        yield "attended", Stage("projected outputs", s.attended, "btd", (last,), Kind.PRODUCT)
+        yield "attended", OracleStage("projected outputs", s.attended, "btd", (last,), Kind.PRODUCT)
         last = "attended"
     if s.inputs.variant.block is not None:
         yield from _iter_block(s, last)
     if "logsumexp" in s.inputs.wanted:
         before = "masked" if "masked" in stages else "scores"
-        yield "logsumexp", Stage("log-sum-exp of the scores", s.answer[1], "bht", (before,))
+        yield "logsumexp", OracleStage("log-sum-exp of the scores", s.answer[1], "bht", (before,))
 
 
-def _iter_block(s: PipelineState, last: str) -> Iterator[tuple[str, Stage]]:
-    yield "added", Stage("sums of tokens and attention", s.added, "btd", (last, "xq"))
-    yield "renormed", Stage("normed sums", s.renormed, "btd", ("added",))
+def _iter_block(s: PipelineState, last: str) -> Iterator[tuple[str, OracleStage]]:
+    yield "added", OracleStage("sums of tokens and attention", s.added, "btd", (last, "xq"))
+    yield "renormed", OracleStage("normed sums", s.renormed, "btd", ("added",))
     for key, name, values, needs, kind in (
         ("hidden", "hidden numbers of the feed-forward", s.hidden, "renormed", Kind.PRODUCT),
         ("active", "activated numbers", s.active, "hidden", Kind.STEP),
         ("forwarded", "outputs of the feed-forward", s.forwarded, "active", Kind.PRODUCT),
     ):
-        yield key, Stage(name, values, "btd", (needs,), kind)
-    yield "closed", Stage("outputs of the block", s.output, "btd", ("forwarded", "added"))
+        yield key, OracleStage(name, values, "btd", (needs,), kind)
+    yield "closed", OracleStage("outputs of the block", s.output, "btd", ("forwarded", "added"))
 
 
 def collect_needed(stages: Stages, key: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ from headcheck.grader.grading.places.bounds import Bound
 from headcheck.grader.grading.places.flow import Flow, Position
 from headcheck.grader.grading.places.locate import Located
 from headcheck.grader.grading.places.matching import lay_out_like
-from headcheck.grader.grading.places.stages import Stage, Stages
+from headcheck.grader.grading.places.stages import OracleStage, Stages
 from headcheck.grader.report.records import LineRecord, PlaceRecord
 
 MAX_SHOWN = 6
@@ -147,7 +147,7 @@ def _find_row(
     return _name_row(stage, at), *shown
 
 
-def _find_worst(stage: Stage, got: Tensor) -> tuple[int, ...] | None:
+def _find_worst(stage: OracleStage, got: Tensor) -> tuple[int, ...] | None:
     """Return the index of the first row in which a shown number is visibly wrong."""
     right = stage.values[..., :MAX_SHOWN]
     off = (got[..., :MAX_SHOWN] - right).abs().nan_to_num(0.0, math.inf, math.inf)
@@ -158,7 +158,7 @@ def _find_worst(stage: Stage, got: Tensor) -> tuple[int, ...] | None:
     return tuple(rows[0].tolist()) if len(rows) else None
 
 
-def _name_row(stage: Stage, at: tuple[int, ...]) -> str:
+def _name_row(stage: OracleStage, at: tuple[int, ...]) -> str:
     """Name a row by the places on its axes that are longer than 1."""
     sizes = zip(stage.axes, at, stage.values.shape, strict=False)
     parts = [f"{AXES[axis]} {n}" for axis, n, size in sizes if size > 1 and axis in AXES]

@@ -38,7 +38,7 @@ Position = tuple[int | None, int, int | None]
 LocateLine = Callable[[str | None, int | None], tuple[int | None, int] | None]
 
 
-class Recorder(torch.overrides.TorchFunctionMode):
+class CallRecorder(torch.overrides.TorchFunctionMode):
     """Records the steps of everything that is computed in its context."""
 
     def __init__(self, locate_line: LocateLine, inputs: Iterable[Tensor] = ()) -> None:
@@ -192,12 +192,12 @@ def find_line(locate_line: LocateLine, files: dict[str, bool]) -> Position | Non
 
 def trace(
     made: MadeObject, inputs: list[Tensor], apart: int, locate_line: LocateLine
-) -> tuple[Recorder, list[Tensor]]:
+) -> tuple[CallRecorder, list[Tensor]]:
     """Call an object, and return the record and the tensors that it gave.
 
     The lines on which a module makes its buffers are found by making another one afterwards.
     """
-    target, recorder = made.target, Recorder(locate_line, inputs)
+    target, recorder = made.target, CallRecorder(locate_line, inputs)
     if isinstance(target, nn.Module):
         recorder.named |= {id(p): f"parameter {n}" for n, p in target.named_parameters()}
         recorder.named |= {id(b): f"buffer {n}" for n, b in target.named_buffers()}
@@ -222,7 +222,7 @@ def place_buffer(step: TracedStep, lines: Mapping[str, Position]) -> TracedStep:
 
 def find_lines_of_buffers(make: Callable[..., Any], locate_line: LocateLine) -> dict[str, Position]:
     """Return the lines on which a new module's buffers are made, by their paths."""
-    recorder = Recorder(locate_line)
+    recorder = CallRecorder(locate_line)
     recorder.room = 0
     with torch.no_grad(), recorder:
         made = make()
@@ -235,7 +235,7 @@ def find_lines_of_buffers(make: Callable[..., Any], locate_line: LocateLine) -> 
 
 
 def make_reply(
-    recorder: Recorder, results: list[Tensor], source: SubmissionSource
+    recorder: CallRecorder, results: list[Tensor], source: SubmissionSource
 ) -> Answer[TraceReply]:
     """Return what is sent: the steps, the numbers of the returned ones, and all values in a row."""
     returned = tuple(recorder.find_step(tensor) for tensor in results[:MAX_OUTPUTS])

@@ -10,7 +10,7 @@ from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer
 from headcheck.grader.grading.places.locate import Located, locate
 from headcheck.grader.grading.places.matching import Pattern, Recorded, find_stage, fits
-from headcheck.grader.grading.places.stages import Stage
+from headcheck.grader.grading.places.stages import OracleStage
 from headcheck.grader.grading.places.wording import tell_place
 from headcheck.grader.sandbox import operations
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
@@ -58,7 +58,7 @@ def test_a_shape_may_only_cut_between_axes_or_within_one() -> None:
 def test_scores_are_found_up_to_a_factor_and_hidden_ones_whatever_they_are() -> None:
     scores = torch.randn(B, H, T, T, dtype=torch.float64)
     hidden = torch.ones(T, T).triu(1).bool().expand(scores.shape)
-    stage = Stage("masked scores", scores, "bhts", (), hidden=hidden, any_scale=True)
+    stage = OracleStage("masked scores", scores, "bhts", (), hidden=hidden, any_scale=True)
     filled = (2 * scores).masked_fill(hidden, -1e9)
     match = find_stage(stage, {scores.numel(): [record(filled)]}, 1e-9)
     assert match is not None and match.factors == {0: pytest.approx(2.0)}
@@ -68,7 +68,7 @@ def test_scores_are_found_up_to_a_factor_and_hidden_ones_whatever_they_are() -> 
 
 def test_a_stage_is_found_head_by_head_only_if_no_head_is_missing() -> None:
     pieces = [record(X[:, head], head) for head in range(H)]
-    stage = Stage("queries", X, "bhtw", ())
+    stage = OracleStage("queries", X, "bhtw", ())
     match = find_stage(stage, {B * T * W: pieces}, 1e-9)
     assert match is not None and match.steps == {0, 1, 2} and not match.whole
     assert find_stage(stage, {B * T * W: pieces[:2]}, 1e-9) is None
@@ -76,7 +76,7 @@ def test_a_stage_is_found_head_by_head_only_if_no_head_is_missing() -> None:
 
 def test_queries_come_before_keys() -> None:
     scores = torch.randn(B, T, T, dtype=torch.float64)
-    stage = Stage("scores", scores, "bts", ())
+    stage = OracleStage("scores", scores, "bts", ())
     turned = find_stage(stage, {scores.numel(): [record(scores.mT.contiguous())]}, 1e-9)
     assert turned is not None and not turned.upright
 
