@@ -350,11 +350,14 @@ def record_busy(submission: Submission, settings: Settings, why: str) -> Submiss
 def list_locations(
     verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord], place: PlaceRecord | None
 ) -> list[SourceLocation]:
-    """Return the locations of diagnosed mistakes, of a place and of exceptions in the code."""
+    """Return the locations of diagnosed mistakes, of a place and of exceptions in the code.
+
+    If a mistake has a line of a place, the others are left out.
+    """
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
-    placed = () if place is None else place.lines[-MAX_PLACED:]
     told = [(each.cell, each.line) for each in named]
-    return [*told, *((at.cell, at.line) for at in placed), *raised]
+    placed = [] if place is None else [(at.cell, at.line) for at in place.lines]
+    return [*told, *(() if set(told) & set(placed) else placed[-MAX_PLACED:]), *raised]
 
 
 def attach_hint(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -187,7 +187,9 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Ora
 
     first = "products" if featured else "scores"
     scaled = s.raw_scores if featured else s.scaled
-    yield "scores", OracleStage(first, apart(scaled), axes, compared, Kind.PRODUCT, any_scale=True)
+    # Sums over features of keys need neither products with queries nor weights.
+    loose = partial(OracleStage, any_scale=True, optional=featured)
+    yield "scores", loose(first, apart(scaled), axes, compared, Kind.PRODUCT)
     last = "scores"
     if s.scores is not s.scaled and not torch.equal(s.scores, s.scaled):
         yield "adjusted", OracleStage(_name_adjusted(s), apart(s.scores), axes, ("scores",))
@@ -198,7 +200,15 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Ora
         name = f"masked {first}"
         yield (
             "masked",
-            OracleStage(name, masked, axes, (last,), hidden=filled, any_scale=last == "scores"),
+            OracleStage(
+                name,
+                masked,
+                axes,
+                (last,),
+                hidden=filled,
+                any_scale=last == "scores",
+                optional=featured,
+            ),
         )
         if not featured:
             plain = torch.softmax(s.scores, -1)
@@ -246,7 +256,7 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Ora
         )
     weights = s.applied_weights
     kind = Kind.STEP if featured or s.p.lambdas is not None else Kind.SOFTMAX
-    yield "weights", OracleStage("weights", weights, "bhts", (last,), kind)
+    yield "weights", OracleStage("weights", weights, "bhts", (last,), kind, optional=featured)
     needs = "weights", find_last(stages, "v"), *(("sums",) * featured)
     kind = Kind.STEP if featured else Kind.PRODUCT
     yield "context", OracleStage("heads' outputs", s.head_contexts, "bhtw", needs, kind)
