@@ -259,7 +259,7 @@ def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, Ora
     yield "weights", OracleStage("weights", weights, "bhts", (last,), kind, optional=featured)
     needs = "weights", find_last(stages, "v"), *(("sums",) * featured)
     kind = Kind.STEP if featured else Kind.PRODUCT
-    yield "context", OracleStage("heads' outputs", s.head_contexts, "bhtw", needs, kind)
+    yield "context", OracleStage("heads' outputs", s.averages, "bhtw", needs, kind)
 
 
 def _name_adjusted(s: PipelineState) -> str:
@@ -271,12 +271,16 @@ def _name_adjusted(s: PipelineState) -> str:
 
 def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, OracleStage]]:
     heads, last = s.inputs.heads, "context"
+    if s.inputs.variant.head_norm is not None:
+        normed = OracleStage("normed outputs of the heads", s.head_contexts, "bhtw", (last,))
+        yield "normed", normed
+        last = "normed"
     if s.p.W_gate is not None:
         asked = split_heads(ask_gate(s.x, s.p), heads)
         needs = "entered" if "entered" in stages else "xq"
         yield "gate", OracleStage("inputs of the gate", asked, "bhtw", (needs,), Kind.PRODUCT)
         gated = split_heads(s.context, heads)
-        yield "gated", OracleStage("gated outputs", gated, "bhtw", ("context", "gate"))
+        yield "gated", OracleStage("gated outputs", gated, "bhtw", (last, "gate"))
         last = "gated"
     if s.p.W_o is not None:
         if s.p.b_o is not None:
