@@ -25,7 +25,9 @@ from headcheck.grader.report.records import (
     ErrorRecord,
     EvidenceRecord,
     Excerpt,
+    LineRecord,
     NoteRecord,
+    PlaceRecord,
     PropertyRecord,
     SeedRecord,
     SubmissionRecord,
@@ -225,6 +227,23 @@ def test_marked_lines_are_those_shown_feedback_points_to(
     told_, hidden = replace(CLAIM, cell=None, line=2), replace(HIDDEN, cell=None, line=3)
     after = redact_submission(record(told_, hidden, source=(LINES,)), feedback)
     assert after.source == ((replace(LINES, marked=marked),) if marked else ())
+
+
+PLACE = PlaceRecord("The scores are right up to line 1.", (LineRecord(None, 2),), right=("1",))
+
+
+@pytest.mark.parametrize("level", FeedbackLevel)
+def test_a_place_is_shown_from_the_level_of_cases_on(level: FeedbackLevel) -> None:
+    lines = replace(LINES, marked=(2,))
+    after = redact_submission(record(CLAIM, place=PLACE, source=(lines,)), Feedback(level))
+    shown = level.includes(FeedbackLevel.CASE)
+    assert after.place == (PLACE if shown else None)
+    assert [each.marked for each in after.source] == ([(2,)] if shown else [])
+
+
+def test_a_place_is_not_shown_if_only_hidden_properties_fail() -> None:
+    after = redact_submission(record(passed(CLAIM), HIDDEN, place=PLACE), hiding())
+    assert after.place is None
 
 
 def test_lines_of_ungradable_submissions_are_shown() -> None:
