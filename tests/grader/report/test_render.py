@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from headcheck.exercises import ALL
-from headcheck.grader.report.records import DiagnosisRecord, NoteRecord
+from headcheck.grader.report.records import DiagnosisRecord, LineRecord, NoteRecord, PlaceRecord
 from headcheck.grader.report.render import html, text
 from headcheck.grader.report.render.view import MAX_NOTES, format_points, make_view, tally_statuses
 from headcheck.properties.property import Verdict
@@ -278,3 +278,32 @@ def test_a_console_shows_the_same(terminal: bool) -> None:
     text.print_to(Console(file=out, width=30, force_terminal=terminal), several)
     assert re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()) == text.render(several)
     assert ("\x1b" in out.getvalue()) == terminal
+
+
+# ------------------------------------------------------------------ a place
+
+PLACE = PlaceRecord(
+    "The scores are right up to line 3; line 4 does not give the right weights.",
+    (LineRecord(None, 4),),
+    CASE,
+    "token 0 of head 1",
+    ("0.25", "0.75"),
+    ("0.5", "0.5"),
+)
+
+
+def test_a_place_is_told_with_its_row_of_numbers_in_text_and_on_pages() -> None:
+    report = make_report(replace(WRONG, place=PLACE))
+    said = " ".join(text.render(report).split())
+    assert PLACE.sentence in said
+    assert "token 0 of head 1, right: 0.25 0.75" in said
+    assert "token 0 of head 1, yours: 0.5 0.5" in said
+    page = html.render_fragment(report.submissions[0])
+    assert PLACE.sentence in page and "yours: 0.5  0.5" in page
+
+
+def test_a_place_is_sanitised() -> None:
+    hostile = replace(PLACE, of="\x1b[31mtoken", right=("<blink>",), got=("\u202e",))
+    report = make_report(replace(WRONG, place=hostile))
+    assert "\x1b" not in text.render(report) and "\u202e" not in text.render(report)
+    assert "<blink>" not in html.render_fragment(report.submissions[0])
