@@ -35,7 +35,7 @@ from headcheck.grader.sandbox.operations import (
     NamedTensors,
 )
 from headcheck.grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
-from headcheck.properties.bounds.oracle import hash_tensors
+from headcheck.properties.bounds.oracle import hash_parameters, hash_tensors
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
@@ -156,7 +156,7 @@ def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPla
     case = queries[0][1].case
     adapter = construct(ChannelSubject(recorder), contract, case, seed=case.seed)
     calls: list[list[NumberedQuery]] = []
-    for alike in _group_by(queries, lambda q: hash_tensors(*(t for _, t in q.parameters.items()))):
+    for alike in _group_by(queries, lambda q: hash_parameters(q.parameters)):
         adapter.set(alike[0][1].parameters)
         can_stack = contract.has(Capability.BATCH)
         for call in _group_by(alike, _compute_stack_key) if can_stack else [[one] for one in alike]:

@@ -39,13 +39,12 @@ from typing import Self, TypeVar
 from torch import Tensor
 
 from headcheck.grader import fault
-from headcheck.properties.bounds.oracle import Expected, hash_tensors
+from headcheck.properties.bounds.oracle import hash_parameters, hash_tensors
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.harness.case_context import (
     CaseContext,
-    Mask,
     NamedGradients,
     Outputs,
     Query,
@@ -121,7 +120,6 @@ class Recorder:
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
-        self.expected_by_content: dict[bytes, Expected] = {}
         self.needs_own_batch = False
         self.queries: dict[QueryId, RecordedQuery] = {}
         self._contexts: dict[Case, RecordingContext] = {}
@@ -194,20 +192,6 @@ class RecordingContext(CaseContext):
         """Compute the value anew for every check, since each check records its own queries."""
         return compute(self)
 
-    def compute_expected(
-        self, x: Tensor | None = None, parameters: Parameters | None = None, mask: Mask = ...
-    ) -> Expected:
-        content = _hash_content(
-            self.case,
-            self.x if x is None else x,
-            parameters or self.parameters,
-            self.mask if mask is ... else mask,
-        )
-        known = self.recorder.expected_by_content
-        if content not in known:
-            known[content] = super().compute_expected(x, parameters, mask)
-        return known[content]
-
     def require_recordable(self, query: Query) -> None:
         """Raise NotRecordable unless the answer can be known exactly and laid out in a batch."""
         scores = query.x.shape[0] * self.case.heads * query.x.shape[1] ** 2
@@ -264,19 +248,15 @@ def predict_outputs(case: Case, outputs: tuple[Tensor, ...]) -> Outputs:
 
 def compute_query_id(query: Query) -> QueryId:
     """Return the key that identifies a query."""
-    content = _hash_content(query.case, query.x, query.parameters, query.mask)
+    case = query.case
+    own = case.group, case.window, case.softcap, case.causal
+    sizes = repr((case.heads, case.head_dim, *own, case.dtype))
+    numbers = hash_tensors(query.x, query.mask), hash_parameters(query.parameters)
+    content = _hash_parts(sizes, *numbers)
     if query.cotangent is not None:
         asked = repr((query.case, query.output))
         return _hash_parts(content, asked, hash_tensors(query.cotangent)), None
     return _hash_parts(content, repr((query.case, query.memory))), query.seed
-
-
-def _hash_content(case: Case, x: Tensor, parameters: Parameters, mask: Tensor | None) -> bytes:
-    """Return a hash of everything on which an exact answer depends."""
-    names, tensors = zip(*parameters.items(), strict=True)
-    own = case.group, case.window, case.softcap, case.causal
-    sizes = repr((case.heads, case.head_dim, *own, case.dtype, names))
-    return _hash_parts(sizes, hash_tensors(x, mask, *tensors))
 
 
 def _hash_parts(*parts: str | bytes) -> bytes:

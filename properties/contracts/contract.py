@@ -214,6 +214,10 @@ class Contract:
     waived: tuple[str, ...] = ()
     """names of applicable properties that are not checked"""
 
+    def __hash__(self) -> int:
+        """Return a hash that costs little, for caches of what follows from a contract."""
+        return hash((self.name, self.capabilities))
+
     def has(self, *capabilities: Capability) -> bool:
         return self.capabilities.issuperset(capabilities)
 
@@ -349,7 +353,8 @@ class Contract:
         """Return the values for the submission's variables."""
         return list_numbers(self.variables, case)
 
-    def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
+    @functools.lru_cache(maxsize=1024)  # noqa: B019  # there are few contracts
+    def get_parameter_shapes(self, case: Case) -> Mapping[str, tuple[int, ...]]:
         """Return the shapes of all parameters in this case, by attribute path."""
         return {
             mapping.path.format(head=head): mapping.compute_shape(self.get_head_sizes(case), head)

@@ -27,11 +27,16 @@ from headcheck.properties.cases import case_tensors
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.contracts.variant import find_visible
+from headcheck.properties.sized_cache import SizedCache
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Note
 from headcheck.reference import Parameters
 
 T = TypeVar("T")
+Memo = dict[Callable[[Any], Any], Any]
+"""results by the function that computes them"""
+_DERIVED = SizedCache[Memo](1 << 22)
+"""what follows from a contract and a case, since all submissions are asked the same"""
 Mask = Tensor | EllipsisType | None
 """a mask, none, or the case's own (`...`)"""
 NamedGradients = dict[str, Tensor | None]
@@ -114,34 +119,49 @@ class CaseContext(AnswerSource):
     def __init__(self, contract: Contract, case: Case) -> None:
         self.contract = contract
         self.case = case
-        self._memo: dict[Callable[[Any], Any], Any] = {}
+        self._memo: Memo = {}
+        self._derived: Memo = _DERIVED.get_or_make(
+            (contract, case), dict, lambda _: _count_numbers(contract, case)
+        )
 
     # -------------------------------------------------------------------- the case's tensors
 
+    def derive(self, compute: Callable[[Self], T]) -> T:
+        """Return what follows from contract and case alone, computed once for all submissions.
+
+        Nobody may modify it.
+        """
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        result: T = self._derived[compute]
+        return result
+
     @cached_property
     def x(self) -> Tensor:
-        return case_tensors.make_tokens(self.case, self.contract)
+        return self.derive(_draw_tokens)
 
     @cached_property
     def parameters(self) -> Parameters:
-        return case_tensors.make_parameters(self.case, self.contract)
+        return self.derive(_draw_parameters)
+
+    @cached_property
+    def other_parameters(self) -> Parameters:
+        """Parameters of the same shapes with other numbers."""
+        return self.derive(_draw_other_parameters)
 
     @cached_property
     def mask(self) -> Tensor | None:
-        return make_fitting_mask(self.contract, self.case)
+        return self.derive(_draw_mask)
 
     @cached_property
     def cotangent(self) -> Tensor:
-        shape = self.expected.outputs[0].shape
-        return case_tensors.round_to_dtype(
-            case_tensors.draw_normal(self.case, "cotangent", *shape), self.case
-        )
+        return self.derive(_draw_cotangent)
 
     # ------------------------------------------------------------------------------ the oracle
 
     @cached_property
     def expected(self) -> Expected:
-        return self.compute_expected()
+        return self.derive(CaseContext.compute_expected)
 
     @property
     def tolerance(self) -> Tolerance:
@@ -315,3 +335,32 @@ class CaseContext(AnswerSource):
         rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
         for got, wanted, tolerance, name in rows:
             self.assert_close(got, wanted, tolerance, f"{name} {which}".rstrip())
+
+
+def _draw_tokens(context: CaseContext) -> Tensor:
+    return case_tensors.make_tokens(context.case, context.contract)
+
+
+def _draw_parameters(context: CaseContext) -> Parameters:
+    return case_tensors.make_parameters(context.case, context.contract)
+
+
+def _draw_other_parameters(context: CaseContext) -> Parameters:
+    reseeded = replace(context.case, seed=context.case.seed + 1)
+    return case_tensors.make_parameters(reseeded, context.contract)
+
+
+def _draw_mask(context: CaseContext) -> Tensor | None:
+    return make_fitting_mask(context.contract, context.case)
+
+
+def _draw_cotangent(context: CaseContext) -> Tensor:
+    shape = context.expected.outputs[0].shape
+    drawn = case_tensors.draw_normal(context.case, "cotangent", *shape)
+    return case_tensors.round_to_dtype(drawn, context.case)
+
+
+def _count_numbers(contract: Contract, case: Case) -> int:
+    """Return about how many numbers the tensors of a case have, with all exact results."""
+    width = max(case.d_in, case.d_out)
+    return case.batch * case.tokens * (8 * width + 8 * case.heads * case.tokens) + 16 * width**2
