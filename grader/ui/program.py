@@ -39,6 +39,11 @@ def main() -> None:
     cli.main(start_over)
 
 
+COLLECT_AFTER = 50_000
+"""how many new objects there are before garbage is looked for; usually 700, which a command pays
+for a hundred times while it imports and asks, and finds hardly any"""
+
+
 @dataclass(frozen=True)
 class GivenCommand:
     """Arguments and environment of a command. File names are bytes because encodings may differ."""
@@ -116,6 +121,7 @@ def fork_zygote() -> "Zygote":
     except BaseException as error:
         fail(error)
     finally:
+        gc.set_threshold(COLLECT_AFTER)
         gc.enable()
 
 
