@@ -34,7 +34,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from torch import Tensor
 
@@ -158,6 +158,7 @@ class RecordingContext(CaseContext):
     def __init__(self, recorder: Recorder, case: Case) -> None:
         super().__init__(recorder.contract, case)
         self.recorder = recorder
+        self._once: dict[object, tuple[Any, Mapping[QueryId, RecordedQuery]]] = {}
 
     def answer_outputs(self, query: Query) -> Outputs:
         self.require_recordable(query)
@@ -189,8 +190,18 @@ class RecordingContext(CaseContext):
         """Drop the note, since it is about the equation and not about a submission."""
 
     def compute_once(self, compute: Callable[[Self], T]) -> T:
-        """Compute the value anew for every check, since each check records its own queries."""
-        return compute(self)
+        """Compute the value once, and record its queries for every check that uses it."""
+        recorder, key = self.recorder, (compute, self.recorder.needs_own_batch)
+        if key not in self._once:
+            before, recorder.queries = recorder.queries, {}
+            try:
+                self._once[key] = compute(self), recorder.queries
+            finally:
+                recorder.queries = {**before, **recorder.queries}
+        value, queries = self._once[key]
+        recorder.queries |= queries
+        result: T = value
+        return result
 
     def require_recordable(self, query: Query) -> None:
         """Raise NotRecordable unless the answer can be known exactly and laid out in a batch."""
