@@ -57,7 +57,7 @@ _DIGESTS: MutableMapping[Tensor, tuple[int, bytes]] = WeakIdKeyDictionary()
 """the hashes of large tensors, each with the version of the tensor that was hashed"""
 
 
-_PARAMETER_DIGESTS: MutableMapping[Parameters, bytes] = WeakKeyDictionary()
+_PARAMETER_DIGESTS = WeakKeyDictionary[Parameters, bytes]()
 
 
 def get_scale(contract: Contract, case: Case) -> float:

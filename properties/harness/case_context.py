@@ -109,6 +109,11 @@ class AnswerSource(ABC):
         """Add a remark on the implementation."""
 
 
+def _derived(compute: Callable[[Any], T]) -> cached_property[T]:
+    """Make a property of what follows from contract and case alone: see `CaseContext.derive`."""
+    return cached_property(lambda context: context.derive(compute))
+
+
 class CaseContext(AnswerSource):
     """What every check can use: tensors of the case, the oracle, queries and assertions.
 
@@ -136,32 +141,36 @@ class CaseContext(AnswerSource):
         result: T = self._derived[compute]
         return result
 
-    @cached_property
+    @_derived
     def x(self) -> Tensor:
-        return self.derive(_draw_tokens)
+        return case_tensors.make_tokens(self.case, self.contract)
 
-    @cached_property
+    @_derived
     def parameters(self) -> Parameters:
-        return self.derive(_draw_parameters)
+        return case_tensors.make_parameters(self.case, self.contract)
 
-    @cached_property
+    @_derived
     def other_parameters(self) -> Parameters:
         """Parameters of the same shapes with other numbers."""
-        return self.derive(_draw_other_parameters)
+        other = replace(self.case, seed=self.case.seed + 1)
+        return case_tensors.make_parameters(other, self.contract)
 
-    @cached_property
+    @_derived
     def mask(self) -> Tensor | None:
-        return self.derive(_draw_mask)
+        return make_fitting_mask(self.contract, self.case)
 
-    @cached_property
+    @_derived
     def cotangent(self) -> Tensor:
-        return self.derive(_draw_cotangent)
+        shape = self.expected.outputs[0].shape
+        return case_tensors.round_to_dtype(
+            case_tensors.draw_normal(self.case, "cotangent", *shape), self.case
+        )
 
     # ------------------------------------------------------------------------------ the oracle
 
-    @cached_property
+    @_derived
     def expected(self) -> Expected:
-        return self.derive(CaseContext.compute_expected)
+        return self.compute_expected()
 
     @property
     def tolerance(self) -> Tolerance:
@@ -335,29 +344,6 @@ class CaseContext(AnswerSource):
         rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
         for got, wanted, tolerance, name in rows:
             self.assert_close(got, wanted, tolerance, f"{name} {which}".rstrip())
-
-
-def _draw_tokens(context: CaseContext) -> Tensor:
-    return case_tensors.make_tokens(context.case, context.contract)
-
-
-def _draw_parameters(context: CaseContext) -> Parameters:
-    return case_tensors.make_parameters(context.case, context.contract)
-
-
-def _draw_other_parameters(context: CaseContext) -> Parameters:
-    reseeded = replace(context.case, seed=context.case.seed + 1)
-    return case_tensors.make_parameters(reseeded, context.contract)
-
-
-def _draw_mask(context: CaseContext) -> Tensor | None:
-    return make_fitting_mask(context.contract, context.case)
-
-
-def _draw_cotangent(context: CaseContext) -> Tensor:
-    shape = context.expected.outputs[0].shape
-    drawn = case_tensors.draw_normal(context.case, "cotangent", *shape)
-    return case_tensors.round_to_dtype(drawn, context.case)
 
 
 def _count_numbers(contract: Contract, case: Case) -> int:

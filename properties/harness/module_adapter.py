@@ -5,7 +5,7 @@ a function that transfers weights), an adapter takes canonical parameters and to
 axis, and returns outputs with a batch axis.
 """
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -311,8 +311,7 @@ class ModuleAdapter:
         return name_gradients(contract, self.case, own, stored)
 
 
-_STORED: MutableMapping[Parameters, dict[tuple[Contract, Case], dict[str, Tensor]]]
-_STORED = WeakKeyDictionary()
+_STORED = WeakKeyDictionary[Parameters, dict[tuple[Contract, Case], dict[str, Tensor]]]()
 """converted parameters, since all submissions get the same"""
 
 
