@@ -77,12 +77,15 @@ def _load_batch_plan(
         cases = exercise.plan_cases(seed, device)
         plan = compile_batch_plan(contract, cases)
         live = {p: each for p, each in cases.items() if p not in plan.queries_by_property}
-        return replace(plan, transcripts=write_transcripts(exercise, contract, live))
+        written = write_transcripts(exercise, contract, live)
+        return replace(plan, transcripts=written, cases=cases)
 
     # Slugs alone are not unique: two folders may have the same name, and contracts change.
     own = exercise.slug, exercise.source, exercise.solution if exercise.has_solution else None
     key = disk_cache.compute_key(*own, exercise.depth, mappings, seed, device)
-    return disk_cache.load_or_make(key, exercise.properties, compile_plan)
+    plan = disk_cache.load_or_make(key, exercise.properties, compile_plan)
+    exercise.planned.setdefault((seed, device), plan.cases)  # need not be selected again
+    return plan
 
 
 def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> BatchPlan:
