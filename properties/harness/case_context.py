@@ -35,7 +35,7 @@ from headcheck.reference import Parameters
 T = TypeVar("T")
 Memo = dict[Callable[[Any], Any], Any]
 """results by the function that computes them"""
-_DERIVED = SizedCache[Memo](1 << 22)
+_DERIVED = SizedCache[Memo](1 << 24)
 """what follows from a contract and a case, since all submissions are asked the same"""
 Mask = Tensor | EllipsisType | None
 """a mask, none, or the case's own (`...`)"""
