@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import textwrap
 from collections.abc import Callable, Mapping
@@ -19,6 +18,8 @@ from headcheck.properties.terms.group import PropertyGroup
 
 if TYPE_CHECKING:  # imported where needed, so that listing exercises does not import torch
     from headcheck.properties.property import Property
+
+    CasePlan = Mapping[Property, tuple[Case, ...]]
 
 LIST_ITEM_START = re.compile(r"^\d+\. ", re.MULTILINE)
 """the beginning of an item of a list in Markdown"""
@@ -127,12 +128,21 @@ class Exercise:
         applying = select_summaries(self.contract)
         return tuple(each for each in applying if each.name not in self.contract.waived)
 
-    @functools.cache  # noqa: B019  # exercises live as long as the process
-    def plan_cases(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
+    @cached_property
+    def planned(self) -> dict[tuple[int, str], CasePlan]:
+        """The known cases by seed and device, perhaps from an earlier process."""
+        return {}
+
+    def plan_cases(self, seed: int = 0, device: str = "cpu") -> CasePlan:
         """Return the cases on which each property is checked: the same for every submission.
 
         The seed determines their random numbers; sizes and options are always the same.
         """
+        if (seed, device) not in self.planned:
+            self.planned.setdefault((seed, device), self._select_cases(seed, device))
+        return self.planned[seed, device]
+
+    def _select_cases(self, seed: int, device: str) -> CasePlan:
         from headcheck.properties.cases.case_set import generate_case_set
         from headcheck.properties.cases.reseeding import reseed_cases
 

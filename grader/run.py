@@ -35,7 +35,7 @@ from headcheck.grader.report.records import (
     compute_exit_code,
     to_json,
 )
-from headcheck.grader.report.render import github, text
+from headcheck.grader.report.render import text
 from headcheck.grader.report.render.heading import Occasion
 from headcheck.grader.report.render.sanitise import escape_json, sanitise_line
 from headcheck.grader.report.render.view import format_status
@@ -251,6 +251,8 @@ def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
 
             return html.render_all(report, Occasion(day=date.today()))
         case "github":
+            from headcheck.grader.report.render import github
+
             return github.render(report, _find_file_line)
         case _:
             return text.render(report, "" if verbose else MORE)

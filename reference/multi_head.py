@@ -88,14 +88,17 @@ class Parameters:
 
     def items(self) -> Iterator[tuple[str, Tensor]]:
         """Yield name and tensor of every parameter that is present, in the order of the fields."""
-        for field in fields(self):
-            tensor: Tensor | None = getattr(self, field.name)
+        for name in _NAMES:
+            tensor: Tensor | None = getattr(self, name)
             if tensor is not None:
-                yield field.name, tensor
+                yield name, tensor
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Parameters":
         """Return the parameters with `change` applied to every tensor that is present."""
         return Parameters(**{name: change(tensor) for name, tensor in self.items()})
+
+
+_NAMES = tuple(field.name for field in fields(Parameters))
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,8 @@ def make_batch_check(
 
     `check_live` checks the properties that batches cannot decide.
     """
-    plan = exercise.plan_cases(seed, device)
     answers = run_batch_plan(harness, exercise, seed, device)
+    plan = exercise.plan_cases(seed, device)
     replies = TranscriptReplay(harness, answers.batch_plan.transcripts, plan)
 
     def check_one(prop: Property, cases: Sequence[Case]) -> Verdict:

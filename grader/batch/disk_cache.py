@@ -20,10 +20,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from filelock import FileLock
 from torch import Tensor
@@ -40,6 +41,7 @@ from headcheck.grader.location import HEADCHECK
 from headcheck.grader.sandbox import wire
 from headcheck.grader.sandbox.wire import BadFrame, Message, PackedTensors, label_by_position
 from headcheck.properties.property import Property
+from headcheck.properties.terms.case import Case
 
 SOURCE_PACKAGES = ("reference", "properties", "exercises", "grader")
 MAX_PLANS = 64
@@ -155,9 +157,11 @@ def hash_sources() -> str:
     """Return a hash of the code that decides requests and exact answers."""
     digest = hashlib.blake2b(digest_size=16)
     for package in SOURCE_PACKAGES:
-        for path in sorted((HEADCHECK / package).resolve().rglob("*.py")):
-            if "answers" not in path.parts:
-                digest.update(path.read_bytes())
+        for folder, inner, files in os.walk((HEADCHECK / package).resolve()):
+            inner[:] = sorted(set(inner) - {"answers", "__pycache__"})
+            for name in sorted(files):
+                if name.endswith(".py"):
+                    digest.update(Path(folder, name).read_bytes())
     return digest.hexdigest()
 
 
@@ -172,7 +176,11 @@ ROW_FIELDS = ("exact", "allowed", "owners")
 
 
 def _encode_plan(plan: BatchPlan) -> list[bytes | memoryview]:
+    used = dict.fromkeys(chain.from_iterable(plan.cases.values()))
+    numbers = {case: number for number, case in enumerate(used)}
     meta = {
+        "cases": msgspec.to_builtins(list(used)),
+        "planned": {prop.name: [numbers[c] for c in cases] for prop, cases in plan.cases.items()},
         "exchanges": [_encode_batch(batch) for batch in plan.batches],
         "questions": [(*_encode_key(k.key), k.shapes, k.unstacked) for k in plan.query_keys],
         "asked": {prop.name: sorted(numbers) for prop, numbers in plan.queries_by_property.items()},
@@ -240,7 +248,12 @@ def _decode_plan(message: Message, properties: Mapping[str, Property]) -> BatchP
         properties[name]: _decode_transcript(requests, tensors)
         for name, requests in message.meta["transcripts"].items()
     }
-    return BatchPlan(tuple(batches), tuple(keys), queries_by_property, transcripts)
+    known = msgspec.convert(message.meta["cases"], list[Case])
+    cases = {
+        properties[name]: tuple(known[number] for number in numbers)
+        for name, numbers in message.meta["planned"].items()
+    }
+    return BatchPlan(tuple(batches), tuple(keys), queries_by_property, transcripts, cases)
 
 
 def _decode_transcript(

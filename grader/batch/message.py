@@ -27,6 +27,7 @@ from headcheck.grader.sandbox.operations import (
 )
 from headcheck.grader.sandbox.wire import PackedTensors
 from headcheck.properties.property import Property
+from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 PLACEHOLDER_NAME = ""
@@ -197,6 +198,8 @@ class BatchPlan:
     queries_by_property: Mapping[Property, frozenset[int]]
     transcripts: Mapping[Property, Transcript] = field(default_factory=dict)
     """the transcripts of properties that are checked live"""
+    cases: Mapping[Property, tuple[Case, ...]] = field(default_factory=dict)
+    """the cases of every property"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
         """Send every message to a submission; the queries of a failed message count as inexact."""

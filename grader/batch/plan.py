@@ -35,7 +35,7 @@ from headcheck.grader.sandbox.operations import (
     NamedTensors,
 )
 from headcheck.grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
-from headcheck.properties.bounds.oracle import hash_tensors
+from headcheck.properties.bounds.oracle import hash_parameters, hash_tensors
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
@@ -77,12 +77,15 @@ def _load_batch_plan(
         cases = exercise.plan_cases(seed, device)
         plan = compile_batch_plan(contract, cases)
         live = {p: each for p, each in cases.items() if p not in plan.queries_by_property}
-        return replace(plan, transcripts=write_transcripts(exercise, contract, live))
+        written = write_transcripts(exercise, contract, live)
+        return replace(plan, transcripts=written, cases=cases)
 
     # Slugs alone are not unique: two folders may have the same name, and contracts change.
     own = exercise.slug, exercise.source, exercise.solution if exercise.has_solution else None
     key = disk_cache.compute_key(*own, exercise.depth, mappings, seed, device)
-    return disk_cache.load_or_make(key, exercise.properties, compile_plan)
+    plan = disk_cache.load_or_make(key, exercise.properties, compile_plan)
+    exercise.planned.setdefault((seed, device), plan.cases)  # need not be selected again
+    return plan
 
 
 def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> BatchPlan:
@@ -156,7 +159,7 @@ def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPla
     case = queries[0][1].case
     adapter = construct(ChannelSubject(recorder), contract, case, seed=case.seed)
     calls: list[list[NumberedQuery]] = []
-    for alike in _group_by(queries, lambda q: hash_tensors(*(t for _, t in q.parameters.items()))):
+    for alike in _group_by(queries, lambda q: hash_parameters(q.parameters)):
         adapter.set(alike[0][1].parameters)
         can_stack = contract.has(Capability.BATCH)
         for call in _group_by(alike, _compute_stack_key) if can_stack else [[one] for one in alike]:

@@ -34,18 +34,17 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from torch import Tensor
 
 from headcheck.grader import fault
-from headcheck.properties.bounds.oracle import Expected, hash_tensors
+from headcheck.properties.bounds.oracle import hash_parameters, hash_tensors
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.harness.case_context import (
     CaseContext,
-    Mask,
     NamedGradients,
     Outputs,
     Query,
@@ -121,7 +120,6 @@ class Recorder:
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
-        self.expected_by_content: dict[bytes, Expected] = {}
         self.needs_own_batch = False
         self.queries: dict[QueryId, RecordedQuery] = {}
         self._contexts: dict[Case, RecordingContext] = {}
@@ -160,6 +158,7 @@ class RecordingContext(CaseContext):
     def __init__(self, recorder: Recorder, case: Case) -> None:
         super().__init__(recorder.contract, case)
         self.recorder = recorder
+        self._once: dict[object, tuple[Any, Mapping[QueryId, RecordedQuery]]] = {}
 
     def answer_outputs(self, query: Query) -> Outputs:
         self.require_recordable(query)
@@ -191,22 +190,18 @@ class RecordingContext(CaseContext):
         """Drop the note, since it is about the equation and not about a submission."""
 
     def compute_once(self, compute: Callable[[Self], T]) -> T:
-        """Compute the value anew for every check, since each check records its own queries."""
-        return compute(self)
-
-    def compute_expected(
-        self, x: Tensor | None = None, parameters: Parameters | None = None, mask: Mask = ...
-    ) -> Expected:
-        content = _hash_content(
-            self.case,
-            self.x if x is None else x,
-            parameters or self.parameters,
-            self.mask if mask is ... else mask,
-        )
-        known = self.recorder.expected_by_content
-        if content not in known:
-            known[content] = super().compute_expected(x, parameters, mask)
-        return known[content]
+        """Compute the value once, and record its queries for every check that uses it."""
+        recorder, key = self.recorder, (compute, self.recorder.needs_own_batch)
+        if key not in self._once:
+            before, recorder.queries = recorder.queries, {}
+            try:
+                self._once[key] = compute(self), recorder.queries
+            finally:
+                recorder.queries = {**before, **recorder.queries}
+        value, queries = self._once[key]
+        recorder.queries |= queries
+        result: T = value
+        return result
 
     def require_recordable(self, query: Query) -> None:
         """Raise NotRecordable unless the answer can be known exactly and laid out in a batch."""
@@ -264,19 +259,15 @@ def predict_outputs(case: Case, outputs: tuple[Tensor, ...]) -> Outputs:
 
 def compute_query_id(query: Query) -> QueryId:
     """Return the key that identifies a query."""
-    content = _hash_content(query.case, query.x, query.parameters, query.mask)
+    case = query.case
+    own = case.group, case.window, case.softcap, case.causal
+    sizes = repr((case.heads, case.head_dim, *own, case.dtype))
+    numbers = hash_tensors(query.x, query.mask), hash_parameters(query.parameters)
+    content = _hash_parts(sizes, *numbers)
     if query.cotangent is not None:
         asked = repr((query.case, query.output))
         return _hash_parts(content, asked, hash_tensors(query.cotangent)), None
     return _hash_parts(content, repr((query.case, query.memory))), query.seed
-
-
-def _hash_content(case: Case, x: Tensor, parameters: Parameters, mask: Tensor | None) -> bytes:
-    """Return a hash of everything on which an exact answer depends."""
-    names, tensors = zip(*parameters.items(), strict=True)
-    own = case.group, case.window, case.softcap, case.causal
-    sizes = repr((case.heads, case.head_dim, *own, case.dtype, names))
-    return _hash_parts(sizes, hash_tensors(x, mask, *tensors))
 
 
 def _hash_parts(*parts: str | bytes) -> bytes:

@@ -34,6 +34,7 @@ from headcheck.grader.batch.message import PLACEHOLDER_NAME, Transcript
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
 from headcheck.grader.sandbox.operations import RUN_TRANSCRIPT, NamedTensors, TranscriptReply
 from headcheck.grader.sandbox.wire import Message, PackedTensors, label_by_position
+from headcheck.grader.sandbox.worker.call_environment import isolate_random_state
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.check import find_first_failure
 from headcheck.properties.contracts.contract import Capability, Contract
@@ -71,14 +72,18 @@ def write_transcripts(
     channel = WritingChannel(SolutionRuntime(namespace))
     harness = Harness(ChannelSubject(channel), contract)
     harness.contract = contract  # as it is known: nothing has to be found out by calls
-    transcripts = {}
-    for prop, chosen in cases.items():
-        check = functools.partial(find_first_failure, prop, harness, chosen)
-        verdict = fault.contain(check, None)
-        transcript = channel.take_transcript()
-        if verdict is not None and verdict.status is Status.PASSED and transcript is not None:
-            transcripts[prop] = transcript
-    return transcripts
+    with isolate_random_state():
+        checked = ((p, _write_transcript(channel, harness, p, cases[p])) for p in cases)
+        return {prop: transcript for prop, transcript in checked if transcript is not None}
+
+
+def _write_transcript(
+    channel: "WritingChannel", harness: Harness, prop: Property, cases: Sequence[Case]
+) -> Transcript | None:
+    """Check a property on these cases, and return its requests if it holds."""
+    verdict = fault.contain(functools.partial(find_first_failure, prop, harness, cases), None)
+    transcript = channel.take_transcript()
+    return transcript if verdict is not None and verdict.status is Status.PASSED else None
 
 
 def _run_solution(exercise: Exercise) -> dict[str, Any]:
@@ -113,7 +118,7 @@ class WritingChannel(InProcessChannel):
     tensors: list[Tensor] = field(default_factory=list)
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        reply = super().request(op, meta, tensors)
+        reply = self.carry_out(op, meta, tensors)
         names = [name for name, _ in tensors]
         made = reply.meta.get("handle")
         self.requests.append({"op": op, "meta": dict(meta), "tensors": names, "makes": made})

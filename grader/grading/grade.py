@@ -105,6 +105,8 @@ def grade_file_or_raise(
 
     If anything is wrong with the file, the record says so. Raises only internal errors.
     """
+    gc.collect()  # the last file's harness and contexts refer to each other, with all tensors
+    gc.freeze()  # what is left stays, and need not be looked at again after this file
     limits = settings.get_limits(settings.exercise)
     try:
         data = read_submission(submission, limits.source)
@@ -124,8 +126,6 @@ def grade_file_or_raise(
         records = [replace(record, notes=(*record.notes, *beside)) for record in records]
         if judged is not None and not _was_killed(session):
             judged.keep(key, records)
-    gc.collect()  # a harness and its contexts refer to each other, with all their tensors
-    gc.freeze()  # what is left stays, and need not be looked at again after the next file
     return records
 
 

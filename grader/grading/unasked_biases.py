@@ -5,7 +5,7 @@ only one mistake, and a separate property reports it. So all other properties ar
 these biases set to zero, and training does not change them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.properties.families.contract import (
@@ -42,7 +42,7 @@ def find_unasked_biases(live: LiveChecker, verdicts: Sequence[Verdict]) -> tuple
     return tuple(sorted(name for name in built if _is_unasked(name, asked)))
 
 
-def _is_unasked(name: str, asked: dict[str, tuple[int, ...]]) -> bool:
+def _is_unasked(name: str, asked: Mapping[str, tuple[int, ...]]) -> bool:
     layer, _, last = name.rpartition(".")
     return last == "bias" and name not in asked and f"{layer}.weight" in asked
 

@@ -22,7 +22,12 @@ from headcheck.properties.bounds.absolute_block import (
 from headcheck.properties.bounds.attention import K
 from headcheck.properties.bounds.growth import compute_block_growth, compute_growth
 from headcheck.properties.bounds.loss import Loss as Loss
-from headcheck.properties.bounds.oracle import get_precisions, get_scale, hash_tensors
+from headcheck.properties.bounds.oracle import (
+    get_precisions,
+    get_scale,
+    hash_parameters,
+    hash_tensors,
+)
 from headcheck.properties.bounds.positions import bound_turning
 from headcheck.properties.bounds.sinks import seat_sinks
 from headcheck.properties.bounds.tolerance import Tolerance
@@ -82,15 +87,14 @@ def compute_gradients(
 
     Dropout also often keeps the same weights, because all submissions draw from the same seed.
     """
-    names, tensors = zip(*parameters.items(), strict=True)
-    content = hash_tensors(x, may_attend, loss.cotangent, loss.kept, *tensors)
+    content = hash_tensors(x, may_attend, loss.cotangent, loss.kept), hash_parameters(parameters)
     asked = contract.returns, contract.has(Capability.ATTENTION)
     family = *asked, get_scale(contract, case), get_variant(contract, case)
-    key = (*family, names, case.heads, case.dtype, case.tokens, loss.output, content)
+    key = (*family, case.heads, case.dtype, case.tokens, loss.output, content)
     return _CACHE.get_or_make(
         key,
         lambda: _compute_gradients(contract, case, x, parameters, may_attend, loss),
-        lambda _: sum(tensor.numel() for tensor in (x, *tensors)),
+        lambda _: x.numel() + sum(tensor.numel() for _, tensor in parameters.items()),
     )
 
 

@@ -5,6 +5,7 @@ import hashlib
 import math
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
@@ -56,6 +57,9 @@ _DIGESTS: MutableMapping[Tensor, tuple[int, bytes]] = WeakIdKeyDictionary()
 """the hashes of large tensors, each with the version of the tensor that was hashed"""
 
 
+_PARAMETER_DIGESTS = WeakKeyDictionary[Parameters, bytes]()
+
+
 def get_scale(contract: Contract, case: Case) -> float:
     """Return the factor of the scores."""
     if contract.has(Capability.FEATURES):
@@ -91,14 +95,21 @@ def compute_expected(
         get_scale(contract, case),
         get_variant(contract, case),
     )
-    names, tensors = zip(*parameters.items(), strict=True)
-    content = hash_tensors(x, may_attend, added, *tensors, *others)
-    key = (*family, names, case.heads, case.dtype, content)
+    content = hash_tensors(x, may_attend, added, *others), hash_parameters(parameters)
+    key = (*family, case.heads, case.dtype, content)
     return _CACHE.get_or_make(
         key,
         lambda: _compute_expected(contract, case, x, parameters, may_attend, others, added),
         lambda expected: expected.exact.scores.numel(),
     )
+
+
+def hash_parameters(parameters: Parameters) -> bytes:
+    """Return a hash of the names and numbers of parameters, which nobody modifies."""
+    if (known := _PARAMETER_DIGESTS.get(parameters)) is None:
+        names, tensors = zip(*parameters.items(), strict=True)
+        known = _PARAMETER_DIGESTS[parameters] = repr(names).encode() + hash_tensors(*tensors)
+    return known
 
 
 def hash_tensors(*tensors: Tensor | None) -> bytes:

@@ -15,6 +15,8 @@ from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.parts import PARTS, QUANTITIES
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 
+Pair = tuple[object, ...]
+"""two values of fields that a case has together, or two sizes that are equal in it"""
 LEVELS: dict[str, tuple[Any, ...]] = {
     "batch": (1, 3, 8, 4, 5),
     "context_length": (5, 8, 1, 13, 7),
@@ -78,7 +80,7 @@ def generate_case_set(
     The plainest case is among them.
     """
     chooser = random.Random(seed)
-    covered: set[tuple[object, ...]] = set()
+    covered: set[Pair] = set()
     chosen: dict[Case, None] = {}
     for case in [contract.fit(PLAINEST)][:count]:
         covered |= _collect_pairs(case) | _find_ties(case)
@@ -87,7 +89,10 @@ def generate_case_set(
         if len(chosen) == count:
             break
         candidates = [_draw_case(contract, chooser) for _ in range(CANDIDATES)]
-        best = max(candidates, key=lambda case: _count_gain(case, covered))
+        best = max(
+            candidates,
+            key=lambda each: _count_gain(_collect_pairs(each), _find_ties(each), covered),
+        )
         covered |= _collect_pairs(best) | _find_ties(best)
         chosen.setdefault(replace(best, seed=chooser.randrange(1, 1000)))
     return tuple(sorted(chosen, key=lambda case: (case.size, str(case))))
@@ -97,14 +102,13 @@ def select_diverse(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
     """Select `count` cases: the largest, then those that add most. Return them in their order."""
     if len(cases) <= count:
         return tuple(cases)
-    chosen = {cases[-1]}
-    covered = _collect_pairs(cases[-1]) | _find_ties(cases[-1])
+    chosen, covered = [len(cases) - 1], set[Pair]()
+    pairs, ties = [*map(_collect_pairs, cases)], [*map(_find_ties, cases)]
     while len(chosen) < count:
-        rest = (case for case in cases if case not in chosen)
-        best = max(rest, key=lambda case: _count_gain(case, covered))
-        chosen.add(best)
-        covered |= _collect_pairs(best) | _find_ties(best)
-    return tuple(case for case in cases if case in chosen)
+        covered |= pairs[chosen[-1]] | ties[chosen[-1]]
+        rest = (n for n in range(len(cases)) if n not in chosen)
+        chosen.append(max(rest, key=lambda n: _count_gain(pairs[n], ties[n], covered)))
+    return tuple(cases[n] for n in sorted(chosen))
 
 
 def _draw_case(contract: Contract, chooser: random.Random) -> Case:
@@ -123,16 +127,16 @@ def draw_own_levels(contract: Contract, chooser: random.Random) -> dict[str, Any
     return {each.name: chooser.choice(each.levels) for part in own for each in part.quantities}
 
 
-def _count_gain(case: Case, covered: set[tuple[object, ...]]) -> int:
-    """Return how much a case adds to a set that already covers these pairs."""
-    return len(_collect_pairs(case) - covered) + RELATION_WEIGHT * len(_find_ties(case) - covered)
+def _count_gain(pairs: set[Pair], ties: set[Pair], covered: set[Pair]) -> int:
+    """Return how much a case with these pairs and ties adds to a set that covers some already."""
+    return len(pairs - covered) + RELATION_WEIGHT * len(ties - covered)
 
 
-def _find_ties(case: Case) -> set[tuple[object, ...]]:
+def _find_ties(case: Case) -> set[Pair]:
     return {pair for pair in RELATIONS if getattr(case, pair[0]) == getattr(case, pair[1]) > 1}
 
 
-def _collect_pairs(case: Case) -> set[tuple[object, ...]]:
+def _collect_pairs(case: Case) -> set[Pair]:
     own = (name for name in QUANTITIES if getattr(case, name))
     values = {name: getattr(case, name) for name in (*LEVELS, *own)}
     values["tokens"] = (case.tokens == 1, case.tokens == case.context_length)

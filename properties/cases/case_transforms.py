@@ -1,7 +1,6 @@
 """Transform the cases of a set into cases that a property needs."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from headcheck.properties.contracts.contract import Contract
@@ -24,14 +23,14 @@ def at_least(**sizes: int) -> CaseTransform:
         raised = {name: max(getattr(case, name), least) for name, least in sizes.items()}
         if "tokens" in raised:
             raised["context_length"] = max(case.context_length, raised["tokens"])
-        return replace(case, **raised)
+        return case.change(**raised)
 
     return transform
 
 
 def with_values(**values: Any) -> CaseTransform:
     """Set these fields of a case."""
-    return lambda case: replace(case, **values)
+    return lambda case: case.change(**values)
 
 
 def compose(first: CaseTransform, second: CaseTransform) -> CaseTransform:
@@ -54,8 +53,7 @@ def transform_cases(
         case
         for case in fitted
         if (again := transform(case)) is not None
-        and contract.fit(again) == case
-        and not _is_single(case, again)
+        and (again is case or (contract.fit(again) == case and not _is_single(case, again)))
     )
     return tuple(dict.fromkeys(stable))
 

@@ -8,6 +8,7 @@ results.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -73,6 +74,16 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     ),
 )
 """The value of a case's field if the contract lacks a capability."""
+
+
+@functools.cache
+def _list_fixed(capabilities: frozenset[Capability]) -> Mapping[str, object]:
+    """Return the fields of cases that have one value without the other capabilities."""
+    fixed = {name: value for needed, name, value in FIXED_WITHOUT if needed not in capabilities}
+    if Capability.PADDING in capabilities:
+        fixed.pop("mask_form", None)
+    return fixed
+
 
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """kinds of tokens with which the exponentials of some scores overflow"""
@@ -203,6 +214,10 @@ class Contract:
     waived: tuple[str, ...] = ()
     """names of applicable properties that are not checked"""
 
+    def __hash__(self) -> int:
+        """Return a hash that costs little, for caches of what follows from a contract."""
+        return hash((self.name, self.capabilities))
+
     def has(self, *capabilities: Capability) -> bool:
         return self.capabilities.issuperset(capabilities)
 
@@ -277,9 +292,7 @@ class Contract:
 
     def fit(self, case: Case) -> Case:
         """Return the nearest case that the contract allows."""
-        changes = {name: v for needed, name, v in FIXED_WITHOUT if needed not in self.capabilities}
-        if self.has(Capability.PADDING):
-            changes.pop("mask_form", None)
+        changes = dict(_list_fixed(self.capabilities))
         is_none = changes.get("mask_form", case.mask_form) is MaskForm.NONE
         if is_none or self.call_form.mask.dtype is not None:
             changes["mask_type"] = MaskType.BOOL  # no mask has no type: one case, not two
@@ -291,15 +304,15 @@ class Contract:
         if forms and changes.get("mask_form", case.mask_form) not in (MaskForm.NONE, *forms):
             changes["mask_form"] = forms[0]
         changes.update(self.sizes or {})
-        case = _replace_changed(case, changes)
+        case = case.change(**changes)
         if self.size_rules is not None:
             case = self.size_rules.fit(case)
         if self.square:
-            case = _replace_changed(case, {"d_in": case.d_out})
-        case = _replace_changed(case, self._choose_quantities(case))
+            case = case.change(d_in=case.d_out)
+        case = case.change(**self._choose_quantities(case))
         if not self.has(Capability.CONTEXT):
-            return _replace_changed(case, {"context_length": case.tokens})
-        return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
+            return case.change(context_length=case.tokens)
+        return case.change(tokens=min(case.tokens, case.context_length))
 
     def _choose_quantities(self, case: Case) -> dict[str, object]:
         """Return the sizes and limits of the contract's parts, which a case may leave open."""
@@ -340,7 +353,8 @@ class Contract:
         """Return the values for the submission's variables."""
         return list_numbers(self.variables, case)
 
-    def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
+    @functools.lru_cache(maxsize=1024)  # noqa: B019  # there are few contracts
+    def get_parameter_shapes(self, case: Case) -> Mapping[str, tuple[int, ...]]:
         """Return the shapes of all parameters in this case, by attribute path."""
         return {
             mapping.path.format(head=head): mapping.compute_shape(self.get_head_sizes(case), head)
@@ -407,9 +421,3 @@ class Contract:
             for name, piece in zip(mapping.holds, pieces, strict=True):
                 blocks.setdefault(name, []).append(piece)
         return {n: torch.cat(pieces, dim=int(n == "W_o")) for n, pieces in blocks.items()}
-
-
-def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
-    """Return the same case if nothing changes, to save time: case sets adapt thousands of cases."""
-    changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
-    return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields

@@ -1,5 +1,6 @@
 """Derive the mask and the variant of the equation from a contract and a case."""
 
+import functools
 from collections.abc import Mapping
 
 import torch
@@ -48,6 +49,7 @@ def hides_later_tokens(contract: Contract, case: Case) -> bool:
     return contract.has(Capability.CAUSAL) or case.causal
 
 
+@functools.lru_cache(maxsize=1024)
 def get_variant(contract: Contract, case: Case) -> Variant:
     """Return the steps of the equation in this case in addition to the plain ones."""
     own = (part.make_steps(contract, case) for part in PARTS if part.is_in(contract))

@@ -162,9 +162,11 @@ def _find_like_pair(
     parts = kept.shape[axis]
     if parts < 2:
         return None
-    seen = visible.expand(kept.shape).movedim(axis, 0).flatten(1).double()
+    # These are sums of ones, which are exact in float32.
+    seen = visible.expand(kept.shape).movedim(axis, 0).flatten(1).float()
     signs = (2.0 * kept - 1).movedim(axis, 0).flatten(1) * seen
-    counts, agreed = seen @ seen.T, (signs @ signs.T + seen @ seen.T) / 2
+    counts = (seen @ seen.T).double()
+    agreed = ((signs @ signs.T).double() + counts) / 2
     together = compute_chance_together(case)
     limit = math.log(FALSE_POSITIVE_RATE / (parts * (parts - 1) / 2))
     chance = compute_log_chance(agreed, counts, together).fill_diagonal_(0)

@@ -5,9 +5,8 @@ that its name says; the last property mixes all kinds.
 """
 
 import itertools
-from dataclasses import replace
 
-from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
@@ -173,7 +172,7 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
 )
 def new_weights_are_used_at_once(context: LiveContext) -> None:
     """After weights are loaded, written in place or replaced, the next call uses them."""
-    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    other = context.other_parameters
     expected = context.compute_expected(parameters=other)
     for grad in ("no_grad", "grad"):
         fresh = build_fresh_module(context)
@@ -205,7 +204,7 @@ def new_layers_are_used_at_once(context: LiveContext) -> None:
     """After a layer is replaced, the next call uses the new layer."""
     adapter = build_fresh_module(context)
     context.run_module(adapter=adapter)
-    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    other = context.other_parameters
     expected = context.compute_expected(parameters=other)
     adapter.exchange_layers(other)
     answer = context.run_module(parameters=other, adapter=adapter)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from headcheck.properties.bounds.oracle import Expected
-from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
@@ -37,7 +37,7 @@ C = Capability
 def it_takes_weights_from_outside(context: LiveContext) -> None:
     """torch.func.functional_call makes it compute with given weights, and it keeps its own."""
     adapter = build_fresh_module(context)
-    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    other = context.other_parameters
     got = adapter.call_within("functional_call", context.x, context.mask, other)
     context.check_form(got, context.x)
     _assert_right(context, got, context.compute_expected(parameters=other))

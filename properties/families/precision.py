@@ -197,9 +197,7 @@ def float16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
 
 
 def _plain_torch_overflows(context: CaseContext) -> bool:
-    leaves = _round(context, {"x": context.x, **dict(context.parameters.items())})
-    with torch.no_grad():
-        return not bool(_compute_plainly(context, leaves).isfinite().all())
+    return not bool(context.derive(_compute_plain_output).isfinite().all())
 
 
 def assert_half_precision(context: CaseContext) -> None:
@@ -216,9 +214,8 @@ def assert_exact_values(context: CaseContext, parameters: Parameters) -> None:
     context.assert_matches_oracle(got, expected)
     if not has_compared_sizes(context.contract, context.case):
         return
-    leaves = _round(context, {"x": context.x, **dict(parameters.items())})
-    with torch.no_grad():
-        plain = _compute_plainly(context, leaves)
+    own = parameters is context.parameters
+    plain = context.derive(_compute_plain_output) if own else _compute_output(context, parameters)
     largest = compute_largest_ratio(expected)
     _assert_comparable(got[0], plain, expected.outputs[0], "output", largest)
 
@@ -229,12 +226,7 @@ def assert_exact_gradients(context: CaseContext) -> None:
         context.compute_gradients(context.cotangent),
         context.compute_exact_gradients(context.cotangent),
     )
-    leaves = _round(context, {"x": context.x, **dict(context.parameters.items())})
-    leaves = {name: leaf.requires_grad_() for name, leaf in leaves.items()}
-    with torch.enable_grad():
-        output = _compute_plainly(context, leaves)
-    plain = torch.autograd.grad(output, list(leaves.values()), context.cotangent.to(output.dtype))
-    for name, other in zip(leaves, plain, strict=True):
+    for name, other in context.derive(_compute_plain_gradients).items():
         got, where = own.get(name), f"gradient of {context.contract.describe_parameter(name)}"
         if got is None or name == "b_k":  # it cancels: what is left is rounding
             continue
@@ -250,6 +242,25 @@ def assert_exact_gradients(context: CaseContext) -> None:
 def _round(context: CaseContext, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     dtype = DTYPES[context.case.dtype]
     return {name: tensor.detach().to(dtype) for name, tensor in tensors.items()}
+
+
+def _compute_output(context: CaseContext, parameters: Parameters) -> Tensor:
+    leaves = _round(context, {"x": context.x, **dict(parameters.items())})
+    with torch.no_grad():
+        return _compute_plainly(context, leaves)
+
+
+def _compute_plain_output(context: CaseContext) -> Tensor:
+    return _compute_output(context, context.parameters)
+
+
+def _compute_plain_gradients(context: CaseContext) -> dict[str, Tensor]:
+    leaves = _round(context, {"x": context.x, **dict(context.parameters.items())})
+    leaves = {name: leaf.requires_grad_() for name, leaf in leaves.items()}
+    with torch.enable_grad():
+        output = _compute_plainly(context, leaves)
+    found = torch.autograd.grad(output, list(leaves.values()), context.cotangent.to(output.dtype))
+    return dict(zip(leaves, found, strict=True))
 
 
 def _compute_plainly(context: CaseContext, leaves: dict[str, Tensor]) -> Tensor:

@@ -11,7 +11,6 @@ from torch import Tensor
 from headcheck.properties.cases.case_tensors import (
     MASK_DTYPES,
     make_mask,
-    make_parameters,
     make_tokens,
 )
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
@@ -358,7 +357,7 @@ def _assert_copy_agrees(context: LiveContext, way: str) -> None:
     if not context.contract.has(Capability.INITIALISED):
         return
     # As if it were trained further: this copy keeps its weights, a later copy has the new ones.
-    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    other = context.other_parameters
     trained = context.run_module(parameters=other, adapter=adapter)[0]
     context.assert_answer_unchanged(context.run_module(adapter=copy))
     second = context.run_module(parameters=other, adapter=adapter.copy(way))[0]

@@ -16,7 +16,7 @@ from headcheck.properties.bounds.gradients import ExactGradients, compute_gradie
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.bounds.tolerance import Tolerance
-from headcheck.properties.cases.case_tensors import draw_normal, make_parameters, narrow_mask
+from headcheck.properties.cases.case_tensors import draw_normal, narrow_mask
 from headcheck.properties.cases.case_transforms import compose, with_values
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM, the_weights_are_registered_and_trainable
@@ -335,7 +335,7 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
 )
 def a_weight_written_alone_is_used_at_once(context: LiveContext) -> None:
     """After a single weight is written in place, the next call uses it."""
-    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    other = context.other_parameters
     adapter, mixed = build_fresh_module(context), context.parameters
     prefix = context.x[:, :-1], narrow_mask(context.mask)
     context.run_module(options=CallOptions(), adapter=adapter)

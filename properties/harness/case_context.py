@@ -27,11 +27,16 @@ from headcheck.properties.cases import case_tensors
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.contracts.variant import find_visible
+from headcheck.properties.sized_cache import SizedCache
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Note
 from headcheck.reference import Parameters
 
 T = TypeVar("T")
+Memo = dict[Callable[[Any], Any], Any]
+"""results by the function that computes them"""
+_DERIVED = SizedCache[Memo](1 << 24)
+"""what follows from a contract and a case, since all submissions are asked the same"""
 Mask = Tensor | EllipsisType | None
 """a mask, none, or the case's own (`...`)"""
 NamedGradients = dict[str, Tensor | None]
@@ -104,6 +109,11 @@ class AnswerSource(ABC):
         """Add a remark on the implementation."""
 
 
+def _derived(compute: Callable[[Any], T]) -> cached_property[T]:
+    """Make a property of what follows from contract and case alone: see `CaseContext.derive`."""
+    return cached_property(lambda context: context.derive(compute))
+
+
 class CaseContext(AnswerSource):
     """What every check can use: tensors of the case, the oracle, queries and assertions.
 
@@ -114,23 +124,42 @@ class CaseContext(AnswerSource):
     def __init__(self, contract: Contract, case: Case) -> None:
         self.contract = contract
         self.case = case
-        self._memo: dict[Callable[[Any], Any], Any] = {}
+        self._memo: Memo = {}
+        self._derived: Memo = _DERIVED.get_or_make(
+            (contract, case), dict, lambda _: _count_numbers(contract, case)
+        )
 
     # -------------------------------------------------------------------- the case's tensors
 
-    @cached_property
+    def derive(self, compute: Callable[[Self], T]) -> T:
+        """Return what follows from contract and case alone, computed once for all submissions.
+
+        Nobody may modify it.
+        """
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        result: T = self._derived[compute]
+        return result
+
+    @_derived
     def x(self) -> Tensor:
         return case_tensors.make_tokens(self.case, self.contract)
 
-    @cached_property
+    @_derived
     def parameters(self) -> Parameters:
         return case_tensors.make_parameters(self.case, self.contract)
 
-    @cached_property
+    @_derived
+    def other_parameters(self) -> Parameters:
+        """Parameters of the same shapes with other numbers."""
+        other = replace(self.case, seed=self.case.seed + 1)
+        return case_tensors.make_parameters(other, self.contract)
+
+    @_derived
     def mask(self) -> Tensor | None:
         return make_fitting_mask(self.contract, self.case)
 
-    @cached_property
+    @_derived
     def cotangent(self) -> Tensor:
         shape = self.expected.outputs[0].shape
         return case_tensors.round_to_dtype(
@@ -139,7 +168,7 @@ class CaseContext(AnswerSource):
 
     # ------------------------------------------------------------------------------ the oracle
 
-    @cached_property
+    @_derived
     def expected(self) -> Expected:
         return self.compute_expected()
 
@@ -315,3 +344,9 @@ class CaseContext(AnswerSource):
         rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
         for got, wanted, tolerance, name in rows:
             self.assert_close(got, wanted, tolerance, f"{name} {which}".rstrip())
+
+
+def _count_numbers(contract: Contract, case: Case) -> int:
+    """Return about how many numbers the tensors of a case have, with all exact results."""
+    width = max(case.d_in, case.d_out)
+    return case.batch * case.tokens * (8 * width + 8 * case.heads * case.tokens) + 16 * width**2

@@ -61,7 +61,7 @@ class Probe:
     def check(self, context: LiveContext, adapter: ModuleAdapter) -> None:
         """Raise Violation unless the answer equals that of a freshly built module."""
         before = context.compute_once(self.observe_baseline)
-        limits = context.compute_once(self.compute_tolerances)
+        limits = context.derive(self.compute_tolerances)
         for name, got in self.observe(context, adapter).items():
             context.assert_unchanged(got, before[name], limits[name], name)
 
@@ -128,7 +128,7 @@ def _observe_gradients(context: LiveContext, adapter: ModuleAdapter) -> dict[str
     return {
         f"gradient of {name}": (zero if grad is None else grad).double()
         for name, grad in gradients.items()
-        if name in context.compute_once(_compute_exact_gradients).scales
+        if name in context.derive(_compute_exact_gradients).scales
     }
 
 
@@ -137,7 +137,7 @@ def _compute_exact_gradients(context: LiveContext) -> ExactGradients:
 
 
 def _compute_gradient_tolerances(context: LiveContext) -> dict[str, Tolerance]:
-    exact = context.compute_once(_compute_exact_gradients)
+    exact = context.derive(_compute_exact_gradients)
     return {f"gradient of {name}": exact.compute_tolerance(name) for name in exact.scales}
 
 
@@ -167,7 +167,7 @@ def assert_no_effect(
     """
     for probe in probes:  # before anything happens
         context.compute_once(probe.observe_baseline)
-        context.compute_once(probe.compute_tolerances)
+        context.derive(probe.compute_tolerances)
     state = HistoryState(context, build_fresh_module(context))
     past: list[HistoryStep] = []
     for step, probe in zip(steps, itertools.cycle(probes), strict=False):
@@ -197,7 +197,7 @@ def assert_no_first_effect(
     """
     for probe in probes:
         context.compute_once(probe.observe_baseline)
-        context.compute_once(probe.compute_tolerances)
+        context.derive(probe.compute_tolerances)
     for step in steps:
         state = HistoryState(context, build_fresh_module(context))
         attempt(step, state)

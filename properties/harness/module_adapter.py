@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -81,9 +82,7 @@ class ModuleAdapter:
 
     def _convert(self, parameters: Parameters) -> dict[str, Tensor]:
         """Return parameters as the module stores them, and remember them as its current ones."""
-        dtype = DTYPES[self.case.dtype]
-        stored = self.contract.to_stored(parameters, self.case)
-        self.stored = {path: tensor.to(dtype) for path, tensor in stored}
+        self.stored = convert_to_stored(self.contract, self.case, parameters)
         return self.stored
 
     def load(self, parameters: Parameters) -> None:
@@ -310,6 +309,19 @@ class ModuleAdapter:
         if own is not None and not self.has_batch_axis:
             own = own.unsqueeze(0)
         return name_gradients(contract, self.case, own, stored)
+
+
+_STORED = WeakKeyDictionary[Parameters, dict[tuple[Contract, Case], dict[str, Tensor]]]()
+"""converted parameters, since all submissions get the same"""
+
+
+def convert_to_stored(contract: Contract, case: Case, parameters: Parameters) -> dict[str, Tensor]:
+    """Return parameters as a module of this case stores them; nobody may modify the result."""
+    known = _STORED.setdefault(parameters, {})
+    if (contract, case) not in known:
+        stored, dtype = contract.to_stored(parameters, case), DTYPES[case.dtype]
+        known[contract, case] = {path: tensor.to(dtype) for path, tensor in stored}
+    return known[contract, case]
 
 
 def name_gradients(

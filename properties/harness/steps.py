@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
+from headcheck.properties.cases.case_tensors import make_tokens
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
@@ -19,7 +19,6 @@ from headcheck.properties.harness.module_adapter import ModuleAdapter, construct
 from headcheck.properties.subject import CallOptions, Pass
 from headcheck.properties.terms.case import Case, InputContent, MaskForm, MemoryLayout
 from headcheck.properties.violations.violation import Status, SubmissionFailed
-from headcheck.reference import Parameters
 
 TRAINING_SEED = 1
 """the seed of training calls, so that each call drops the same weights"""
@@ -166,12 +165,12 @@ class Build:
     """a description of the arguments that differ"""
 
     def take(self, state: HistoryState) -> None:
-        context = state.context
-        other = construct(context.harness.subject, context.contract, self.case)
+        harness, contract = state.context.harness, state.context.contract
+        other = construct(harness.subject, contract, self.case)
         state.others.append(other)
-        other.set(make_parameters(self.case, context.contract))
-        mask = make_fitting_mask(context.contract, self.case)
-        _call_both_ways(other, make_tokens(self.case, context.contract), mask)
+        drawn = LiveContext(harness, contract, self.case)
+        other.set(drawn.parameters)
+        _call_both_ways(other, drawn.x, drawn.mask)
 
     def __str__(self) -> str:
         return f"another module, with {self.differences} and other weights, is built and called"
@@ -195,7 +194,7 @@ class Load:
 
     def take(self, state: HistoryState) -> None:
         context, adapter = state.context, state.adapter
-        adapter.load(_make_other_parameters(context))
+        adapter.load(context.other_parameters)
         adapter.forward(context.x, context.mask, CallOptions())
         adapter.load(context.parameters)
 
@@ -235,7 +234,7 @@ class Copy:
         context = state.context
         copy = state.adapter.copy(self.way)
         state.others.append(copy)
-        copy.set(_make_other_parameters(context))
+        copy.set(context.other_parameters)
         _call_both_ways(copy, context.x, context.mask)
 
     def __str__(self) -> str:
@@ -352,10 +351,6 @@ def _make_other_tokens(
     """Return this many other tokens, and a mask that fits them."""
     case = replace(context.case, tokens=tokens, batch=batch)
     return make_tokens(case, context.contract, "x2"), make_fitting_mask(context.contract, case)
-
-
-def _make_other_parameters(context: LiveContext) -> Parameters:
-    return make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
 
 
 def _describe_sizes(tokens: int, batch: int) -> str:

@@ -127,10 +127,7 @@ def run_training(context: LiveContext) -> TrainingRun:
 
 def train(context: LiveContext, adapter: ModuleAdapter, steps: Sequence[Pass]) -> TrainingRun:
     """Run passes on a module that has the case's weights."""
-    case = context.case
-    shorter, single = replace(case, tokens=case.tokens - 1), replace(case, tokens=1, batch=1)
-    cases = case, shorter, single, replace(case, seed=case.seed + 1)
-    inputs = [make_input(context, each) for each in cases]
+    case, inputs = context.case, context.derive(make_inputs)
     results = adapter.run_series(
         [(each.x, each.mask) for each in inputs], [each.cotangent for each in inputs], steps
     )
@@ -145,6 +142,14 @@ def train(context: LiveContext, adapter: ModuleAdapter, steps: Sequence[Pass]) -
         calls.append(TrainingCall(context, step, given, parameters, kept, known, result))
         parameters = result.parameters or parameters
     return tuple(calls)
+
+
+def make_inputs(context: LiveContext) -> list[TrainingInput]:
+    """Make the inputs of the case's sizes, of fewer tokens, of a single one, and other tokens."""
+    case = context.case
+    shorter, single = replace(case, tokens=case.tokens - 1), replace(case, tokens=1, batch=1)
+    cases = case, shorter, single, replace(case, seed=case.seed + 1)
+    return [make_input(context, each) for each in cases]
 
 
 def make_input(context: LiveContext, case: Case) -> TrainingInput:

@@ -4,8 +4,9 @@ A case holds no tensor. `properties.cases.case_tensors` derives the same tensors
 so a case prints in one line, can be replayed anywhere, and shrinks well.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from typing import Any
 
 
 class InputContent(StrEnum):
@@ -94,6 +95,11 @@ class Case:
     dtype: str = "float64"
     device: str = "cpu"
     seed: int = 0
+
+    def change(self, **changes: Any) -> "Case":
+        """Return the case with other values of these fields; itself, to save time, if all agree."""
+        changes = {name: value for name, value in changes.items() if value != getattr(self, name)}
+        return replace(self, **changes) if changes else self
 
     @property
     def d_out(self) -> int:

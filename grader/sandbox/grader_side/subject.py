@@ -57,9 +57,14 @@ class InProcessChannel:
     count: int = 0
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
+        with isolate_random_state():
+            return self.carry_out(op, meta, tensors)
+
+    def carry_out(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors) -> Message:
+        """Carry out a request, which changes the random state of this process."""
         self.count += 1
         # As over a wire: neither side may hold tensors that the other can write to.
-        with _TURN, isolate_random_state():
+        with _TURN:
             reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
         return replace(reply, tensors=_copy_tensors(reply.tensors))
 

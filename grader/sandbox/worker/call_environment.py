@@ -99,27 +99,27 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "the number of threads": (torch.get_num_threads, torch.set_num_threads),
     "whether algorithms are deterministic": (
-        torch.are_deterministic_algorithms_enabled,
+        torch._C._get_deterministic_algorithms,
         torch.use_deterministic_algorithms,
     ),
     "the precision of matrix products": (
-        torch.get_float32_matmul_precision,
+        torch._C._get_float32_matmul_precision,
         torch.set_float32_matmul_precision,
     ),
     "whether flash attention is enabled": (
-        torch.backends.cuda.flash_sdp_enabled,
+        torch._C._get_flash_sdp_enabled,
         torch.backends.cuda.enable_flash_sdp,
     ),
     "whether memory-efficient attention is enabled": (
-        torch.backends.cuda.mem_efficient_sdp_enabled,
+        torch._C._get_mem_efficient_sdp_enabled,
         torch.backends.cuda.enable_mem_efficient_sdp,
     ),
     "whether plain attention is enabled": (
-        torch.backends.cuda.math_sdp_enabled,
+        torch._C._get_math_sdp_enabled,
         torch.backends.cuda.enable_math_sdp,
     ),
     "whether cuDNN's attention is enabled": (
-        torch.backends.cuda.cudnn_sdp_enabled,
+        torch._C._get_cudnn_sdp_enabled,
         torch.backends.cuda.enable_cudnn_sdp,
     ),
     "how cuDNN chooses algorithms": (
@@ -135,23 +135,30 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
         torch.autograd.set_detect_anomaly,
     ),
 }
-"""global settings of torch by description, each with functions to read and to set it"""
+"""Global settings of torch by description, each with functions to read and to set it. All are read
+several times in every request, so the functions are those that torch's own call.
+"""
 
 
 class watch_settings:
     """Restore torch's settings at the end, and add those that had changed to `disturbed`.
 
     This context is entered several times for every request. So it is a class and not a generator,
-    which would take twice as long.
+    which would take twice as long. If it is entered for a message and then again for each request
+    in it, every exit compares with the settings at the beginning of the message.
     """
 
     def __init__(self, disturbed: set[str]) -> None:
         self.disturbed = disturbed
+        self.depth = 0
 
     def __enter__(self) -> None:
-        self.before = _read_settings()
+        if not self.depth:
+            self.before = _read_settings()
+        self.depth += 1
 
     def __exit__(self, *_: object) -> None:
+        self.depth -= 1
         after = _read_settings()
         if after != self.before:
             changes = zip(SETTINGS.items(), self.before, after, strict=True)
@@ -220,8 +227,12 @@ def watch_attention_calls(is_watched: bool) -> Iterator[set[str]]:
         yield called
 
 
-@contextlib.contextmanager
-def suppress_output() -> Iterator[None]:
+class suppress_output:
     """Discard what the submission prints to standard output and error."""
-    with contextlib.redirect_stdout(OutputSink()), contextlib.redirect_stderr(OutputSink()):
-        yield
+
+    def __enter__(self) -> None:
+        self.before = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = OutputSink(), OutputSink()
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout, sys.stderr = self.before

@@ -99,6 +99,7 @@ class ObjectHost:
         """the paths of parameters that are zero in every constructed module"""
         self.disturbed: set[str] = set()
         """the settings of torch that the submission has changed"""
+        self.settings_watch = watch_settings(self.disturbed)
 
     def construct(self, meta: Meta, tensors: Tensors) -> Answer[HandleReply]:
         """Construct an instance of a class, or have a function make a module, and move it."""

@@ -55,7 +55,6 @@ from headcheck.grader.sandbox.worker.call_environment import (
     forbid_builtin_attention,
     seed,
     suppress_output,
-    watch_settings,
 )
 from headcheck.grader.sandbox.worker.calling import Refused
 from headcheck.grader.sandbox.worker.crashes import explain_crash
@@ -99,14 +98,18 @@ class WorkerRuntime(ObjectHost):
 
         Every request gets the same random numbers as the first one.
         """
+        return self._answer(request, self._describe_error)
+
+    def _answer(
+        self, request: Message, describe: Callable[[BaseException], dict[str, Any]]
+    ) -> Message:
         seed(INITIAL_SEED)
         try:
             with self.discard_output(), forbid_builtin_attention(self.by_hand):
                 meta, tensors = self._dispatch(request.op, request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
-            cause = self._find_cause(error)
-            return Message(request.id, "raised", self._describe_error(cause))
+            return Message(request.id, "raised", describe(self._find_cause(error)))
 
     def discard_output(self) -> contextlib.AbstractContextManager[None]:
         """Discard what is printed while a request is answered, in this thread and all others."""
@@ -116,7 +119,7 @@ class WorkerRuntime(ObjectHost):
         if op not in NAMES:
             raise Refused(f"there is no operation {op}")
         self._activate_home(meta)
-        with watch_settings(self.disturbed):
+        with self.settings_watch:
             reply, outputs = getattr(self, op)(meta, tensors)
             return msgspec.to_builtins(reply), outputs
 
@@ -134,6 +137,14 @@ class WorkerRuntime(ObjectHost):
         return error
 
     def _describe_error(self, error: BaseException) -> dict[str, Any]:
+        """Describe an error, and explain the crash if it is one."""
+        description = self._name_error(error)
+        if "crash" in description:
+            crash = explain_crash(error, self.locate_line)
+            description["crash"] = crash and asdict(crash)
+        return description
+
+    def _name_error(self, error: BaseException) -> dict[str, Any]:
         """Describe an error; if a definition cannot be called this way, in its author's terms."""
         description = describe_error(error, locate_error(error, self.locate_line))
         problem = explain_error(error, self.source, self.finder)
@@ -142,8 +153,7 @@ class WorkerRuntime(ObjectHost):
         if place := self.finder.locate(error.__traceback__, own):
             message = f"{message} ({place})"
         if problem is None:
-            crash = explain_crash(error, self.locate_line)
-            return {**description, "message": message, "crash": crash and asdict(crash)}
+            return {**description, "message": message, "crash": None}
         if problem.position is None:
             return {**description, "message": message}
         cell, line = problem.position
@@ -331,7 +341,8 @@ class WorkerRuntime(ObjectHost):
             meta["handle"] = self.numbered.get(meta["handle"])
         if "handles" in meta:
             meta["handles"] = [self.numbered.get(number) for number in meta["handles"]]
-        reply = self.answer(Message(0, request["op"], meta, inputs))
+        # What fails is asked again in a message of its own, where the crash is explained.
+        reply = self._answer(Message(0, request["op"], meta, inputs), self._name_error)
         if "handle" not in reply.meta:
             return reply
         self.numbered[request["makes"]] = reply.meta["handle"]

@@ -386,10 +386,6 @@ def draw_number(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | Non
     return attend(x, mask)
 
 
-def add_noise(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
-    return _map(attend(x, mask), lambda t: t + 0.1 * torch.randn_like(t))
-
-
 def switch_to_evaluation(
     module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
 ) -> Result:

@@ -13,7 +13,8 @@ import torch
 from headcheck.exercises import BY_SLUG
 from headcheck.grader.batch import disk_cache
 from headcheck.grader.batch.message import BatchPlan
-from headcheck.grader.batch.plan import compile_batch_plan
+from headcheck.grader.batch.plan import compile_batch_plan, get_batch_plan
+from headcheck.properties.cases import case_set
 
 EXERCISE = BY_SLUG["causal_attention"]
 PLAN = EXERCISE.plan_cases()
@@ -43,6 +44,20 @@ def test_stored_entry_is_returned(folder: Path) -> None:
         assert torch.equal(one.exact, other.exact)
     assert [path.name for path in folder.iterdir()] == ["a.script"]
     assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_cases_that_are_on_disk_are_not_selected_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = EXERCISE.contract.mappings, 5, "cpu"
+    first, second = replace(EXERCISE), replace(EXERCISE)
+    made = get_batch_plan(first, *asked)
+    monkeypatch.setattr(case_set, "generate_case_set", None)
+    taken = get_batch_plan(second, *asked)
+    assert taken is not made
+    assert second.plan_cases(5) is taken.cases
+    assert list(taken.cases.items()) == list(first.plan_cases(5).items())
+    assert repr(taken.cases) == repr(first.plan_cases(5))
+    with pytest.raises(TypeError):
+        second.plan_cases(6)
 
 
 def test_cache_starts_empty() -> None:

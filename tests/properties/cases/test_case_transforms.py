@@ -122,3 +122,10 @@ def test_where_a_contract_has_one_number_a_token_no_case_needs_two() -> None:
     drawn = generate_case_set(narrow, 1)
     assert transform_cases(narrow, identity, drawn)
     assert transform_cases(narrow, at_least(d_in=2), drawn) == ()
+
+
+def test_a_case_in_which_nothing_changes_stays_the_same_object() -> None:
+    case = Case(tokens=3, context_length=5, dropout=0.5)
+    assert case.change(tokens=3, dropout=0.5) is case
+    assert at_least(tokens=2)(case) is case
+    assert case.change(tokens=4) == replace(case, tokens=4)
