@@ -1,5 +1,6 @@
 """Record the outcome of a submission, or the reason why there is none."""
 
+import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ from headcheck.properties.violations.violation import NOT_FAILED, Note, Status, 
 MAX_DEFINITIONS = 24
 """the maximum number of definitions that are graded in one file"""
 MAX_LISTED = 8
+ATTENTION = re.compile("att(entio)?n", re.IGNORECASE)
 """the maximum number of further definitions that are named in a message"""
 
 MAX_PLACED = 6
@@ -267,11 +269,11 @@ def explain_unrecognised(problem: ErrorRecord, tried: Mapping[str, NotBound]) ->
 
 
 def note_unjudged(tried: Mapping[str, NotBound], shown: Collection[str]) -> list[NoteRecord]:
-    """Say why classes are not judged, if their code is at fault or they are among those to show."""
+    """Say why classes are not judged: those at fault, those to show, and those named attention."""
     said = {
         name: f"it {each.fault}" if each.fault else f"it is not recognised: {each.tried}"
         for name, each in tried.items()
-        if each.fault or name in shown
+        if each.fault or name in shown or ATTENTION.search(name)
     }
     texts = (f"`{name}` is not judged: {why}" for name, why in list(said.items())[:MAX_LISTED])
     return [NoteRecord("unjudged", shorten(text)) for text in texts]

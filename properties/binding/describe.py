@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import (
@@ -82,6 +83,12 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     counts = [a.name for a in _list_arguments(contract) if a.quantity == "heads"]
     if any(guess_quantity(name) == "kv_heads" for name in counts):
         yield "judged with as many heads of keys as of queries: neighbouring heads do not share"
+    idle = [f"`{name}`" for name in _list_idle(signature, contract)]
+    if idle:
+        keep, are = (
+            ("keeps its default", "is") if len(idle) == 1 else ("keep their defaults", "are")
+        )
+        yield f"{join_words(idle)} of its calls {keep}, and {are} not judged"
     given = (contract.call_form.given or {}).items()
     if given:
         listed = join_words([f"`{n}`, {GIVEN_WORDS.get(g, f'rotary {g}')}" for n, g in given])
@@ -99,7 +106,18 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     if contract.has(C.MASK) or contract.has(C.PADDING):
         mask = contract.call_form.mask
         meaning = SOURCE_WORDS.get(mask.given_as) or POLARITY_WORDS[mask.polarity]
-        yield f"its mask is {meaning}"
+        masks = list_mask_names(signature.call)
+        named = f"`{mask.argument or masks[0]}`" if len(masks) > 1 else "mask"
+        yield f"its {named} is {meaning}"
+
+
+def _list_idle(signature: Signature, contract: Contract) -> Iterator[str]:
+    """Yield the arguments of a call that keep their defaults, but not a mask told of elsewhere."""
+    form, masks = contract.call_form, list_mask_names(signature.call)
+    tokens = [p.name for p in signature.call if p.name not in masks]
+    used = {*tokens[: sum(role != "mask" for role in form.inputs)], *(form.given or ())}
+    used |= {form.mask.argument or masks[0]} if masks else set()
+    yield from (p.name for p in signature.call if p.has_default and p.name not in used)
 
 
 def describe_intent(contract: Contract) -> str:

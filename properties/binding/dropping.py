@@ -37,7 +37,7 @@ def settle_dropout(bench: Bench) -> Settled:
     arguments = tuple(map(_switch_off, settled.contract.arguments))
     contract = replace(settled.contract, capabilities=kept, arguments=arguments)
     return replace(settled, contract=contract).add(
-        "its dropout acts not only on the attention weights, and is not judged"
+        "its dropout is not judged: where it acts is not known"
     )
 
 

@@ -59,6 +59,9 @@ def settle_mask(bench: Bench) -> Settled:
     if errors:
         return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
     if bench.contract.has(C.CAUSAL):
+        idle = _find_idle(bench, form, name)
+        if idle is not None:
+            return _claim_mask(bench, idle)  # so a check fails: it changes nothing
         return bench.settled.add(
             f"its `{name}` hides later tokens; any other effect of it is not judged"
         )
@@ -83,6 +86,20 @@ def _find_other_mask(bench: Bench, form: CallForm, first: str) -> CallForm | Non
                 if _follows(bench, replace(own, mask=convention)):
                     return replace(own, mask=convention)
     return None
+
+
+def _find_idle(bench: Bench, form: CallForm, name: str) -> CallForm | None:
+    """Return a form in which the class takes a mask if no form of mask changes anything."""
+    without = bench.call(bench.contract.call_form, bench.x)
+    taken: list[CallForm] = []
+    for convention in _iter_conventions(name, form):
+        own = replace(form, mask=replace(convention, required=form.mask.required))
+        for keep in _draw_masks(bench, convention):
+            results = bench.call(own, bench.x, keep)
+            if results and not (without and is_close(results, without[0].double())):
+                return None
+            taken += [own] * bool(results)
+    return taken[0] if taken else None
 
 
 def _list_errors(bench: Bench, form: CallForm, name: str) -> set[str]:

@@ -39,6 +39,8 @@ ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
 """shares of each head that an author may have meant to rotate"""
 STATED = re.compile(r"AssertionError|ValueError|NotImplementedError")
 """an error with which a class says what it does not take"""
+CONTEXT = re.compile(r"context|(.*_)?memory|kv|x_kv|enc(oder)?_(\w+)|source|src|cross(_\w+)?")
+"""names of an option that gives a call other tokens for keys and values"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 """names of arguments that may be a window rather than the length of sequences"""
 
@@ -168,14 +170,19 @@ def _settle_share(bench: Bench) -> Settled:
 
 def _settle_roles(bench: Bench) -> Settled:
     """Find out the role of each input, if a call takes several sequences."""
-    form = bench.contract.call_form
+    form = _add_context(bench)
     tokens = [role for role in form.inputs if role != "mask"]
     if len(tokens) < 2 or bench.contract.has(C.CAUSAL) or bench.match.mistakes:
         return bench.settled
+    if form != bench.contract.call_form and _demands_one_length(bench, form):
+        return bench.settled
     taken = bench.signature.call[: len(form.inputs)]
-    orders = (
-        [tuple(guess_roles(taken))] if names_roles(taken) else list(iter_role_orders(form.inputs))
-    )
+    if form != bench.contract.call_form:
+        orders = [form.inputs]
+    elif names_roles(taken):
+        orders = [tuple(guess_roles(taken))]
+    else:
+        orders = list(iter_role_orders(form.inputs))
     for longer in (2, 0):
         for order in orders:
             if _follows_roles(bench, replace(form, inputs=order), longer):
@@ -185,7 +192,17 @@ def _settle_roles(bench: Bench) -> Settled:
                 settled = replace(bench.settled, contract=contract)
                 offers = longer or ("context" in order and not _demands_one_length(bench, form))
                 return settled.claim(C.CROSS) if offers else settled
-    return bench.settled.claim(C.CROSS)
+    contract = replace(bench.contract, call=form.inputs, call_form=form)
+    return replace(bench.settled, contract=contract).claim(C.CROSS)
+
+
+def _add_context(bench: Bench) -> CallForm:
+    """Return the call form, with the context that a class of one sequence takes as an option."""
+    form, taken = bench.contract.call_form, bench.signature.call
+    second = taken[1] if len(taken) > 1 else None
+    if form.inputs[:1] != ("x",) or second is None or not CONTEXT.fullmatch(second.name.lower()):
+        return form
+    return replace(form, inputs=("query", "context", *form.inputs[1:]))
 
 
 def _follows_roles(bench: Bench, form: CallForm, longer: int) -> bool:

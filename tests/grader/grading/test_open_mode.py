@@ -321,6 +321,19 @@ def test_a_class_that_raises_is_mentioned_beside_those_that_are_judged(grade: Gr
     assert said.startswith("`Breaker` is not judged: it raises NameError: name 't' is not defined")
 
 
+def test_an_option_that_keeps_its_default_is_told_of(grade: Grade) -> None:
+    record = grade(STRANGE.replace("forward(self, tokens)", "forward(self, tokens, fast=False)"))
+    assert "`fast` of its calls keeps its default, and is not judged" in told(record["Blender"])
+
+
+def test_a_class_that_calls_itself_attention_is_mentioned_if_it_is_not_recognised(
+    grade: Grade,
+) -> None:
+    records = grade(STRANGE + UNKNOWN.replace("class Linear(", "class PooledAttention("))
+    said = [n.message for n in records["Blender"].notes if n.kind == "unjudged"]
+    assert len(said) == 1 and said[0].startswith("`PooledAttention` is not judged")
+
+
 def test_of_helpers_the_class_that_uses_them_is_mentioned(grade: Grade) -> None:
     source = """
     def pool(q, k, v):

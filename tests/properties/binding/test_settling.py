@@ -115,6 +115,11 @@ def test_a_mask_that_has_no_effect_is_claimed_so_that_the_claim_fails() -> None:
     assert contract.has(C.MASK)
 
 
+def test_a_mask_that_changes_nothing_in_a_causal_class_is_claimed_so_that_the_claim_fails() -> None:
+    contract = must_bind(make(call="x, mask=None", mask=CAUSAL)).contract
+    assert contract.has(C.MASK) and contract.has(C.CAUSAL)
+
+
 def test_of_two_masks_the_one_that_is_followed_is_judged_and_the_other_is_told_of() -> None:
     mask = "if key_mask is not None:\n    s = s.masked_fill(~key_mask[:, None, None], -torch.inf)"
     found = must_bind(make(call="x, query_mask=None, key_mask=None", mask=mask))
@@ -207,6 +212,14 @@ def test_a_context_of_another_length_that_breaks_a_call_is_claimed_so_that_the_c
     assert contract.has(C.CROSS)
 
 
+@pytest.mark.parametrize("wrong", ["", "w = w / w.sum(-2, keepdim=True)"])
+def test_a_context_that_is_an_option_is_judged(wrong: str) -> None:
+    weights = f"if context is not None:\n    {wrong}" if wrong else ""
+    inputs = "x, *[x if context is None else context] * 2"
+    contract = must_bind(make(call="x, context=None", inputs=inputs, weights=weights)).contract
+    assert contract.call_form.inputs == ("query", "context") and contract.has(C.CROSS)
+
+
 def test_inputs_that_are_mixed_up_are_claimed_to_be_in_order_so_that_the_claim_fails() -> None:
     source = make(call="query, key, value", inputs="query, value, key")
     contract = must_bind(source).contract
@@ -270,9 +283,7 @@ def test_dropout_that_shows_the_future_is_judged_under_any_name() -> None:
 def test_dropout_on_the_output_alone_is_not_judged_and_this_is_said() -> None:
     found = must_bind(make(takes=TAKES, init=INIT, out=OUT + "\no = self.drop(o)"))
     assert not found.contract.has(C.DROPOUT)
-    assert found.remarks == (
-        "its dropout acts not only on the attention weights, and is not judged",
-    )
+    assert found.remarks == ("its dropout is not judged: where it acts is not known",)
     [rate] = [a for a in found.contract.arguments if a.name == "dropout"]
     assert (rate.quantity, rate.default) == ("constant", 0.0)
 
