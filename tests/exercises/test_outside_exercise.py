@@ -6,6 +6,7 @@ import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -227,7 +228,8 @@ def test_two_of_one_name_have_plans_of_their_own(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(disk_cache, "load_or_make", lambda key, *_: asked.append(key))
+    empty = SimpleNamespace(cases={})
+    monkeypatch.setattr(disk_cache, "load_or_make", lambda key, *_: asked.append(key) or empty)
     other = write_exercise(tmp_path / "other" / SLUG, CONTRACT.replace("d_in =", "width ="))
     for exercise in (load_exercise(own), load_exercise(other)):
         plan.get_batch_plan(exercise, exercise.contract.mappings, 7, "cpu")
