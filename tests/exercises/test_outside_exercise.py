@@ -228,8 +228,12 @@ def test_two_of_one_name_have_plans_of_their_own(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    empty = SimpleNamespace(cases={})
-    monkeypatch.setattr(disk_cache, "load_or_make", lambda key, *_: asked.append(key) or empty)
+
+    def load(key: str, *_: object) -> SimpleNamespace:
+        asked.append(key)
+        return SimpleNamespace(cases={})
+
+    monkeypatch.setattr(disk_cache, "load_or_make", load)
     other = write_exercise(tmp_path / "other" / SLUG, CONTRACT.replace("d_in =", "width ="))
     for exercise in (load_exercise(own), load_exercise(other)):
         plan.get_batch_plan(exercise, exercise.contract.mappings, 7, "cpu")
