@@ -17,6 +17,7 @@ from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from tests.grader.grading.test_open_mode import HEAD, UNKNOWN, broken, told
 
 SCORES = "q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5"
+DEFAULT = "`dropout` of its calls keeps its default, and is not judged"
 APART = "its inputs have the shape (batch, heads, tokens, width)"
 
 
@@ -55,7 +56,7 @@ RIGHT = {
     "any axes": (write(), [APART]),
     "a mask, and weights": (
         write("q, k, v, mask=None, dropout=None", mask=MASKED, out="w @ v, w"),
-        [APART, "its mask is true where a query may attend"],
+        [DEFAULT, APART, "its mask is true where a query may attend"],
     ),
     "a mask that is required": (
         write("q, k, v, pad", mask=BLOCKED),
@@ -84,7 +85,7 @@ RIGHT = {
     "torch's own": (
         "def attend(q, k, v, causal=False):\n"
         "    return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)\n",
-        [APART],
+        ["every call of it is given `causal`, True", APART],
     ),
 }
 
