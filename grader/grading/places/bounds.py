@@ -86,6 +86,7 @@ class Bounder:
         return self._bound_end()
 
     def _make_bound(self, missing: str, key: str, step: int) -> Bound:
+        """Return the bound between what is right and the step that should give a stage."""
         needed = collect_needed(self.stages, key)
         # Of what is compared, transposed scores are not known to be right.
         given = {k: self.search.found[k].steps for k in needed if self.search.is_met(k)}
@@ -94,46 +95,57 @@ class Bounder:
         edge = {n for each in between for n in self.flow.steps[each].sources if n in stops}
         last = [k for k in self.stages if k in given and given[k] & edge]
         last = [k for k in last if not any(k in collect_needed(self.stages, o) for o in last)]
+        before, found = self.flow.list_positions(edge), tuple(last)
         if (scrambled := self._find_scrambling(between)) is not None:
-            name, at = scrambled
-            joined = [n for n in self.flow.steps[at].sources if self.flow.steps[n].kind in JOINS]
-            lines = self._add_fed([at, *joined])
-            lines = self._add_sizes(lines) if name in ("q", "k", "v") else lines
-            return Bound(
-                name, at, lines, self.flow.list_positions(edge), tuple(last), scrambles=name
-            )
-        kernel = any(self.flow.steps[n].kind in KERNELS for n in between)
-        skipped = missing != key and not kernel
+            return self._bound_scrambled(*scrambled, before, found)
+        skipped = missing != key and not any(self.flow.steps[n].kind in KERNELS for n in between)
         computing = {n for n in between if self.flow.steps[n].kind not in LAYOUTS}
         left_out = skipped and not any(self.flow.steps[n].sources for n in computing - {step})
         if not skipped or missing in ("q", "k", "v"):
             between |= self._list_exchanged(key, step, edge)
-        pieces = {
-            n for n in edge if any(n in m.steps and not m.whole for m in self.search.found.values())
-        }
-        lines = self._add_fed(between)
-        if pieces:
-            fed = set(self._add_fed(pieces)) - set(self.flow.list_positions(pieces))
-            lines = sort_positions({*lines, *fed})
+        lines = self._add_pieces(self._add_fed(between), edge)
         if skipped or (key == "angles" and "unscaled" in last):
-            lines = self._span(self._list_begins(missing) or edge, step, lines)
-            helped = [n for n in edge if self.flow.steps[n].outer is not None]
-            lines = sort_positions([*lines, *self._list_returns(helped)])
-        if missing[1:] == "r" and "angles" in self.search.found:
-            turning = edge & self.search.found["angles"].steps
-            lines = sort_positions([*lines, *self.flow.list_positions(turning)])
+            lines = self._add_span(missing, step, edge, lines)
+        lines = self._add_turning(missing, edge, lines)
         if self._has_other_heads(key, step):
-            lines = self._add_sizes(sort_positions([*lines, *self.flow.list_positions(edge)]))
+            lines = self._add_sizes(sort_positions([*lines, *before]))
         if self.flow.steps[step].kind == "linear" and self.flow.steps[step].sources[0] in stops:
             lines = self._add_layers(lines, step)
-        return Bound(
-            missing if left_out else key,
-            step,
-            lines,
-            self.flow.list_positions(edge),
-            tuple(last),
-            is_left_out=left_out,
-        )
+        stage = missing if left_out else key
+        return Bound(stage, step, lines, before, found, is_left_out=left_out)
+
+    def _bound_scrambled(
+        self, name: str, at: int, before: tuple[Position, ...], found: tuple[str, ...]
+    ) -> Bound:
+        """Return the bound of a step that lays out right numbers wrongly."""
+        joined = [n for n in self.flow.steps[at].sources if self.flow.steps[n].kind in JOINS]
+        lines = self._add_fed([at, *joined])
+        lines = self._add_sizes(lines) if name in ("q", "k", "v") else lines
+        return Bound(name, at, lines, before, found, scrambles=name)
+
+    def _add_pieces(self, lines: tuple[Position, ...], edge: set[int]) -> tuple[Position, ...]:
+        """Add the lines that set what pieces of a stage, made in a loop, depend on."""
+        matches = [match for match in self.search.found.values() if not match.whole]
+        pieces = {n for n in edge if any(n in match.steps for match in matches)}
+        fed = set(self._add_fed(pieces)) - set(self.flow.list_positions(pieces))
+        return sort_positions({*lines, *fed}) if pieces else lines
+
+    def _add_span(
+        self, missing: str, step: int, edge: set[int], lines: tuple[Position, ...]
+    ) -> tuple[Position, ...]:
+        """Add all lines between what is right and a step before which something is left out."""
+        lines = self._span(self._list_begins(missing) or edge, step, lines)
+        called = [n for n in edge if self.flow.steps[n].outer is not None]
+        return sort_positions([*lines, *self._list_returns(called)])
+
+    def _add_turning(
+        self, missing: str, edge: set[int], lines: tuple[Position, ...]
+    ) -> tuple[Position, ...]:
+        """Add the lines of the angles if what they rotate is missing."""
+        if missing[1:] != "r" or "angles" not in self.search.found:
+            return lines
+        turning = edge & self.search.found["angles"].steps
+        return sort_positions([*lines, *self.flow.list_positions(turning)])
 
     def _list_begins(self, missing: str) -> set[int]:
         """Return the first step that gives what a missing stage is made of."""

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,7 +65,7 @@ def list_stages(s: PipelineState) -> dict[str, OracleStage]:
     """Return the stages by their keys, in order; a step that changes nothing is no stage."""
     stages = dict(_iter_projections(s))
     _Refiner(stages, s).refine()
-    stages |= dict(_iter_attention(s, stages))
+    stages |= dict(_Attending(s, stages).iter_stages())
     stages |= dict(_iter_ends(s, stages))
     return stages
 
@@ -172,94 +173,90 @@ def find_last(stages: Stages, key: str) -> str:
     return [each for each in stages if each[0] == key and each[1:] in ("", *"narshf")][-1]
 
 
-def _iter_attention(s: PipelineState, stages: Stages) -> Iterator[tuple[str, OracleStage]]:
-    compared = find_last(stages, "q"), find_last(stages, "k")
-    visible = s.visible
-    hidden = None if visible is None else ~visible.expand(s.scores.shape)
-    if hidden is not None and not bool(hidden.any()):
-        hidden = None
-    featured = s.inputs.variant.features
-    maps = s.p.lambdas is not None
-    axes = "bhmts" if maps else "bhts"
+@dataclass(frozen=True, eq=False)
+class _Attending:
+    """Lists the stages from scores to the heads' outputs."""
 
-    def apart(t: Tensor) -> Tensor:
-        return t.unflatten(1, (-1, 2)) if maps else t
+    s: PipelineState
+    stages: Stages
 
-    first = "products" if featured else "scores"
-    scaled = s.raw_scores if featured else s.scaled
-    # Sums over features of keys need neither products with queries nor weights.
-    loose = partial(OracleStage, any_scale=True, optional=featured)
-    yield "scores", loose(first, apart(scaled), axes, compared, Kind.PRODUCT)
-    last = "scores"
-    if s.scores is not s.scaled and not torch.equal(s.scores, s.scaled):
-        yield "adjusted", OracleStage(_name_adjusted(s), apart(s.scores), axes, ("scores",))
-        last = "adjusted"
-    if hidden is not None:
-        filled = None if featured else apart(hidden)
-        masked = apart(s.masked_scores)
-        name = f"masked {first}"
-        yield (
-            "masked",
-            OracleStage(
-                name,
-                masked,
-                axes,
-                (last,),
-                hidden=filled,
-                any_scale=last == "scores",
-                optional=featured,
-            ),
-        )
-        if not featured:
-            plain = torch.softmax(s.scores, -1)
-            yield (
-                "unmasked",
-                OracleStage(
-                    "weights without the mask",
-                    apart(plain),
-                    axes,
-                    (last,),
-                    Kind.SOFTMAX,
-                    optional=True,
-                ),
-            )
-            cut = plain.masked_fill(hidden, 0.0)
-            yield (
-                "cut",
-                OracleStage(
-                    "weights with hidden ones set to 0",
-                    apart(cut),
-                    axes,
-                    ("unmasked",),
-                    optional=True,
-                ),
-            )
-    last = "masked" if hidden is not None else last
-    if s.p.lambdas is not None:
-        yield (
-            "maps",
-            OracleStage("softmaxes of both maps", apart(s.maps), axes, (last,), Kind.SOFTMAX),
-        )
-        last = "maps"
-    if featured:
-        sums = s.masked_scores @ s.value
-        yield (
-            "sums",
-            OracleStage(
-                "sums before the division",
-                sums,
-                "bhtw",
-                (last, find_last(stages, "v")),
-                Kind.PRODUCT,
-                optional=True,
-            ),
-        )
-    weights = s.applied_weights
-    kind = Kind.STEP if featured or s.p.lambdas is not None else Kind.SOFTMAX
-    yield "weights", OracleStage("weights", weights, "bhts", (last,), kind, optional=featured)
-    needs = "weights", find_last(stages, "v"), *(("sums",) * featured)
-    kind = Kind.STEP if featured else Kind.PRODUCT
-    yield "context", OracleStage("heads' outputs", s.averages, "bhtw", needs, kind)
+    @cached_property
+    def hidden(self) -> Tensor | None:
+        """Which scores are hidden; None if none are."""
+        visible = self.s.visible
+        hidden = None if visible is None else ~visible.expand(self.s.scores.shape)
+        return hidden if hidden is not None and bool(hidden.any()) else None
+
+    @property
+    def featured(self) -> bool:
+        return bool(self.s.inputs.variant.features)
+
+    @property
+    def has_maps(self) -> bool:
+        return self.s.p.lambdas is not None
+
+    def show(self, name: str, values: Tensor, needs: tuple[str, ...], **others: Any) -> OracleStage:
+        """Return a stage of scores or weights, with both maps of a head apart."""
+        values = values.unflatten(1, (-1, 2)) if self.has_maps else values
+        return OracleStage(name, values, "bhmts" if self.has_maps else "bhts", needs, **others)
+
+    def iter_stages(self) -> Iterator[tuple[str, OracleStage]]:
+        yield from self._iter_scores()
+        last = "adjusted" if self._is_adjusted else "scores"
+        if self.hidden is not None:
+            yield from self._iter_masked(last, self.hidden)
+            last = "masked"
+        if self.has_maps:
+            maps = self.show("softmaxes of both maps", self.s.maps, (last,), kind=Kind.SOFTMAX)
+            yield "maps", maps
+            last = "maps"
+        yield from self._iter_averages(last)
+
+    @property
+    def _is_adjusted(self) -> bool:
+        s = self.s
+        return s.scores is not s.scaled and not torch.equal(s.scores, s.scaled)
+
+    def _iter_scores(self) -> Iterator[tuple[str, OracleStage]]:
+        """Yield the scores, and those with a limit or a bias."""
+        s, featured = self.s, self.featured
+        name, values = ("products", s.raw_scores) if featured else ("scores", s.scaled)
+        compared = find_last(self.stages, "q"), find_last(self.stages, "k")
+        # Sums over features of keys need neither products with queries nor weights.
+        loose = {"kind": Kind.PRODUCT, "any_scale": True, "optional": featured}
+        yield "scores", self.show(name, values, compared, **loose)
+        if self._is_adjusted:
+            yield "adjusted", self.show(_name_adjusted(s), s.scores, ("scores",))
+
+    def _iter_masked(self, last: str, hidden: Tensor) -> Iterator[tuple[str, OracleStage]]:
+        """Yield masked scores, and the weights of code that hides after the softmax."""
+        s, featured = self.s, self.featured
+        filled = hidden.unflatten(1, (-1, 2)) if self.has_maps else hidden
+        loose = {"any_scale": last == "scores", "optional": featured}
+        name = "masked products" if featured else "masked scores"
+        where = None if featured else filled
+        yield "masked", self.show(name, s.masked_scores, (last,), hidden=where, **loose)
+        if featured:
+            return
+        plain, name = torch.softmax(s.scores, -1), "weights without the mask"
+        unmasked = self.show(name, plain, (last,), kind=Kind.SOFTMAX, optional=True)
+        yield "unmasked", unmasked
+        cut, name = plain.masked_fill(hidden, 0.0), "weights with hidden ones set to 0"
+        yield "cut", self.show(name, cut, ("unmasked",), optional=True)
+
+    def _iter_averages(self, last: str) -> Iterator[tuple[str, OracleStage]]:
+        """Yield the weights, and the averages of values."""
+        s, featured, value = self.s, self.featured, find_last(self.stages, "v")
+        if featured:
+            sums, needs = s.masked_scores @ s.value, (last, value)
+            own = "sums before the division", sums, "bhtw", needs, Kind.PRODUCT
+            yield "sums", OracleStage(*own, optional=True)
+        kind = Kind.STEP if featured or self.has_maps else Kind.SOFTMAX
+        weights = "weights", s.applied_weights, "bhts", (last,), kind
+        yield "weights", OracleStage(*weights, optional=featured)
+        needed = ("weights", value, *(("sums",) * featured))
+        kind = Kind.STEP if featured else Kind.PRODUCT
+        yield "context", OracleStage("heads' outputs", s.averages, "bhtw", needed, kind)
 
 
 def _name_adjusted(s: PipelineState) -> str:
