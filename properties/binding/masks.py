@@ -26,7 +26,10 @@ from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 
 C = Capability
-FAULT = re.compile(r"(NameError|UnboundLocalError|TypeError)(?!.*'Tensor' object)")
+FAULT = re.compile(
+    r"NameError|UnboundLocalError|TypeError: .*(unexpected keyword argument|positional argument"
+    r"|invalid combination of arguments|object is not callable)"
+)
 """an error of the code itself, not of the kind of mask that it was given"""
 
 

@@ -108,9 +108,9 @@ class Bounder:
             lines = self._add_span(missing, step, edge, lines)
         lines = self._add_turning(missing, edge, lines)
         if self._has_other_heads(key, step):
-            lines = self._add_sizes(sort_positions([*lines, *before]))
+            lines = self.flow.add_sizes(sort_positions([*lines, *before]))
         if self.flow.steps[step].kind == "linear" and self.flow.steps[step].sources[0] in stops:
-            lines = self._add_layers(lines, step)
+            lines = self.flow.add_layers(lines, step)
         stage = missing if left_out else key
         return Bound(stage, step, lines, before, found, is_left_out=left_out)
 
@@ -120,7 +120,7 @@ class Bounder:
         """Return the bound of a step that lays out right numbers wrongly."""
         joined = [n for n in self.flow.steps[at].sources if self.flow.steps[n].kind in JOINS]
         lines = self._add_fed([at, *joined])
-        lines = self._add_sizes(lines) if name in ("q", "k", "v") else lines
+        lines = self.flow.add_sizes(lines) if name in ("q", "k", "v") else lines
         return Bound(name, at, lines, before, found, scrambles=name)
 
     def _add_pieces(self, lines: tuple[Position, ...], edge: set[int]) -> tuple[Position, ...]:
@@ -136,7 +136,7 @@ class Bounder:
         """Add all lines between what is right and a step before which something is left out."""
         lines = self._span(self._list_begins(missing) or edge, step, lines)
         called = [n for n in edge if self.flow.steps[n].outer is not None]
-        return sort_positions([*lines, *self._list_returns(called)])
+        return sort_positions([*lines, *self.flow.list_returns(called)])
 
     def _add_turning(
         self, missing: str, edge: set[int], lines: tuple[Position, ...]
@@ -266,7 +266,7 @@ class Bounder:
                 return None
             return Bound(missing, None, self._add_fed(self.search.slice), (), ())
         at = self.flow.list_positions(frontier)
-        ends = self._list_returns(frontier)
+        ends = self.flow.list_returns(frontier)
         lines = {*at, *ends, *list_between(at, ends)}
         last = tuple(k for k, match in self.search.found.items() if match.steps & set(frontier))
         return Bound(missing, None, sort_positions(lines), at, last, is_left_out=True)
@@ -281,19 +281,6 @@ class Bounder:
         alike = [n for n in steps if self.flow.get_position(n) == at and self._get_kind(n) == kind]
         return len([n for n in alike if self.flow.steps[n].shape == shape]) == 1
 
-    def _add_sizes(self, lines: tuple[Position, ...]) -> tuple[Position, ...]:
-        """Return lines with those that set the sizes that they read."""
-        known = [self.flow.lines[at] for at in lines if at in self.flow.lines]
-        return sort_positions([*lines, *((each.cell, n) for each in known for n in each.sizes)])
-
-    def _add_layers(self, lines: tuple[Position, ...], step: int) -> tuple[Position, ...]:
-        """Return lines with those that make the layer of a step, which may have a bias too many."""
-        at = self.flow.get_position(step)
-        if at is None or at not in self.flow.lines or len(self.flow.lines[at].layers) > 1:
-            return lines
-        made = {(at[0], line) for line in self.flow.lines[at].layers}
-        return sort_positions({*lines, *made})
-
     def _bound_rest(self) -> Bound | None:
         """Return the bound if all stages are found, but something else is returned."""
         last = self.search.target
@@ -305,17 +292,8 @@ class Bounder:
         at = self.flow.list_positions(edge or stops)
         if edge and not self.search.right & between:
             return Bound("", None, self._add_fed(between), at, (last,))
-        lines = {*self.flow.list_positions([self.search.wrong]), *self._list_returns(stops)}
+        lines = {*self.flow.list_positions([self.search.wrong]), *self.flow.list_returns(stops)}
         return Bound("", None, sort_positions(lines), at, (last,))
-
-    def _list_returns(self, steps: Iterable[int]) -> list[Position]:
-        """Return the lines on which the functions that compute steps return."""
-        found = []
-        for cell, line in {at for n in steps for at in self.flow.list_around(n)}:
-            near = self.flow.lines.get((cell, line))
-            if near is not None and near.returns is not None:
-                found.append((cell, near.returns))
-        return found
 
     def _bound_discarded(self, missing: str) -> Bound | None:
         """Return the bound if something that the missing stage needs is right, but not used."""
@@ -327,7 +305,7 @@ class Bounder:
                 at = sort_positions(p for n in steps for p in self.flow.list_around(n)[-1:])
                 end = self.search.choose_candidate(missing)
                 after = None if end is None else self.flow.list_around(end)[-1:]
-                ends = sort_positions(self._list_returns(steps) if after is None else after)
+                ends = sort_positions(self.flow.list_returns(steps) if after is None else after)
                 if not self.search.slice & self.search.right:
                     ends = self.flow.list_positions(self.search.slice)
                 lines = sort_positions([*at, *ends])

@@ -98,6 +98,28 @@ class Flow:
                 todo += [n for n in self.uses[number] if through is None or n in through]
         return seen
 
+    def list_returns(self, steps: Iterable[int]) -> list[Position]:
+        """Return the lines on which the functions that compute steps return."""
+        found = []
+        for cell, line in {at for n in steps for at in self.list_around(n)}:
+            near = self.lines.get((cell, line))
+            if near is not None and near.returns is not None:
+                found.append((cell, near.returns))
+        return found
+
+    def add_sizes(self, lines: tuple[Position, ...]) -> tuple[Position, ...]:
+        """Return lines with those that set the sizes that they read."""
+        known = [self.lines[at] for at in lines if at in self.lines]
+        return sort_positions([*lines, *((each.cell, n) for each in known for n in each.sizes)])
+
+    def add_layers(self, lines: tuple[Position, ...], step: int) -> tuple[Position, ...]:
+        """Return lines with those that make the layer of a step, which may have a bias too many."""
+        at = self.get_position(step)
+        if at is None or at not in self.lines or len(self.lines[at].layers) > 1:
+            return lines
+        made = {(at[0], line) for line in self.lines[at].layers}
+        return sort_positions({*lines, *made})
+
     def list_positions(self, numbers: Iterable[int]) -> tuple[Position, ...]:
         """Return the lines of steps, in order."""
         found = (self.get_position(number) for number in numbers)

@@ -153,13 +153,14 @@ def test_a_mask_with_which_every_call_raises_is_claimed_so_that_the_claim_fails(
     assert must_bind(make(call="x, mask=None", mask=f"{causal}\n{raises}")).contract.has(C.MASK)
 
 
+@pytest.mark.parametrize("own", ["mask.logits", "s.new_ones([[1, 2][mask]])"])
 @pytest.mark.parametrize("causal", ["", CAUSAL], ids=["full", "causal"])
-def test_a_mask_of_a_kind_that_is_not_known_is_told_of(causal: str) -> None:
-    mask = "if mask is not None:\n    s = s + mask.logits"
+def test_a_mask_of_a_kind_that_is_not_known_is_told_of(causal: str, own: str) -> None:
+    mask = f"if mask is not None:\n    s = s + {own}"
     found = must_bind(make(call="x, mask=None", mask=f"{causal}\n{mask}"))
     assert found.remarks == ("it takes no mask: every call with its `mask` raises",)
     assert not found.contract.has(C.MASK)
-    works = mask.replace("mask.logits", "mask")
+    works = mask.replace(own, "mask")
     remarks = must_bind(make(call="x, mask=None", mask=f"{causal}\n{works}")).remarks
     assert not any("it takes no mask" in each for each in remarks)
 
