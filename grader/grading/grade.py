@@ -245,7 +245,7 @@ class _Grading:
             self.unrelated[target.name] = target.exercise
         if binding is None or (binding.mistakes and not differs):
             return None
-        if binding.inexact and (asked or not (differs and binding.raises)):
+        if binding.inexact and (asked or not differs):
             return None
         if not asked and not (named and binding.broken):
             return self._ask(open_mode.make_open_target(signature, binding))

@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from headcheck.exercises import Exercise
+from headcheck.grader.grading.flow_binding import match_by_flow
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import describe_other_weights
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.binding.binding import Binding, NotBound, bind
+from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.describe import (
     describe_attention,
     describe_intent,
@@ -61,7 +63,8 @@ def recognise(reading: Session, signature: Signature, settings: Settings) -> Bin
     session = reading.start_successor(limits, by_hand=settings.by_hand)
     with contextlib.closing(session):
         session.load(signature.name)
-        return bind(ChannelSubject(session), settings.roles.add_to(signature))
+        signature = settings.roles.add_to(signature)
+        return bind(ChannelSubject(session), signature, (match_by_name, match_by_flow))
 
 
 def make_open_target(signature: Signature, binding: Binding) -> Target:
@@ -69,6 +72,8 @@ def make_open_target(signature: Signature, binding: Binding) -> Target:
     title = describe_attention(binding.contract)
     exercise = Exercise(SLUG, title, binding.broken or binding.contract, Path(), cases=CASES)
     found = [f"recognised by what it computes: {title}"]
+    if binding.inexact:
+        found = [f"read as {title}: nothing else fits its weights and what it does with them"]
     found += [*list_assumptions(signature, binding.contract), *binding.remarks]
     found.append(describe_intent(binding.contract))
     return Target(exercise, signature.name, _make_notes(found))

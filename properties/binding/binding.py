@@ -1,5 +1,6 @@
 """The binding of a class: its contract in the author's terms, and the assumptions behind it."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding import settling
@@ -56,11 +57,20 @@ class NotBound:
     """the paths of its weights"""
 
 
-def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
-    """Find the binding of a class by its behaviour. Raises SubmissionFailed if its process ends."""
+Explain = Callable[[BindingSearch], Match | None]
+
+
+def bind(
+    subject: Subject, signature: Signature, explain: Sequence[Explain] = (match_by_name,)
+) -> Binding | NotBound:
+    """Find the binding of a class by its behaviour, or else by other ways to explain the class.
+
+    Raises SubmissionFailed if its process ends.
+    """
     signature = set_given_aside(signature)
     search = BindingSearch(subject, signature)
-    match = _find_certain(search) or match_by_name(search)
+    other = (match for way in explain if (match := way(search)) is not None)
+    match = _find_certain(search) or next(other, None)
     if match is None or (not search.probes and lacks_import(search)):
         tried, fault = describe_failure(search), find_fault(search)
         return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))

@@ -53,7 +53,7 @@ def match_by_name(search: BindingSearch) -> Match | None:
             continue
         for sizes in search.iter_sizes_of(built):
             for mappings in iter_named_layouts(built.tensors, sizes.case):
-                if mappings and _covers(mappings, built, sizes.case):
+                if mappings and covers(mappings, built, sizes.case):
                     return _judge(search, built, form, mappings, sizes)
     return None
 
@@ -93,7 +93,7 @@ def _knows_arguments(constructor: Constructor) -> bool:
     return all(a.quantity != CONSTANT or is_option(a.name) for a in given)
 
 
-def _covers(mappings: tuple[ParameterMapping, ...], built: Built, case: Case) -> bool:
+def covers(mappings: tuple[ParameterMapping, ...], built: Built, case: Case) -> bool:
     """Whether the mappings cover all weights of the module."""
     return {m.path for m in mappings} == {t.path for t in list_stored(built.tensors, case)}
 

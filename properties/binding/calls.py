@@ -81,6 +81,8 @@ def _iter_plain_forms(parameters: Sequence[SignatureParameter]) -> Iterator[Call
     for inputs in dict.fromkeys(_iter_inputs(parameters)):
         yield CallForm(inputs)
         if "mask" in inputs and not _has_default(parameters, inputs.index("mask")):
+            for source in list_mask_sources(find_mask_name(parameters) or ""):
+                yield CallForm(inputs, mask=replace(source, required=True))
             for (axes, keys_only), number in itertools.product(REQUIRED_MASKS, (1, 2, 3)):
                 own = MASK_CONVENTIONS[number]
                 required = replace(own, axes=axes, keys_only=keys_only, required=True)

@@ -190,6 +190,10 @@ def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
         yield _replace_quantities(passed, dict((first, second)), square=False)
         yield _replace_quantities(passed, dict.fromkeys(widths, "d_out"), square=True)
         return
+    of_three = [i for i, quantity in enumerate(named) if quantity == "head_dim"]
+    if len(of_three) > 2 and widths:  # key_size, query_size and value_size beside num_hiddens
+        inputs = dict.fromkeys(of_three, "d_in")
+        yield _replace_quantities(passed, {**inputs, widths[0]: "d_out"}, square=False)
     alone = "d_out" not in named and "head_dim" not in named
     as_input = dict.fromkeys(widths, "d_in")
     square = dict.fromkeys(widths, "d_out")

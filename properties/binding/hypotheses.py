@@ -240,9 +240,9 @@ def iter_scaled_placements(contract: Contract, case: Case) -> Iterator[Contract]
 
 
 def iter_usual_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract with rotary positions of the usual base, on whole heads and on parts."""
+    """Yield the contract with the usual positions: rotary with the usual base, and ALiBi."""
     for placed in iter_placements(contract, case):
-        if placed.positions in ROTARY and placed.rotary_base == ROTARY_BASES[0]:
+        if placed.positions not in ROTARY or placed.rotary_base == ROTARY_BASES[0]:
             yield placed
 
 

@@ -52,7 +52,7 @@ def expects_causality(
         if info.kind == "buffer" and len(info.shape) > 1 and info.shape[-1] == info.shape[-2] > 1
     ]
     found = module.read(square).values() if square else ()
-    return any(_is_triangle(tensor.squeeze()) for tensor in found if tensor.squeeze().dim() == 2)
+    return any(is_triangle(tensor.squeeze()) for tensor in found if tensor.squeeze().dim() == 2)
 
 
 def quote_causality(signature: Signature) -> str:
@@ -101,7 +101,7 @@ def _read_polarities(sentence: str) -> Iterator[Polarity]:
                 yield shown
 
 
-def _is_triangle(table: Float[Tensor, "n n"]) -> bool:
+def is_triangle(table: Float[Tensor, "n n"]) -> bool:
     """Whether all entries above the diagonal are one number, and other numbers are below it."""
     numbers = table.float().nan_to_num(neginf=-1.0)
     marked = numbers != numbers[0, -1]

@@ -1,0 +1,233 @@
+"""Bind a class by what it does with its tensors, if nothing explains what it returns.
+
+One call is traced. The class is read as the attention whose queries, keys and values appear in the
+trace, if every other operation and every weight has a role in this attention. So code that is wrong
+further on, in a way that no known mistake describes, is still judged. A class that does anything
+else with its tensors may be another kind of attention, and is not judged.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from headcheck.grader.grading.places.flow import GIVEN, KERNELS, LAYOUTS, PRODUCTS, Flow, read_trace
+from headcheck.grader.grading.places.locate import ERRORS, INEXACT
+from headcheck.grader.grading.places.matching import EXACT, Recorded, find_stage
+from headcheck.grader.grading.places.stages import list_stages
+from headcheck.grader.sandbox.grader_side.subject import ChannelModule
+from headcheck.properties.binding.by_name import covers
+from headcheck.properties.binding.hypotheses import Sizes, iter_usual_placements
+from headcheck.properties.binding.intent import expects_causality, is_triangle
+from headcheck.properties.binding.matching import make_parameters
+from headcheck.properties.binding.probe import CallProbe
+from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.contracts.contract import ROTARY, Capability, Contract
+from headcheck.properties.mistakes.pipeline import run_pipeline
+from headcheck.properties.mistakes.pipeline_inputs import (
+    get_correct_pipeline,
+    make_attention_inputs,
+)
+from headcheck.properties.terms.call_form import TokenAxes
+from headcheck.reference import causal_mask
+
+MAX_TRACED = 3
+"""the most calls to trace"""
+MAX_COMPARED = 24
+"""the most contracts whose queries, keys and values are looked for in a trace"""
+SOFTMAXES = KERNELS | {"softmax", "_softmax"}
+STARTS = ("q", "k", "v")
+LEAST = 2
+"""how many of queries, keys and values must be in the trace"""
+_NEUTRAL = (
+    "chunk split __getitem__ select narrow unbind index_select expand expand_as repeat tile "
+    "repeat_interleave cat concat concatenate stack hstack vstack clone detach to type type_as "
+    "float double half dropout dropout_ roll flip masked_fill masked_fill_ where __setitem__ "
+    "written alias triu tril pad"
+)
+NEUTRAL = LAYOUTS | frozenset(_NEUTRAL.split())
+"""functions that move numbers, hide some, or leave them as they are"""
+_SUMS = "add __add__ __radd__ add_ __iadd__ sub __sub__ __rsub__ rsub sub_ __isub__"
+SUMS = frozenset(_SUMS.split())
+_FACTORS = (
+    "mul __mul__ __rmul__ mul_ __imul__ multiply div __truediv__ div_ __itruediv__ true_divide "
+    "divide __rtruediv__"
+)
+FACTORS = frozenset(_FACTORS.split())
+_TURNING = "neg __neg__ view_as_complex view_as_real complex real imag addcmul"
+TURNING = frozenset(_TURNING.split())
+"""functions that also rotate queries and keys"""
+_NORMING = "layer_norm rms_norm pow __pow__ square mean var rsqrt sqrt normalize"
+NORMING = frozenset(_NORMING.split())
+"""functions that also norm them"""
+MASKED = -1e3
+"""what is added to hidden scores is not larger than this"""
+
+
+def match_by_flow(search: BindingSearch) -> Match | None:
+    """Return the contract that fits what a class does with its tensors, if only one does.
+
+    Raises SubmissionFailed if its process ends.
+    """
+    for probe in search.probes[:MAX_TRACED]:
+        flow = _trace(probe)
+        if flow is not None:
+            with torch.no_grad():
+                found = _Reading(search, probe, flow).find_contract()
+            if found is not None:
+                return Match(found[0], found[1], inexact=True)
+    return None
+
+
+def _trace(probe: CallProbe) -> Flow | None:
+    module, x = probe.module, probe.seen.x
+    assert isinstance(module, ChannelModule), "it is at the other end of a channel"
+    with suppress(*ERRORS):
+        module.write(probe.seen.stored)
+        return read_trace(*module.trace([x if probe.batched else x[0]]))
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """The search for the contract that fits one trace."""
+
+    search: BindingSearch
+    probe: CallProbe
+    flow: Flow
+
+    def find_contract(self) -> tuple[Contract, Sizes] | None:
+        """Return the contract of which most stages are in the trace; None if that is not clear."""
+        if not any(self.flow.steps[n].kind in SOFTMAXES for n in self._slice):
+            return None
+        counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
+        most = max((count for count, _, _ in counted), default=0)
+        best = [(c, s) for count, c, s in counted if count == most > 0]
+        if not best or len({c.mappings for c, _ in best}) > 1:
+            return None
+        return best[0] if _Roles(self.flow, self._slice, best[0][0]).are_complete() else None
+
+    @cached_property
+    def _slice(self) -> set[int]:
+        return self.flow.walk_back(self.flow.returned)
+
+    def _iter_contracts(self) -> Iterator[tuple[Contract, Sizes]]:
+        """Yield the contracts that shapes and names suggest and that give every weight a role."""
+        hides = self._hides_later_tokens()
+        every = list(
+            itertools.islice(self.search.iter_likely(self.probe, hides=hides), MAX_COMPARED)
+        )
+        turns = any(self.flow.steps[n].kind in ("cos", "sin", "polar") for n in self._slice)
+        for contract, sizes in every:
+            if contract.call_form.axes is TokenAxes.TOKENS_FIRST:
+                continue
+            if not contract.mappings or not covers(contract.mappings, self.probe.built, sizes.case):
+                continue
+            yield from ((p, sizes) for p in iter_usual_placements(contract, sizes.case) if turns)
+            if not turns:
+                yield contract, sizes
+
+    def _hides_later_tokens(self) -> bool:
+        """Whether later tokens should be hidden: a triangle in the trace says so, or words do."""
+        if self.probe.blind:
+            return True
+        built, tokens = self.probe.built, self.probe.seen.x.shape[1]
+        found = (self.flow.values.get(n) for n in self._slice)
+        squares = (r.values.reshape(tokens, tokens) for r in found if _is_square(r, tokens))
+        drawn = any(is_triangle(each) for each in squares)
+        return drawn or expects_causality(self.search.signature, self.probe.module, built.tensors)
+
+    def _count_stages(self, contract: Contract, sizes: Sizes) -> int:
+        """Return how many stages are in the trace; 0 if queries, keys and values are not."""
+        case, seen = sizes.case, self.probe.seen
+        parameters = make_parameters(contract, case, seen.stored)
+        if parameters is None:
+            return 0
+        visible = causal_mask(seen.x.shape[1]) if contract.has(Capability.CAUSAL) else None
+        inputs = make_attention_inputs(contract, case, seen.x, parameters, visible)
+        stages = list_stages(run_pipeline(get_correct_pipeline(contract), inputs))
+        exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
+        found = {k for k, stage in stages.items() if find_stage(stage, self.flow.by_size, exact)}
+        return len(found) if len(found & {*STARTS}) >= LEAST else 0
+
+
+def _is_square(recorded: Recorded | None, tokens: int) -> bool:
+    return recorded is not None and recorded.values.numel() == tokens * tokens
+
+
+@dataclass(frozen=True, eq=False)
+class _Roles:
+    """What the operations of a trace may do in the attention of a contract."""
+
+    flow: Flow
+    slice: set[int]
+    contract: Contract
+
+    def are_complete(self) -> bool:
+        """Whether every operation on which a result rests has a role in this attention."""
+        return all(self._has_role(n) for n in self.slice & self._computed)
+
+    @cached_property
+    def _computed(self) -> set[int]:
+        """The steps that rest on inputs or weights."""
+        return self.flow.walk_on(self._list_given("input ", "parameter "))
+
+    @cached_property
+    def _from_tokens(self) -> set[int]:
+        return self.flow.walk_on(self._list_given("input "))
+
+    def _list_given(self, *kinds: str) -> list[int]:
+        return [n for n, step in enumerate(self.flow.steps) if step.kind.startswith(kinds)]
+
+    def _has_role(self, number: int) -> bool:
+        step = self.flow.steps[number]
+        if step.kind in SUMS:
+            return self._is_known_sum(number)
+        if step.kind in FACTORS:
+            return self._is_known_factor(number)
+        extra = (TURNING if self._turns else ()), (NORMING if self.contract.norm else ())
+        plain = step.kind.startswith(GIVEN) or step.kind in NEUTRAL | PRODUCTS | SOFTMAXES
+        return plain or any(step.kind in kinds for kinds in extra)
+
+    @property
+    def _turns(self) -> bool:
+        return self.contract.positions in ROTARY
+
+    def _is_known_sum(self, number: int) -> bool:
+        """Whether a sum adds a bias, a mask, or two halves of a rotation or an output."""
+        sources = self.flow.steps[number].sources
+        fixed = [n for n in sources if n not in self._from_tokens]
+        if fixed:
+            return all(n in self._computed or self._is_mask(n, MASKED) for n in fixed)
+        return not any(self._is_input(n) for n in sources)
+
+    def _is_known_factor(self, number: int) -> bool:
+        """Whether a product scales, masks, or rotates."""
+        sources = self.flow.steps[number].sources
+        fixed = [n for n in sources if n not in self._from_tokens]
+        if len(sources) < 2:
+            return True
+        single = all(math.prod(self.flow.steps[n].shape) == 1 for n in fixed)
+        masks = all(self._is_mask(n, 0.0) for n in fixed)
+        if not fixed:
+            return bool(self.contract.norm)
+        return single or masks or self._turns or bool(self.contract.norm)
+
+    def _is_mask(self, number: int, lowest: float) -> bool:
+        """Whether a tensor holds only 0 and 1, or 0 and numbers that hide."""
+        recorded = self.flow.values.get(number)
+        if recorded is None:
+            return False
+        values = recorded.values
+        return bool(((values == 0) | (values == 1) | (values < lowest)).all())
+
+    def _is_input(self, number: int) -> bool:
+        """Whether a step only lays out a given tensor."""
+        step = self.flow.steps[number]
+        while step.kind in LAYOUTS and len(step.sources) == 1:
+            step = self.flow.steps[step.sources[0]]
+        return step.kind.startswith("input ")
