@@ -107,7 +107,7 @@ class _Reading:
         counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
         most = max((count for count, _, _ in counted), default=0)
         best = [(c, s) for count, c, s in counted if count == most > 0]
-        if not best or len({c.mappings for c, _ in best}) > 1:
+        if not best or len({_name_roles(c) for c, _ in best}) > 1:
             return None
         return best[0] if _Roles(self.flow, self._slice, best[0][0]).are_complete() else None
 
@@ -153,6 +153,11 @@ class _Reading:
         exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
         found = {k for k, stage in stages.items() if find_stage(stage, self.flow.by_size, exact)}
         return len(found) if len(found & {*STARTS}) >= LEAST else 0
+
+
+def _name_roles(contract: Contract) -> frozenset[tuple[str, frozenset[str]]]:
+    """Return what each weight holds; the order within a fused one is usually that of its name."""
+    return frozenset((m.path, frozenset(m.holds)) for m in contract.mappings)
 
 
 def _is_square(recorded: Recorded | None, tokens: int) -> bool:

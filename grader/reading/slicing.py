@@ -38,6 +38,7 @@ import __future__
 import ast
 import linecache
 import re
+import sys
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -49,6 +50,8 @@ from headcheck.grader.reading.cells import SourceCell, SubmissionSource, parse
 from headcheck.grader.reading.effects import Effects, analyse_effects
 
 _FUTURE_ANNOTATIONS = __future__.annotations.compiler_flag
+PRESENT = sys.stdlib_module_names | {"torch", "numpy", "jaxtyping"}
+"""the modules that are there wherever a submission runs"""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _FILENAME = re.compile(r"<cell (\d{1,9})>|<submission>")
 
@@ -208,18 +211,38 @@ class Program:
 def read_program(source: SubmissionSource) -> Program:
     """Read the effects of every top-level statement of the cells that are Python."""
     statements: list[Statement] = []
-    flags = 0
+    flags, foreign = 0, set[str]()
     for cell in source.cells:
         for node in () if cell.error else _iter_top_level(parse(cell.text)):
-            effects = analyse_effects(node, annotations_run=not flags & _FUTURE_ANNOTATIONS)
+            own = flags | _FUTURE_ANNOTATIONS if _names_foreign_types(node, foreign) else flags
+            effects = analyse_effects(node, annotations_run=not own & _FUTURE_ANNOTATIONS)
+            foreign |= _list_foreign(node)
             flags |= effects.future
-            statements.append(Statement(len(statements), node, cell.number, flags, effects))
+            own |= effects.future
+            statements.append(Statement(len(statements), node, cell.number, own, effects))
     _resolve_cross_statement_effects(statements)
     binders: dict[str, list[int]] = {}
     for statement in statements:
         for name in statement.effects.binds:
             binders.setdefault(name, []).append(statement.index)
     return Program(tuple(statements), binders, _find_time_dependent(statements, binders))
+
+
+def _list_foreign(node: ast.stmt) -> set[str]:
+    """Return the names that a statement imports from modules that may not be there."""
+    match node:
+        case ast.ImportFrom(module=module, names=names, level=level):
+            known = not level and (module or "").split(".")[0] in PRESENT
+            return set() if known else {each.asname or each.name for each in names}
+    return set()
+
+
+def _names_foreign_types(node: ast.stmt, foreign: set[str]) -> bool:
+    """Whether a definition needs foreign names for its annotations, which then need not run."""
+    if not foreign or not isinstance(node, (*_FUNCTIONS, ast.ClassDef)) or node.decorator_list:
+        return False
+    run, left = ({*analyse_effects(node, annotations_run=each).eager} for each in (True, False))
+    return not foreign.isdisjoint(run - left)
 
 
 def _find_time_dependent(

@@ -29,6 +29,7 @@ OTHERS: Mapping[str, int | str] = {
 }
 """values for other required arguments, by name"""
 ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
+BUCKETS, FARTHEST = re.compile(r"(^|_)buckets?$"), re.compile(r"max_(relative_)?dist(ance)?$")
 WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
 """names of arguments for a share of something"""
 
@@ -145,6 +146,10 @@ def _get_other(name: str, usual: float | None = None) -> float | str | None:
     """Return a value for an argument that is not a quantity: listed, or without effect."""
     if ROTARY_BASE.search(name):
         return 10_000
+    if BUCKETS.search(name):
+        return 32
+    if FARTHEST.search(name):
+        return 128
     return OTHERS.get(name, 1.0 if WHOLE.search(name) else usual)
 
 
