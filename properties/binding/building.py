@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from headcheck.properties.binding.calls import iter_call_forms
 from headcheck.properties.binding.constructors import (
     Constructor,
     resolve_fields,
@@ -24,6 +25,8 @@ from headcheck.reference import rotary_angles
 ConstructorSource = Callable[[Signature], Iterator[Constructor]]
 MAX_FIELDS = 24
 """the most values that a class may read from a config"""
+UNFILLED = "uninitialized parameter"
+"""in an error about a lazy layer that was not called yet"""
 MISSING = re.compile(r"has no attribute '(\w+)'|KeyError: '(\w+)'")
 
 
@@ -109,7 +112,7 @@ def _construct(
 ) -> Module:
     turned = rotary_angles(2, case.head_dim // 2 * 2, 1e4, torch.empty(1, dtype=torch.float64))
     rotation = {"frequencies": turned[1].tolist(), "factor": 1.0}  # as in most models
-    own = constructor.adapt(form).to_meta(case.heads, rotation=rotation)
+    own = constructor.adapt(form).to_meta(case.heads, rotation=rotation, width=case.d_in)
     variables = list_numbers(constructor.variables, case)
     if constructor.entry is Entry.FUNCTION:
         return subject.get_function(name, variables, own)
@@ -126,12 +129,16 @@ def _try_build(
     case: Case,
     failures: list[str],
 ) -> Built | None:
-    try:
-        module = _construct(subject, signature.name, constructor, case)
-        return Built(constructor, case, module.describe_tensors(unregistered=True))
-    except SubmissionFailed as failure:
-        note_failure(failure, failures)
+    forms = iter_call_forms(signature.call, signature.given) if constructor.is_lazy else [USUAL]
+    for form in forms:
+        try:
+            module = _construct(subject, signature.name, constructor, case, form)
+            return Built(constructor, case, module.describe_tensors(unregistered=True))
+        except SubmissionFailed as failure:
+            note_failure(failure, failures)
+    if constructor.is_lazy or UNFILLED not in failures[-1]:
         return None
+    return _try_build(subject, signature, replace(constructor, is_lazy=True), case, failures)
 
 
 def note_failure(failure: SubmissionFailed, failures: list[str]) -> None:

@@ -47,6 +47,8 @@ class Constructor:
     entry: Entry = Entry.CLASS
     axes: TokenAxes = TokenAxes.BATCH_FIRST
     """the axes of a function's tokens, which may be cut into heads"""
+    is_lazy: bool = False
+    """whether layers take the width of their input from a first call"""
 
     @property
     def quantities(self) -> frozenset[str]:
@@ -56,7 +58,8 @@ class Constructor:
         return said if not self.axes.are_cut else said | {"heads"}
 
     def adapt(self, form: CallForm) -> CallForm:
-        """Return the call form with the axes of the tokens."""
+        """Return the call form with the axes of the tokens, and a first call for lazy layers."""
+        form = replace(form, is_lazy=True) if self.is_lazy else form
         return replace(form, axes=self.axes) if self.axes.are_cut else form
 
 

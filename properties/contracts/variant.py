@@ -59,7 +59,9 @@ def get_variant(contract: Contract, case: Case) -> Variant:
 def describe_call(contract: Contract, case: Case) -> Mapping[str, object] | None:
     """Return the call form as data for requests about this case; None for the usual form."""
     rotation, width = describe_rotation(contract, case), case.d_context
-    return contract.call_form.to_meta(case.heads, rotation=rotation, context_width=width)
+    return contract.call_form.to_meta(
+        case.heads, rotation=rotation, context_width=width, width=case.d_in
+    )
 
 
 def describe_rotation(contract: Contract, case: Case) -> dict[str, object]:

@@ -165,6 +165,8 @@ class CallForm:
     """what other arguments of every call are given, by name"""
     without_weights: Mapping[str, int | float | bool | str] | None = None
     """the arguments, by name, of a call that requests no attention weights"""
+    is_lazy: bool = False
+    """whether layers take the width of their input from a first call, such as `nn.LazyLinear`"""
 
     def to_meta(
         self,
@@ -173,12 +175,14 @@ class CallForm:
         kv_heads: int | None = None,
         rotation: Mapping[str, object] = MappingProxyType({}),
         context_width: int = 0,
+        width: int = 0,
     ) -> Mapping[str, object] | None:
         """Return the call form as data for a request with this many heads; None for the usual form.
 
         A function gets the `numbers` after the tensors in each call. If it gets keys and values cut
         into fewer heads, these are the first `kv_heads`. `rotation` has the frequencies of tables
-        that calls are given. A wider context than the tokens has a `context_width`.
+        that calls are given. A wider context than the tokens has a `context_width`. Lazy layers
+        take the `width` of the tokens.
         """
         if self == USUAL:
             return None
@@ -188,7 +192,8 @@ class CallForm:
         data["mask"]["fill"] = str(self.mask.fill)  # JSON knows no infinity
         tables = {"rotation": dict(rotation)} if self.given else {}
         wide = {"context_width": context_width} if context_width else {}
-        return {**data, "heads": heads, **passed, **shared, **tables, **wide}
+        first = {"width": width} if data.pop("is_lazy") else {}
+        return {**data, "heads": heads, **passed, **shared, **tables, **wide, **first}
 
 
 USUAL = CallForm()

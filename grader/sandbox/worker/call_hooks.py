@@ -51,11 +51,16 @@ class CallHooks:
     """the frequencies of rotary positions, if an argument needs them"""
     context_width: int = 0
     """the width of the tokens of keys and values, if wider: narrower ones are followed by zeros"""
+    width: int = 0
+    """the width of the tokens in a first call from which lazy layers take theirs; 0 for no call"""
 
     def attach(self, module: nn.Module) -> None:
         """Attach hooks to a module so that it can be called in the usual form."""
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results, with_kwargs=True)
+        if self.width:
+            with torch.no_grad():
+                module(torch.zeros(1, 2, self.width))
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that is called in the usual form."""
