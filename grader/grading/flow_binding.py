@@ -17,7 +17,7 @@ import torch
 
 from headcheck.grader.grading.places.flow import GIVEN, KERNELS, LAYOUTS, PRODUCTS, Flow, read_trace
 from headcheck.grader.grading.places.locate import ERRORS, INEXACT
-from headcheck.grader.grading.places.matching import EXACT, Recorded, find_stage
+from headcheck.grader.grading.places.matching import EXACT, find_stage
 from headcheck.grader.grading.places.stages import list_stages
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.properties.binding.by_name import covers
@@ -136,8 +136,8 @@ class _Reading:
         if self.probe.blind:
             return True
         built, tokens = self.probe.built, self.probe.seen.x.shape[1]
-        found = (self.flow.values.get(n) for n in self._slice)
-        squares = (r.values.reshape(tokens, tokens) for r in found if _is_square(r, tokens))
+        numbers = [r.values for n, r in self.flow.values.items() if n in self._slice]
+        squares = (v.reshape(tokens, tokens) for v in numbers if v.numel() == tokens**2)
         drawn = any(is_triangle(each) for each in squares)
         return drawn or expects_causality(self.search.signature, self.probe.module, built.tensors)
 
@@ -158,10 +158,6 @@ class _Reading:
 def _name_roles(contract: Contract) -> frozenset[tuple[str, frozenset[str]]]:
     """Return what each weight holds; the order within a fused one is usually that of its name."""
     return frozenset((m.path, frozenset(m.holds)) for m in contract.mappings)
-
-
-def _is_square(recorded: Recorded | None, tokens: int) -> bool:
-    return recorded is not None and recorded.values.numel() == tokens * tokens
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,8 @@ def _parse_signature(
     name = str(entry["name"])
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
-        return Signature(name, constructor, call, read, doc=str(entry.get("doc", "")))
+        doc, reset = (str(entry.get(key, "")) for key in ("doc", "reset"))
+        return Signature(name, constructor, call, read, doc=doc, reset=reset)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
         return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)

@@ -26,6 +26,8 @@ from headcheck.grader.reading.symbol_table import (
 
 MAX_DOC = 2000
 """the most characters of docstrings in an outline"""
+RESET = re.compile(r"_*(reset|clear|empty|flush|forget)(_?(kv_?)?(cache|state|memory|past))?")
+"""names of methods that forget what earlier calls have left"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Definition:
     """the definition for which this is another name: `Attention` in `Wanted = Attention`"""
     doc: str = ""
     """the beginning of its docstring, and of that of its `forward`"""
+    reset: str = ""
+    """its method that forgets earlier calls, by its name; "" if there is none"""
     near_names: tuple[NearName, ...] = ()
     """the misspelt methods that were meant to be `__init__` or `forward`"""
 
@@ -117,8 +121,15 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         times_defined=len(sites),
         redefined_in=tuple(site.cell for site in sites[1:]),
         doc=_read_docstrings(symbols, last),
+        reset=_find_reset(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
     )
+
+
+def _find_reset(symbols: SymbolTable, site: DefinitionSite) -> str:
+    """Return the name of a class's method without arguments that forgets earlier calls."""
+    named = (m for m in list_methods(site.node) if RESET.fullmatch(m.name))
+    return next((m.name for m in named if len(m.args.args) == 1), "")
 
 
 def _read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:

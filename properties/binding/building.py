@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from headcheck.properties.binding.calls import iter_call_forms
+from headcheck.properties.binding.calls import iter_forms_of
 from headcheck.properties.binding.constructors import (
     Constructor,
     resolve_fields,
@@ -129,7 +129,7 @@ def _try_build(
     case: Case,
     failures: list[str],
 ) -> Built | None:
-    forms = iter_call_forms(signature.call, signature.given) if constructor.is_lazy else [USUAL]
+    forms = iter_forms_of(signature) if constructor.is_lazy else [USUAL]
     for form in forms:
         try:
             module = _construct(subject, signature.name, constructor, case, form)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headcheck.properties.binding.bench import is_right_at
 from headcheck.properties.binding.building import Built, build_all, construct
-from headcheck.properties.binding.calls import iter_call_forms
+from headcheck.properties.binding.calls import iter_forms_of
 from headcheck.properties.binding.constructors import Constructor, is_option, iter_suggested
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import OTHER, WIDE, Sizes, make_contract
@@ -45,7 +45,7 @@ def match_by_name(search: BindingSearch) -> Match | None:
     Raises SubmissionFailed if its process ends.
     """
     signature, subject = search.signature, search.subject
-    form = next(iter_call_forms(signature.call, signature.given), None)
+    form = next(iter_forms_of(signature), None)
     if form is None or len([role for role in form.inputs if role != "mask"]) != 1:
         return None
     for built in build_all(subject, signature, search.failures, iter_suggested):

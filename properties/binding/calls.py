@@ -41,6 +41,12 @@ AXES = (None, 4, 3, 2)
 """the numbers of axes of a mask to try; None means any number that broadcasts"""
 
 
+def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
+    """Yield the call forms of a class or function, the likely ones first."""
+    for form in iter_call_forms(signature.call, signature.given):
+        yield replace(form, reset=signature.reset or None)
+
+
 def iter_call_forms(
     parameters: Sequence[SignatureParameter], given: Sequence[SignatureParameter] = ()
 ) -> Iterator[CallForm]:

@@ -93,6 +93,8 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     if given:
         listed = join_words([f"`{n}`, {GIVEN_WORDS.get(g, f'rotary {g}')}" for n, g in given])
         yield f"every call of it is given {listed}"
+    if contract.call_form.reset is not None:
+        yield f"its `{contract.call_form.reset}()` is called before every call of it"
     axes = contract.call_form.axes
     if axes is not TokenAxes.BATCH_FIRST:
         tokens = [role for role in contract.call_form.inputs if role != "mask"]
@@ -116,6 +118,7 @@ def _list_idle(signature: Signature, contract: Contract) -> Iterator[str]:
     form, masks = contract.call_form, list_mask_names(signature.call)
     tokens = [p.name for p in signature.call if p.name not in masks]
     used = {*tokens[: sum(role != "mask" for role in form.inputs)], *(form.given or ())}
+    used |= {*(form.without_weights or ())}
     used |= {form.mask.argument or masks[0]} if masks else set()
     yield from (p.name for p in signature.call if p.has_default and p.name not in used)
 

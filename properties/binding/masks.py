@@ -13,7 +13,7 @@ from headcheck.properties.binding.calls import (
     LENGTHS,
     MASK_CONVENTIONS,
     find_mask_name,
-    iter_call_forms,
+    iter_forms_of,
     list_mask_names,
     list_mask_sources,
 )
@@ -38,11 +38,7 @@ def settle_mask(bench: Bench) -> Settled:
     name = find_mask_name(bench.signature.call)
     if name is None:
         return bench.settled
-    form = next(
-        f
-        for f in iter_call_forms(bench.signature.call, bench.signature.given)
-        if "mask" in f.inputs
-    )
+    form = next(f for f in iter_forms_of(bench.signature) if "mask" in f.inputs)
     form = replace(
         bench.contract.call_form,
         inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),

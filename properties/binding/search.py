@@ -15,7 +15,7 @@ from headcheck.properties.binding.building import (
     has_config,
     note_failure,
 )
-from headcheck.properties.binding.calls import iter_call_forms, names_roles
+from headcheck.properties.binding.calls import iter_forms_of, names_roles
 from headcheck.properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
@@ -211,7 +211,7 @@ class BindingSearch:
 
     def _iter_forms(self, built: Built) -> Iterator[CallForm]:
         """Yield the forms of a call; a module with convolutions may take the width first."""
-        forms = list(iter_call_forms(self.signature.call, self.signature.given))
+        forms = list(iter_forms_of(self.signature))
         yield from forms
         for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
             if any(info.shape[2:] == kernel for info in built.tensors.values()):
@@ -221,7 +221,7 @@ class BindingSearch:
         """Return the construction with a config that also has the fields that calls read."""
         for _ in range(MAX_FIELDS):
             sizes = next(self.iter_sizes_of(built), None)
-            form = next(iter_call_forms(self.signature.call, self.signature.given))
+            form = next(iter_forms_of(self.signature))
             if sizes is None or self._answers(built, sizes, form):
                 return built
             more = extend_config(built, self.failures[-1]) if self.failures else None

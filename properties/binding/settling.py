@@ -24,7 +24,7 @@ from headcheck.properties.binding.intent import (
 )
 from headcheck.properties.binding.masks import settle_mask
 from headcheck.properties.binding.search import Match
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
@@ -41,6 +41,12 @@ STATED = re.compile(r"AssertionError|ValueError|NotImplementedError")
 """an error with which a class says what it does not take"""
 CONTEXT = re.compile(r"context|(.*_)?memory|kv|x_kv|enc(oder)?_(\w+)|source|src|cross(_\w+)?")
 """names of an option that gives a call other tokens for keys and values"""
+WEIGHTS_OPTION = re.compile(
+    r"(need|return|output|get|give|with)s?_(\w*_)?(weights?|probs?|attns?|attentions?|att|maps?)"
+)
+"""names of an option with which a call also returns the weights"""
+WEIGHTS = re.compile(r"\battention[ _](weights|probabilities|probs|maps?)\b", re.IGNORECASE)
+"""words for weights in the docstring of a class that returns them"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 """names of arguments that may be a window rather than the length of sequences"""
 
@@ -52,6 +58,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     if said and not match.contract.has(C.CAUSAL) and settled.contract.has(C.CAUSAL):
         settled = settled.add(f"later tokens should be hidden, as the class says: “{said}”")
     for step in (
+        _settle_weights_option,
         _settle_results,
         _settle_window,
         _settle_share,
@@ -88,6 +95,24 @@ def _intend(subject: Subject, signature: Signature, match: Match) -> Contract:
 # ------------------------------------------------------------------------------------ results
 
 
+def _settle_weights_option(bench: Bench) -> Settled:
+    """Ask for weights in every call if an option does this; without them the output is the same."""
+    option = _find_weights_option(bench.signature)
+    if option is None:
+        return bench.settled
+    form = bench.contract.call_form
+    asking = {**(form.given or {}), **({} if option.default else {option.name: Given.TRUE})}
+    form = replace(form, given=asking or None, without_weights={option.name: False})
+    if not bench.call(replace(form, places=()), bench.x):
+        return bench.settled
+    return replace(bench.settled, contract=replace(bench.contract, call_form=form))
+
+
+def _find_weights_option(signature: Signature) -> SignatureParameter | None:
+    options = (p for p in signature.call if type(p.default) is bool)
+    return next((p for p in options if WEIGHTS_OPTION.fullmatch(p.name)), None)
+
+
 def _settle_results(bench: Bench) -> Settled:
     """Find the output and the weights among the results."""
     form, place = bench.contract.call_form, bench.match.place
@@ -99,6 +124,7 @@ def _settle_results(bench: Bench) -> Settled:
         if number != place
         for one_head, wanted in ((False, exact), (True, exact.squeeze(1)))
         if is_close(results, wanted, number)
+        or (_promises_weights(bench) and results[number].shape == wanted.shape)
     ]
     if found:
         number, one_head = found[0]
@@ -112,6 +138,14 @@ def _settle_results(bench: Bench) -> Settled:
     if len(results) < 2:
         return settled
     return settled.add("only the output is judged, and no other result")
+
+
+def _promises_weights(bench: Bench) -> bool:
+    """Whether a class says that it returns weights of each head, by an option or a docstring."""
+    named = _find_weights_option(bench.signature) is not None
+    return bench.contract.has(C.HEADS) and (
+        named or WEIGHTS.search(bench.signature.doc) is not None
+    )
 
 
 # ------------------------------------------------------------------------------------- window

@@ -47,6 +47,8 @@ class Signature:
     """whether the attention should be causal, if the user said so"""
     doc: str = ""
     """what its docstrings say"""
+    reset: str = ""
+    """the method that forgets earlier calls; "" if there is none"""
     given: tuple[SignatureParameter, ...] = ()
     """the required parameters of `forward` that are neither tokens nor a mask, if set apart"""
 

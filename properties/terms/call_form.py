@@ -165,6 +165,8 @@ class CallForm:
     """what other arguments of every call are given, by name"""
     without_weights: Mapping[str, int | float | bool | str] | None = None
     """the arguments, by name, of a call that requests no attention weights"""
+    reset: str | None = None
+    """the method that is called before every call, so that it does not continue earlier ones"""
     is_lazy: bool = False
     """whether layers take the width of their input from a first call, such as `nn.LazyLinear`"""
 

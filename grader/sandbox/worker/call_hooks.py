@@ -51,6 +51,8 @@ class CallHooks:
     """the frequencies of rotary positions, if an argument needs them"""
     context_width: int = 0
     """the width of the tokens of keys and values, if wider: narrower ones are followed by zeros"""
+    reset: str | None = None
+    """the method of a module that is called before every call"""
     width: int = 0
     """the width of the tokens in a first call from which lazy layers take theirs; 0 for no call"""
 
@@ -82,6 +84,8 @@ class CallHooks:
         a new sequence. The cache is passed by name, or if `manner` is "by position", after the
         tensors. `properties.subject.CallOptions` describes the other manners.
         """
+        if self.reset is not None:
+            getattr(called, self.reset)()
         manner = options.get("manner")
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]

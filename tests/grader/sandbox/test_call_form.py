@@ -43,6 +43,7 @@ class Recorder(nn.Module):
 def attach(module: Any, inputs: tuple[str, ...] = ("x",), **others: Any) -> Any:
     form = CallForm(inputs, **others)
     sent = form.to_meta(2) or {**asdict(form), "heads": 2}
+    sent = {key: value for key, value in sent.items() if key != "is_lazy"}
     CallHooks(**json.decode(json.encode(sent))).attach(module)  # as it arrives in the worker
     return module
 
@@ -263,3 +264,38 @@ class Mixer(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:
         return self.scale * (query + key + value), None
+
+
+def test_lazy_layers_take_their_width_from_a_first_call() -> None:
+    class Lazy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LazyLinear(3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x)
+
+    form = CallForm(("x",), is_lazy=True).to_meta(1, width=5)
+    assert form is not None
+    module = Lazy()
+    CallHooks(**json.decode(json.encode(form))).attach(module)
+    assert module.layer.weight.shape == (3, 5)
+
+
+def test_what_earlier_calls_left_is_forgotten_before_every_call() -> None:
+    class Counting(nn.Module):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return x * self.calls
+
+        def reset(self) -> None:
+            self.calls = 0
+
+    form = CallForm(("x",), reset="reset").to_meta(1)
+    assert form is not None
+    module = Counting()
+    CallHooks(**json.decode(json.encode(form))).attach(module)
+    x = torch.ones(1, 2, 3)
+    assert torch.equal(module(x), module(x))
