@@ -113,6 +113,8 @@ class Variant:
     """the norm of what heads give, before it goes through the output layer"""
     block: BlockSteps | None = None
     """the steps of a block around attention: norms of tokens and a feed-forward, with residuals"""
+    adds_tokens: bool = False
+    """whether tokens were added to the output and taken off again, which rounds it"""
 
     def normalise(
         self,

@@ -1,5 +1,6 @@
 """The binding of a class: its contract in the author's terms, and the assumptions behind it."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +13,21 @@ from headcheck.properties.binding.nearest import describe_failure, find_fault, l
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
-from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.case import Case
+
+NORM_OF_TOKENS = re.compile(
+    r"(\w+\.)*(?!([qk]|query|key)_?\w*norm|\w*norm_?([qk]|query|key)\b)"
+    r"(\w*norm\w*|\w*ln_?\d*)(\.\w+)*\.(weight|bias|gain|scale|gamma|beta|g|b)",
+    re.IGNORECASE,
+)
+"""paths of parameters of layers that norm tokens, but not of those that norm queries and keys"""
+
+
+RESIDUAL = frozenset({"residual_added"})
+"""the mistake that a residual would be without a norm beside it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,11 @@ def bind(
     signature = set_given_aside(signature)
     search = BindingSearch(subject, signature)
     other = (match for way in explain if (match := way(search)) is not None)
-    match = _find_certain(search) or next(other, None)
+    match = _find_certain(search)
+    if match is None and (unwrapped := _unwrap(search)) is not None:
+        search, match = unwrapped
+        signature = search.signature
+    match = match or next(other, None)
     if match is None or (not search.probes and lacks_import(search)):
         tried, fault = describe_failure(search), find_fault(search)
         return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))
@@ -88,6 +104,22 @@ def bind(
         raises=not search.probes,
         broken=broken,
     )
+
+
+def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
+    """Return the search and the match of a class without its norms of tokens.
+
+    Beside a norm, tokens that are added to the output are a residual, and are taken off.
+    """
+    paths = search.paths if search.signature.entry is Entry.CLASS else ()
+    norms = {p.rpartition(".")[0] for p in paths if NORM_OF_TOKENS.fullmatch(p)}
+    for adds_tokens in (False, True) if norms else ():
+        own = replace(search.signature, bypassed=tuple(sorted(norms)), adds_tokens=adds_tokens)
+        inner = BindingSearch(search.subject, own)
+        match = _find_certain(inner)
+        if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
+            return inner, match
+    return None
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:

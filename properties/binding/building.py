@@ -129,7 +129,8 @@ def _try_build(
     case: Case,
     failures: list[str],
 ) -> Built | None:
-    forms = iter_forms_of(signature) if constructor.is_lazy else [USUAL]
+    described = replace(USUAL, bypassed=signature.bypassed)
+    forms = iter_forms_of(signature) if constructor.is_lazy else [described]
     for form in forms:
         try:
             module = _construct(subject, signature.name, constructor, case, form)

@@ -44,7 +44,12 @@ AXES = (None, 4, 3, 2)
 def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
     """Yield the call forms of a class or function, the likely ones first."""
     for form in iter_call_forms(signature.call, signature.given):
-        yield replace(form, reset=signature.reset or None)
+        yield replace(
+            form,
+            reset=signature.reset or None,
+            bypassed=signature.bypassed,
+            adds_tokens=signature.adds_tokens,
+        )
 
 
 def iter_call_forms(

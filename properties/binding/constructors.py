@@ -23,6 +23,8 @@ SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """names of arguments for small numbers, such as the spread of initial weights"""
 OTHERS: Mapping[str, int | str] = {
     "batch_size": 2,
+    "max_batch_size": 64,
+    "max_batch": 64,
     "layer_idx": 0,
     "layer_id": 0,
     "device": "cpu",
@@ -30,6 +32,8 @@ OTHERS: Mapping[str, int | str] = {
 """values for other required arguments, by name"""
 ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
 BUCKETS, FARTHEST = re.compile(r"(^|_)buckets?$"), re.compile(r"max_(relative_)?dist(ance)?$")
+RELATIVE = re.compile(r"rel(ative)?_(\w+_)?(bias|table)")
+"""names of options for a part that a class must then have"""
 WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
 """names of arguments for a share of something"""
 
@@ -166,6 +170,8 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
     name, quantity = parameter.name, parameter.quantity or guess_quantity(parameter.name)
     if parameter.quantity is not None:
         return Argument(name, parameter.quantity)
+    if parameter.default is False and RELATIVE.search(name):
+        return Argument(name, CONSTANT, default=True)
     number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
     open_size = optional and quantity in SIZES and parameter.default is None
     if (

@@ -93,6 +93,11 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     if given:
         listed = join_words([f"`{n}`, {GIVEN_WORDS.get(g, f'rotary {g}')}" for n, g in given])
         yield f"every call of it is given {listed}"
+    left_out = [f"`{path}`" for path in contract.call_form.bypassed]
+    if left_out:
+        yield f"judged without its {join_words(left_out)}, which every call leaves out"
+    if contract.call_form.adds_tokens:
+        yield "the tokens that it adds to its output are taken off before it is judged"
     if contract.call_form.reset is not None:
         yield f"its `{contract.call_form.reset}()` is called before every call of it"
     axes = contract.call_form.axes

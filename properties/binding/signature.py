@@ -49,6 +49,10 @@ class Signature:
     """what its docstrings say"""
     reset: str = ""
     """the method that forgets earlier calls; "" if there is none"""
+    bypassed: tuple[str, ...] = ()
+    """the paths of norms of tokens that calls leave out"""
+    adds_tokens: bool = False
+    """whether calls take the tokens off the output"""
     given: tuple[SignatureParameter, ...] = ()
     """the required parameters of `forward` that are neither tokens nor a mask, if set apart"""
 

@@ -213,7 +213,10 @@ def _propagate(
     context = bound_difference(context, size, parameters.lambdas, precision)
     merged = bound_head_norm_error(context, parameters, exact, variant, precision)
     merged = bound_gated_error(x, merged, parameters, exact, precision, variant)
-    return propagate_through_output(merged, parameters, exact, precision)
+    output = propagate_through_output(merged, parameters, exact, precision)
+    # Adding tokens rounds their sum, and taking them off again rounds the output.
+    rounded = precision.u * (x.abs() + 2 * exact.output.abs()) if variant.adds_tokens else 0.0
+    return output + rounded
 
 
 def bound_logsumexp(

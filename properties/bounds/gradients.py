@@ -119,6 +119,8 @@ def _compute_gradients(
         total = (_select_output(contract, exact, leaves["x"], moved, loss) * loss.cotangent).sum()
         values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     scales = compute_absolute_gradients(contract, case, x, parameters, exact, loss)
+    if variant.adds_tokens and loss.cotangent.shape == x.shape:
+        scales = {**scales, "x": scales["x"] + loss.cotangent.abs()}
     growth = compute_growth(case, seat_sinks(exact, parameters.sinks), variant)
     return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
 

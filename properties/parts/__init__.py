@@ -24,6 +24,7 @@ from headcheck.properties.parts.output_dropout import OUTPUT_DROPOUT
 from headcheck.properties.parts.part import Part, Problem, Quantity
 from headcheck.properties.parts.plain import PLAIN_WEIGHTS
 from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
+from headcheck.properties.parts.residual import RESIDUAL
 from headcheck.properties.parts.scores import BLOCKS, SOFTCAP, WINDOW
 from headcheck.properties.parts.shared_keys import SHARED_KEYS
 from headcheck.properties.parts.sinks import SINKS
@@ -54,6 +55,7 @@ PARTS: tuple[Part, ...] = (
     HEAD_NORMS,
     OUTPUT_DROPOUT,
     CONTEXT_WIDTH,
+    RESIDUAL,
 )
 """All parts. The numbers of a case set are drawn in this order: a new part comes last."""
 

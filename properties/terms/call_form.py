@@ -167,6 +167,10 @@ class CallForm:
     """the arguments, by name, of a call that requests no attention weights"""
     reset: str | None = None
     """the method that is called before every call, so that it does not continue earlier ones"""
+    bypassed: tuple[str, ...] = ()
+    """the paths of norms of tokens that every call leaves out"""
+    adds_tokens: bool = False
+    """whether the module adds its tokens to the output, so that they are taken off again"""
     is_lazy: bool = False
     """whether layers take the width of their input from a first call, such as `nn.LazyLinear`"""
 

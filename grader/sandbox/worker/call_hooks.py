@@ -53,11 +53,17 @@ class CallHooks:
     """the width of the tokens of keys and values, if wider: narrower ones are followed by zeros"""
     reset: str | None = None
     """the method of a module that is called before every call"""
+    bypassed: Sequence[str] = ()
+    """the paths of layers of a module that every call leaves out"""
+    adds_tokens: bool = False
+    """whether the tokens are taken off the output again"""
     width: int = 0
     """the width of the tokens in a first call from which lazy layers take theirs; 0 for no call"""
 
     def attach(self, module: nn.Module) -> None:
         """Attach hooks to a module so that it can be called in the usual form."""
+        for path in self.bypassed:
+            module.set_submodule(path, nn.Identity())
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results, with_kwargs=True)
         if self.width:
@@ -188,6 +194,9 @@ class CallHooks:
         """
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
+        if self.adds_tokens:
+            parts = self._take_off_tokens(parts, given)
+            result = parts[0] if result is values and isinstance(result, Tensor) else result
         cache = self._take_cache(parts)
         if self._lacks_weights(named):
             first = self.places[0] if self.places else 0
@@ -196,6 +205,14 @@ class CallHooks:
         if self.cache is None or not (self.cache["argument"] in named or self._is_last(given)):
             return outputs
         return ContinuedResult(outputs, cache)
+
+    def _take_off_tokens(self, parts: list[Any], given: tuple[Any, ...]) -> list[Any]:
+        """Return the results without the tokens that the module has added to the first like them."""
+        place = next(i for i, role in enumerate(self.inputs) if role in ("x", "query"))
+        tokens = given[place]
+        like = (i for i, part in enumerate(parts) if getattr(part, "shape", None) == tokens.shape)
+        first = next(like, None)
+        return [part - tokens if i == first else part for i, part in enumerate(parts)]
 
     def _is_last(self, given: tuple[Any, ...]) -> bool:
         """Return whether a cache was given by position, after the tensors."""

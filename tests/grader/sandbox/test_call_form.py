@@ -40,11 +40,16 @@ class Recorder(nn.Module):
         return given[0] * self.weight if self.result is None else self.result
 
 
+def describe(form: CallForm) -> Any:
+    """The form of calls with two heads as it is sent; the usual form is not sent otherwise."""
+    usual = {key: value for key, value in asdict(form).items() if key != "is_lazy"}
+    return form.to_meta(2) or {**usual, "heads": 2}
+
+
 def attach(module: Any, inputs: tuple[str, ...] = ("x",), **others: Any) -> Any:
     form = CallForm(inputs, **others)
-    sent = form.to_meta(2) or {**asdict(form), "heads": 2}
-    sent = {key: value for key, value in sent.items() if key != "is_lazy"}
-    CallHooks(**json.decode(json.encode(sent))).attach(module)  # as it arrives in the worker
+    sent = json.decode(json.encode(describe(form)))  # as it arrives in the worker
+    CallHooks(**sent).attach(module)
     return module
 
 
@@ -220,7 +225,7 @@ def test_tokens_are_cut_into_heads_and_outputs_put_together(
         return given[0] - given[1], weights
 
     form = CallForm(("query", "key"), axes=axes, places=places)
-    output, second = CallHooks(**asdict(form), heads=2).wrap(function)(X, 2 * X, apart=2)
+    output, second = CallHooks(**describe(form)).wrap(function)(X, 2 * X, apart=2)
     assert torch.equal(output, -X)
     assert torch.equal(second, weights)
 
@@ -273,7 +278,8 @@ def test_lazy_layers_take_their_width_from_a_first_call() -> None:
             self.layer = nn.LazyLinear(3)
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.layer(x)
+            projected: Tensor = self.layer(x)
+            return projected
 
     form = CallForm(("x",), is_lazy=True).to_meta(1, width=5)
     assert form is not None
