@@ -102,7 +102,8 @@ class _Reading:
 
     def find_contract(self) -> tuple[Contract, Sizes] | None:
         """Return the contract of which most stages are in the trace; None if that is not clear."""
-        if not any(self.flow.steps[n].kind in SOFTMAXES for n in self._slice):
+        softmaxes = [n for n in self._slice if self.flow.steps[n].kind in SOFTMAXES]
+        if not softmaxes or not all(map(self._weighs_tokens, softmaxes)):
             return None
         counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
         most = max((count for count, _, _ in counted), default=0)
@@ -110,6 +111,18 @@ class _Reading:
         if not best or len({_name_roles(c) for c, _ in best}) > 1:
             return None
         return best[0] if _Roles(self.flow, self._slice, best[0][0]).are_complete() else None
+
+    def _weighs_tokens(self, softmax: int) -> bool:
+        """Whether a softmax is of products of what tokens give with what tokens give."""
+        steps, given = self.flow.steps, [n for n in self._slice if self._is_input(n)]
+        from_tokens = self.flow.walk_on(given)
+        return steps[softmax].kind in KERNELS or any(
+            steps[n].kind in PRODUCTS and len(from_tokens & {*steps[n].sources}) > 1
+            for n in self.flow.walk_back([softmax])
+        )
+
+    def _is_input(self, number: int) -> bool:
+        return self.flow.steps[number].kind.startswith("input ")
 
     @cached_property
     def _slice(self) -> set[int]:

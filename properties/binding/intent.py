@@ -80,11 +80,13 @@ def find_stated_polarity(signature: Signature, name: str) -> tuple[Polarity, str
     for polarity, words in NAMED:
         if words.fullmatch(name.lower()):
             return polarity, name
-    found = {}
+    found, near = {}, False
     for sentence in SENTENCE.findall(signature.doc):
-        if "mask" in sentence.lower() or name in sentence:
+        named = "mask" in sentence.lower() or name in sentence
+        if named or near:
             for polarity in _read_polarities(sentence):
                 found[polarity] = sentence.strip()
+        near = named  # what follows a name explains it
     return next(iter(found.items())) if len(found) == 1 else None
 
 

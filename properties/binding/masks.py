@@ -1,6 +1,7 @@
 """Find out what a class does with its masks: their meaning, their shapes, and their effect."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ FAULT = re.compile(
     r"|invalid combination of arguments|object is not callable)"
 )
 """an error of the code itself, not of the kind of mask that it was given"""
+
+BOOLEAN = re.compile(r"\b(true|false)\b", re.IGNORECASE)
 
 
 def settle_mask(bench: Bench) -> Settled:
@@ -129,10 +132,15 @@ def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
     """Claim a mask that is followed; if the class says the opposite of its entries, claim that."""
     stated = find_stated_polarity(bench.signature, name)
     mask = form.mask
-    entries = mask.given_as is MaskSource.MASK and mask.polarity is not Polarity.ADDED
+    entries = mask.given_as is MaskSource.MASK
+    added = mask.polarity is Polarity.ADDED
     if stated is None or not entries or stated[0] is mask.polarity:
         return _claim_mask(bench, form)
-    settled = _claim_mask(bench, replace(form, mask=replace(mask, polarity=stated[0])))
+    if added and not BOOLEAN.search(stated[1]):
+        return _claim_mask(bench, form)  # numbers may be said to show and to hide
+    dtype = "bool" if added else mask.dtype
+    said = replace(mask, polarity=stated[0], dtype=dtype, fill=-math.inf)
+    settled = _claim_mask(bench, replace(form, mask=said))
     return settled.add(f"what its mask means is what the class says of it: “{stated[1]}”")
 
 
