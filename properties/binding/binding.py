@@ -10,6 +10,7 @@ from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.hypotheses import NARROW, OTHER
 from headcheck.properties.binding.nearest import describe_failure, find_fault, lacks_import
+from headcheck.properties.binding.other_kinds import name_other_kind
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
@@ -86,9 +87,11 @@ def bind(
     if match is None and (unwrapped := _unwrap(search)) is not None:
         search, match = unwrapped
         signature = search.signature
-    match = match or next(other, None)
+    kind = name_other_kind(signature, search.paths)
+    match = match or (None if kind else next(other, None))
     if match is None or (not search.probes and lacks_import(search)):
-        tried, fault = describe_failure(search), find_fault(search)
+        fault = find_fault(search)
+        tried = f"{kind}: not judged" if kind else describe_failure(search)
         return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))
     said = _name_defaults(signature, match)
     free = None if said == signature else _find_certain(BindingSearch(subject, said))

@@ -25,6 +25,10 @@ from headcheck.reference import rotary_angles
 ConstructorSource = Callable[[Signature], Iterator[Constructor]]
 MAX_FIELDS = 24
 """the most values that a class may read from a config"""
+KEPT = re.compile(r"(?!.*(cos|sin|freq|rot|rope|mask|bias|tril|pos)).*(cache|past|memory|history)")
+"""names of tensors that keep what earlier calls computed"""
+KEPT_AXES = 3
+"""the fewest axes of such a tensor: batch, tokens, width"""
 UNFILLED = "uninitialized parameter"
 """in an error about a lazy layer that was not called yet"""
 MISSING = re.compile(r"has no attribute '(\w+)'|KeyError: '(\w+)'")
@@ -134,12 +138,21 @@ def _try_build(
     for form in forms:
         try:
             module = _construct(subject, signature.name, constructor, case, form)
-            return Built(constructor, case, module.describe_tensors(unregistered=True))
+            tensors = module.describe_tensors(unregistered=True)
+            kept = tuple(sorted(path for path, info in tensors.items() if _is_kept(path, info)))
+            constructor = replace(constructor, cleared=kept)
+            return Built(constructor, case, {p: t for p, t in tensors.items() if p not in kept})
         except SubmissionFailed as failure:
             note_failure(failure, failures)
     if constructor.is_lazy or UNFILLED not in failures[-1]:
         return None
     return _try_build(subject, signature, replace(constructor, is_lazy=True), case, failures)
+
+
+def _is_kept(path: str, info: TensorInfo) -> bool:
+    """Whether a tensor keeps what earlier calls computed."""
+    plain = info.kind in ("buffer", "unregistered") and len(info.shape) >= KEPT_AXES
+    return plain and KEPT.match(path.lower()) is not None
 
 
 def note_failure(failure: SubmissionFailed, failures: list[str]) -> None:

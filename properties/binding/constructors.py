@@ -23,8 +23,8 @@ SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """names of arguments for small numbers, such as the spread of initial weights"""
 OTHERS: Mapping[str, int | str] = {
     "batch_size": 2,
-    "max_batch_size": 64,
-    "max_batch": 64,
+    "max_batch_size": 128,
+    "max_batch": 128,
     "layer_idx": 0,
     "layer_id": 0,
     "device": "cpu",
@@ -51,6 +51,8 @@ class Constructor:
     entry: Entry = Entry.CLASS
     axes: TokenAxes = TokenAxes.BATCH_FIRST
     """the axes of a function's tokens, which may be cut into heads"""
+    cleared: tuple[str, ...] = ()
+    """the paths of tensors that keep what earlier calls computed"""
     is_lazy: bool = False
     """whether layers take the width of their input from a first call"""
 
@@ -62,8 +64,9 @@ class Constructor:
         return said if not self.axes.are_cut else said | {"heads"}
 
     def adapt(self, form: CallForm) -> CallForm:
-        """Return the call form with the axes of the tokens, and a first call for lazy layers."""
+        """Return the call form of what is constructed: its axes, and what precedes its calls."""
         form = replace(form, is_lazy=True) if self.is_lazy else form
+        form = replace(form, cleared=self.cleared) if self.cleared else form
         return replace(form, axes=self.axes) if self.axes.are_cut else form
 
 

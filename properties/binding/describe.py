@@ -16,7 +16,7 @@ from headcheck.properties.parts import PARTS, QUANTITIES
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
 from headcheck.properties.parts.scores import WINDOW
-from headcheck.properties.terms.call_form import Given, MaskSource, Polarity, TokenAxes
+from headcheck.properties.terms.call_form import CallForm, Given, MaskSource, Polarity, TokenAxes
 
 C = Capability
 FIRST = (NORMS, ROTATIONS, ALIBI, RELATIVE, WINDOW)
@@ -93,13 +93,7 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     if given:
         listed = join_words([f"`{n}`, {GIVEN_WORDS.get(g, f'rotary {g}')}" for n, g in given])
         yield f"every call of it is given {listed}"
-    left_out = [f"`{path}`" for path in contract.call_form.bypassed]
-    if left_out:
-        yield f"judged without its {join_words(left_out)}, which every call leaves out"
-    if contract.call_form.adds_tokens:
-        yield "the tokens that it adds to its output are taken off before it is judged"
-    if contract.call_form.reset is not None:
-        yield f"its `{contract.call_form.reset}()` is called before every call of it"
+    yield from _list_preparations(contract.call_form)
     axes = contract.call_form.axes
     if axes is not TokenAxes.BATCH_FIRST:
         tokens = [role for role in contract.call_form.inputs if role != "mask"]
@@ -116,6 +110,20 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
         masks = list_mask_names(signature.call)
         named = f"`{mask.argument or masks[0]}`" if len(masks) > 1 else "mask"
         yield f"its {named} is {meaning}"
+
+
+def _list_preparations(form: CallForm) -> Iterator[str]:
+    """Yield what is done to a module before each call of it, and after."""
+    left_out, cleared = ([f"`{path}`" for path in paths] for paths in (form.bypassed, form.cleared))
+    if left_out:
+        yield f"judged without its {join_words(left_out)}, which every call leaves out"
+    if form.adds_tokens:
+        yield "the tokens that it adds to its output are taken off before it is judged"
+    if form.reset is not None:
+        yield f"its `{form.reset}()` is called before every call of it"
+    if cleared:
+        are = "is" if len(cleared) == 1 else "are"
+        yield f"its {join_words(cleared)} {are} cleared before every call"
 
 
 def _list_idle(signature: Signature, contract: Contract) -> Iterator[str]:

@@ -167,6 +167,8 @@ class CallForm:
     """the arguments, by name, of a call that requests no attention weights"""
     reset: str | None = None
     """the method that is called before every call, so that it does not continue earlier ones"""
+    cleared: tuple[str, ...] = ()
+    """the paths of tensors that are set to zero before every call, for the same reason"""
     bypassed: tuple[str, ...] = ()
     """the paths of norms of tokens that every call leaves out"""
     adds_tokens: bool = False

@@ -53,6 +53,8 @@ class CallHooks:
     """the width of the tokens of keys and values, if wider: narrower ones are followed by zeros"""
     reset: str | None = None
     """the method of a module that is called before every call"""
+    cleared: Sequence[str] = ()
+    """the paths of a module's tensors that are set to zero before every call"""
     bypassed: Sequence[str] = ()
     """the paths of layers of a module that every call leaves out"""
     adds_tokens: bool = False
@@ -92,6 +94,8 @@ class CallHooks:
         """
         if self.reset is not None:
             getattr(called, self.reset)()
+        for path in self.cleared:
+            clear(called, path)
         manner = options.get("manner")
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
@@ -210,8 +214,8 @@ class CallHooks:
         """Return the results without the tokens that the module has added to the first like them."""
         place = next(i for i, role in enumerate(self.inputs) if role in ("x", "query"))
         tokens = given[place]
-        like = (i for i, part in enumerate(parts) if getattr(part, "shape", None) == tokens.shape)
-        first = next(like, None)
+        alike = (getattr(part, "shape", None) == tokens.shape for part in parts)
+        first = next((i for i, is_like in enumerate(alike) if is_like), None)
         return [part - tokens if i == first else part for i, part in enumerate(parts)]
 
     def _is_last(self, given: tuple[Any, ...]) -> bool:
@@ -251,6 +255,14 @@ class CallHooks:
         else:
             like = part.dim() == tokens.dim()
         return restore_axes(part, self.axes) if like else part
+
+
+def clear(module: Any, path: str) -> None:
+    """Replace a tensor of a module by zeros, which no gradient reaches."""
+    owner, _, name = path.rpartition(".")
+    holder = module.get_submodule(owner)
+    if isinstance(kept := getattr(holder, name, None), Tensor):
+        setattr(holder, name, torch.zeros_like(kept.detach()))
 
 
 def convert_to_numbers(keep: Tensor, batch: int, convention: Mapping[str, Any]) -> Tensor:

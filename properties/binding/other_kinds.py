@@ -1,0 +1,35 @@
+"""Kinds of attention that headcheck knows by name alone, and does not judge."""
+
+import re
+from collections.abc import Iterable
+
+from headcheck.properties.binding.signature import Signature
+
+NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), words)
+    for pattern, words in (
+        (r"additive|bahdanau", "additive attention"),
+        (r"luong", "Luong's attention of a decoder"),
+        (r"linear_?(self_?|cross_?)?att|performer|linformer", "linear attention"),
+        (r"cosine", "cosine attention"),
+        (r"window_?att|swin", "attention in windows of an image"),
+        (r"deformable", "deformable attention"),
+        (r"longformer|big_?bird|reformer|lsh", "sparse attention"),
+    )
+)
+"""words in the name of a class, and what it is then"""
+STORED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"relative_position_(index|bias_table)|rel_pos_[hw]", "attention in windows of an image"),
+        (r"logit_scale", "cosine attention"),
+    )
+)
+"""words in the path of a tensor that only this kind has"""
+
+
+def name_other_kind(signature: Signature, paths: Iterable[str]) -> str:
+    """Return what kind of attention a class is by its names; "" if they do not say it."""
+    of_class = (words for named, words in NAMED if named.search(signature.name))
+    of_tensors = (words for path in paths for named, words in STORED if named.search(path))
+    return next(of_class, "") or next(of_tensors, "")
