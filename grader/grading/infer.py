@@ -138,7 +138,8 @@ def _parse_signature(
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
         doc, reset = (str(entry.get(key, "")) for key in ("doc", "reset"))
-        return Signature(name, constructor, call, read, doc=doc, reset=reset)
+        only = bool(entry.get("for_inference", False))
+        return Signature(name, constructor, call, read, doc=doc, reset=reset, for_inference=only)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
         return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)

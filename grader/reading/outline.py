@@ -65,6 +65,8 @@ class Definition:
     """the beginning of its docstring, and of that of its `forward`"""
     reset: str = ""
     """its method that forgets earlier calls, by its name; "" if there is none"""
+    for_inference: bool = False
+    """whether its `forward` says that it computes no gradients"""
     near_names: tuple[NearName, ...] = ()
     """the misspelt methods that were meant to be `__init__` or `forward`"""
 
@@ -122,6 +124,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         redefined_in=tuple(site.cell for site in sites[1:]),
         doc=_read_docstrings(symbols, last),
         reset=_find_reset(symbols, last),
+        for_inference=_is_for_inference(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
     )
 
@@ -130,6 +133,13 @@ def _find_reset(symbols: SymbolTable, site: DefinitionSite) -> str:
     """Return the name of a class's method without arguments that forgets earlier calls."""
     named = (m for m in list_methods(site.node) if RESET.fullmatch(m.name))
     return next((m.name for m in named if len(m.args.args) == 1), "")
+
+
+def _is_for_inference(symbols: SymbolTable, site: DefinitionSite) -> bool:
+    """Whether a class's `forward` has a decorator that switches gradients off."""
+    forward = symbols.find_method(site, "forward") if isinstance(site.node, ast.ClassDef) else None
+    decorators = forward[1].decorator_list if forward else ()
+    return any(re.search("no_grad|inference_mode", ast.unparse(each)) for each in decorators)
 
 
 def _read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:

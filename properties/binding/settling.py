@@ -29,9 +29,11 @@ from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.listing.summary import select_summaries
 from headcheck.properties.subject import Subject
 from headcheck.properties.terms.call_form import CallForm, Given
 from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.terms.size_rules import parse_sizes
 
 C = Capability
@@ -68,6 +70,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         settle_dropout,
         settle_steadiness,
         _settle_sizes,
+        _settle_gradients,
     ):
         settled = step(Bench(subject, signature, match, settled))
     return settled
@@ -148,6 +151,20 @@ def _promises_weights(bench: Bench) -> bool:
     )
 
 
+# ---------------------------------------------------------------------------------- gradients
+
+
+def _settle_gradients(bench: Bench) -> Settled:
+    """Ask for no gradients if a decorator of the class says that it gives none."""
+    if not bench.signature.for_inference:
+        return bench.settled
+    asked = select_summaries(bench.contract)
+    waived = tuple(each.name for each in asked if each.group is PropertyGroup.GRADIENTS)
+    contract = replace(bench.contract, waived=(*bench.contract.waived, *waived))
+    settled = replace(bench.settled, contract=contract)
+    return settled.add("it is for inference, as its decorator says: gradients are not judged")
+
+
 # ------------------------------------------------------------------------------------- window
 
 
@@ -210,6 +227,8 @@ def _settle_roles(bench: Bench) -> Settled:
         return bench.settled
     if form != bench.contract.call_form and _demands_one_length(bench, form):
         return bench.settled
+    if "context" in form.inputs and _may_ignore_context(bench, form):
+        return bench.settled
     taken = bench.signature.call[: len(form.inputs)]
     if form != bench.contract.call_form:
         orders = [form.inputs]
@@ -253,6 +272,15 @@ def _demands_one_length(bench: Bench, form: CallForm) -> bool:
     case = replace(bench.case, tokens=bench.case.tokens + 2)
     context = draw_normal(replace(case, seed=11), "x", *_get_shape(case))
     return STATED.match(bench.find_error(form, bench.x, context, apart=2)) is not None
+
+
+def _may_ignore_context(bench: Bench, form: CallForm) -> bool:
+    """Whether an option of the constructor says whether a context counts, and it does not."""
+    options = (p for p in bench.signature.constructor if p.default is False)
+    if not any("cross" in p.name.lower() for p in options):
+        return False
+    context = draw_normal(replace(bench.case, seed=11), "x", *_get_shape(bench.case))
+    return is_close(bench.call(form, bench.x, context, apart=2), bench.compute().output)
 
 
 def _get_shape(case: Case) -> tuple[int, int, int]:

@@ -49,6 +49,8 @@ class Signature:
     """what its docstrings say"""
     reset: str = ""
     """the method that forgets earlier calls; "" if there is none"""
+    for_inference: bool = False
+    """whether `forward` says that it computes no gradients"""
     bypassed: tuple[str, ...] = ()
     """the paths of norms of tokens that calls leave out"""
     adds_tokens: bool = False

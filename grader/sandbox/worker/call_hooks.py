@@ -211,7 +211,7 @@ class CallHooks:
         return ContinuedResult(outputs, cache)
 
     def _take_off_tokens(self, parts: list[Any], given: tuple[Any, ...]) -> list[Any]:
-        """Return the results without the tokens that the module has added to the first like them."""
+        """Return the results; the tokens are taken off the first that is shaped like them."""
         place = next(i for i, role in enumerate(self.inputs) if role in ("x", "query"))
         tokens = given[place]
         alike = (getattr(part, "shape", None) == tokens.shape for part in parts)
