@@ -115,6 +115,8 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
 def _list_preparations(form: CallForm) -> Iterator[str]:
     """Yield what is done to a module before each call of it, and after."""
     left_out, cleared = ([f"`{path}`" for path in paths] for paths in (form.bypassed, form.cleared))
+    if form.cache is not None:
+        yield f"its `{form.cache.argument}` takes what an earlier call returned, and continues it"
     if left_out:
         yield f"judged without its {join_words(left_out)}, which every call leaves out"
     if form.adds_tokens:
@@ -131,7 +133,7 @@ def _list_idle(signature: Signature, contract: Contract) -> Iterator[str]:
     form, masks = contract.call_form, list_mask_names(signature.call)
     tokens = [p.name for p in signature.call if p.name not in masks]
     used = {*tokens[: sum(role != "mask" for role in form.inputs)], *(form.given or ())}
-    used |= {*(form.without_weights or ())}
+    used |= {*(form.without_weights or ()), *([form.cache.argument] if form.cache else ())}
     used |= {form.mask.argument or masks[0]} if masks else set()
     yield from (p.name for p in signature.call if p.has_default and p.name not in used)
 

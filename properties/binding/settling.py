@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
 from headcheck.properties.binding.bias_option import settle_bias_option
+from headcheck.properties.binding.caches import settle_cache
 from headcheck.properties.binding.calls import (
     guess_roles,
     iter_role_orders,
@@ -70,6 +71,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         settle_dropout,
         settle_steadiness,
         _settle_sizes,
+        settle_cache,
         _settle_gradients,
     ):
         settled = step(Bench(subject, signature, match, settled))

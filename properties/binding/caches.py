@@ -1,0 +1,88 @@
+"""Find out how a class continues a sequence, if it returns a cache and takes it back."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import torch
+
+from headcheck.properties.binding.bench import Bench, Settled, is_close
+from headcheck.properties.binding.signature import SignatureParameter
+from headcheck.properties.binding.vocabulary import list_given
+from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.harness.module_adapter import construct
+from headcheck.properties.subject import Chunk
+from headcheck.properties.terms.call_form import CacheConvention, Given
+from headcheck.properties.violations.violation import Status, SubmissionFailed
+
+C = Capability
+CACHE = re.compile(r"(.*_)?(kv_?)?(cache|past)(_(kv|key_values?|state))?|(layer_)?past(_\w+)?")
+ASKING = re.compile(r"(use|return|output)_(kv_?)?(cache|past|presents?)")
+"""names of options with which a call returns a cache"""
+PLACES = (1, 2)
+"""the places at which a cache may be among the results"""
+WHERE = frozenset({Given.ZERO, Given.POSITIONS, Given.COSINES, Given.COMPLEX, Given.BOTH})
+"""what tells a call where its tokens stand, so that each part of a sequence needs other values"""
+IN_PLACE = ("a_cache_can_be_continued_twice",)
+"""what a class need not promise: it may write into the cache that it is given"""
+
+
+def settle_cache(bench: Bench) -> Settled:
+    """Claim a cache if two calls continue each other; they may be wrong if nothing tells places."""
+    name = _find_argument(bench)
+    if name is None or not bench.contract.has(C.CAUSAL, C.MODULE) or bench.match.mistakes:
+        return bench.settled
+    for contract in _iter_contracts(bench, name):
+        output = _continue(bench, contract)
+        wanted = bench.compute().output
+        if output is None or output.shape != wanted.shape:
+            continue
+        if is_close([output], wanted) or not _is_told_places(bench):
+            waived = (*contract.waived, *IN_PLACE)
+            settled = replace(bench.settled, contract=replace(contract, waived=waived))
+            return settled.claim(C.CACHE, C.HANDED_CACHE)
+    return bench.settled
+
+
+def _find_argument(bench: Bench) -> str | None:
+    """Return the argument of a call that takes a cache, and is None in a first call."""
+    given = bench.contract.call_form.given or {}
+    optional = [p for p in bench.signature.call if p.has_default and p.default is None]
+    named = [*(p.name for p in optional), *(n for n, kind in given.items() if kind is Given.NONE)]
+    return next((name for name in named if CACHE.fullmatch(name.lower())), None)
+
+
+def _is_told_places(bench: Bench) -> bool:
+    """Whether some argument tells a call where its tokens stand."""
+    taken = (*bench.signature.call, *bench.signature.given)
+    return any(WHERE & {*list_given(parameter.name)} for parameter in taken)
+
+
+def _iter_contracts(bench: Bench, name: str) -> Iterator[Contract]:
+    """Yield the contract with a cache at each place among the results, with what asks for it."""
+    form = bench.contract.call_form
+    asking: Mapping[str, Given] = {p.name: Given.TRUE for p in _list_asking(bench)}
+    given = {k: v for k, v in {**(form.given or {}), **asking}.items() if k != name}
+    for place in PLACES:
+        own = replace(form, given=given or None, cache=CacheConvention(name, place), places=None)
+        yield replace(bench.contract, call_form=own)
+
+
+def _list_asking(bench: Bench) -> list[SignatureParameter]:
+    options = (p for p in bench.signature.call if p.default is False)
+    return [p for p in options if ASKING.fullmatch(p.name.lower())]
+
+
+def _continue(bench: Bench, contract: Contract) -> torch.Tensor | None:
+    """Return the outputs of a sequence in two calls; None if the class raises."""
+    case, x = bench.case, bench.x
+    try:
+        adapter = construct(bench.subject, contract, case, seed=1)
+        adapter.set(bench.parameters)
+        parts = x.split([2, case.tokens - 2], dim=1)
+        results = adapter.decode([Chunk(parts[0], None), Chunk(parts[1], 0)])
+    except SubmissionFailed as failure:
+        if failure.status is not Status.CRASHED:
+            raise
+        return None
+    return torch.cat([result.outputs[0].double() for result in results], dim=1)
