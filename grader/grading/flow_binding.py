@@ -74,13 +74,19 @@ def match_by_flow(search: BindingSearch) -> Match | None:
     Raises SubmissionFailed if its process ends.
     """
     for probe in search.probes[:MAX_TRACED]:
-        flow = _trace(probe)
+        flow = _trace(probe) if _gives_every_token(probe) else None
         if flow is not None:
             with torch.no_grad():
                 found = _Reading(search, probe, flow).find_contract()
             if found is not None:
                 return Match(found[0], found[1], inexact=True)
     return None
+
+
+def _gives_every_token(probe: CallProbe) -> bool:
+    """Whether a call gives an output for every token; others may pool tokens, or leave some out."""
+    tokens = probe.seen.x.shape[:2]
+    return any(t.dim() == 3 and t.shape[:2] == tokens for t in probe.seen.outputs)
 
 
 def _trace(probe: CallProbe) -> Flow | None:

@@ -1,0 +1,91 @@
+"""A class is read by what it does with its tensors only where every tensor has a known role."""
+
+import pytest
+
+from headcheck.grader.grading.flow_binding import match_by_flow
+from headcheck.properties.binding.binding import Binding, NotBound, bind
+from headcheck.properties.binding.calls import set_given_aside
+from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.contracts.contract import Contract
+from tests.forms.bank import Form, list_forms, open_class
+from tests.properties.binding.strangers import make
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+RIGHT, OTHER = list_forms("right"), list_forms("other")
+NORMED = """
+q, k, v = (
+    layer(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+    for layer, tokens in zip((self.q, self.k, self.v), inputs)
+)
+"""
+WRONG = {
+    "keys_of_two_layers": make(project=NORMED + "k = k + self.q(x).unflatten(-1, (self.heads, -1))"
+                               ".transpose(1, 2)"),
+    "values_of_the_next_token": make(project=NORMED + "v = v.roll(1, 2) * 0.5"),
+    "weights_of_pairs": make(weights="w = (w + w.roll(1, 1)) / 2"),
+}  # fmt: skip
+"""classes that are wrong in ways that no named mistake describes"""
+KINDS = {
+    "features_by_softmax": make(
+        scores="s = torch.zeros(1)",
+        out="o = self.out((q.softmax(-1) @ (k.softmax(-2).mT @ v)).transpose(1, 2).flatten(2))",
+    ),
+    "scores_mixed_by_a_layer": make(
+        init="self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))\n"
+        "self.mix = nn.Linear(heads, heads)",
+        mask="s = self.mix(s.transpose(1, -1)).transpose(1, -1)",
+    ),
+    "a_bias_of_distances": make(
+        mask="n = torch.arange(s.shape[-1])\ns = s - 0.3 * (n - n[:, None]).abs().sqrt()",
+    ),
+    "a_limit_of_scores": make(mask="s = s.arctan()"),
+    "tokens_added": make(result="o + x"),
+}
+"""classes that may be right, as kinds of attention that headcheck does not know"""
+
+
+def read(source: str, name: str) -> tuple[Match | None, Binding | NotBound]:
+    """What the flow of a class says, and what its behaviour says."""
+    subject, signature = open_class(source, name)
+    search = BindingSearch(subject, set_given_aside(signature))
+    found = bind(subject, signature, ())
+    list(zip(range(3), search.iter_matches(), strict=False))
+    return match_by_flow(search), found
+
+
+def name_roles(contract: Contract) -> set[tuple[str, frozenset[str]]]:
+    return {(m.path, frozenset(m.holds)) for m in contract.mappings}
+
+
+@pytest.mark.sampled("form", RIGHT, RIGHT[3::9], ids=lambda form: form.file.removesuffix(".py"))
+def test_the_flow_of_a_right_class_says_what_its_behaviour_says(form: Form) -> None:
+    flow, found = read(form.source, form.cls)
+    if flow is not None:
+        assert isinstance(found, Binding), form.what
+        assert name_roles(flow.contract) == name_roles(found.contract), form.what
+        assert flow.contract.positions == found.contract.positions
+
+
+@pytest.mark.sampled("form", OTHER, OTHER[2::6], ids=lambda form: form.file.removesuffix(".py"))
+def test_the_flow_of_other_kinds_says_nothing(form: Form) -> None:
+    assert read(form.source, form.cls)[0] is None, form.what
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_class_that_no_mistake_explains_is_read_by_its_flow(name: str) -> None:
+    subject, signature = open_class(WRONG[name], "Own")
+    assert isinstance(bind(subject, signature, ()), NotBound)
+    found = bind(subject, signature, (match_by_flow,))
+    assert isinstance(found, Binding)
+    assert found.inexact
+    assert name_roles(found.contract) >= {("q.weight", frozenset({"W_q"}))}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_class_that_does_anything_else_is_not_read(name: str) -> None:
+    subject, signature = open_class(KINDS[name], "Own")
+    search = BindingSearch(subject, signature)
+    list(zip(range(3), search.iter_matches(), strict=False))
+    assert search.probes, "it can be called"
+    assert match_by_flow(search) is None

@@ -1,0 +1,216 @@
+"""What stands around attention in a class is left out, cleared or filled, and said."""
+
+import textwrap
+
+import pytest
+
+from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.describe import list_assumptions
+from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.listing.summary import load_summaries
+from headcheck.properties.terms.call_form import Given, MaskSource, Polarity
+from headcheck.properties.terms.group import PropertyGroup
+from tests.forms.bank import open_class
+from tests.properties.binding.strangers import HEAD, PROJECT, SEPARATE, bind_source, make, must_bind
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+C = Capability
+
+NORM = SEPARATE + "\nself.norm = nn.LayerNorm(dim)"
+KEEP = """
+if self.kept is not None:
+    k, v = torch.cat([self.kept[0], k], 2), torch.cat([self.kept[1], v], 2)
+self.kept = k, v
+"""
+CACHED = """
+class Own(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x, past=None, use_cache=False):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        new, all_ = q.shape[2], k.shape[2]
+        shown = torch.ones(new, all_, dtype=torch.bool).tril(START)
+        s = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~shown, -torch.inf)
+        o = self.out((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
+        return (o, (k, v)) if use_cache else o
+"""
+KEPT = """
+class Own(nn.Module):
+    def __init__(self, dim, heads, max_batch_size, max_seq_len):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim) for _ in range(4))
+        size = max_batch_size, max_seq_len, dim
+        self.cache_k, self.cache_v = torch.zeros(size), torch.zeros(size)
+
+    def forward(self, x, start_pos: int):
+        b, t, w = x.shape
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        self.cache_k, self.cache_v = self.cache_k.to(x), self.cache_v.to(x)
+        self.cache_k[:b, start_pos : start_pos + t] = k
+        self.cache_v[:b, start_pos : start_pos + t] = v
+        k, v = self.cache_k[:b, : start_pos + t], self.cache_v[:b, : start_pos + t]
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        return self.out((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def says(source: str, found: Binding) -> str:
+    _, signature = open_class(source, "Own")
+    return "\n".join((*list_assumptions(signature, found.contract), *found.remarks))
+
+
+def test_a_norm_of_the_tokens_is_left_out() -> None:
+    source = make(init=NORM, inputs="self.norm(x), self.norm(x), self.norm(x)")
+    found = must_bind(source)
+    assert found.contract.call_form.bypassed == ("norm",)
+    assert not found.contract.call_form.adds_tokens
+    assert "judged without its `norm`" in says(source, found)
+
+
+def test_a_residual_beside_a_norm_is_taken_off() -> None:
+    source = make(init=NORM, result="self.norm(x + o)")
+    found = must_bind(source)
+    assert found.contract.call_form.adds_tokens
+    assert "taken off" in says(source, found)
+
+
+def test_a_residual_without_a_norm_is_a_mistake() -> None:
+    found = bind_source(make(result="x + o"))
+    assert isinstance(found, Binding)
+    assert [mistake.name for mistake in found.mistakes] == ["residual_added"]
+
+
+def test_what_is_wrong_beside_a_norm_is_named() -> None:
+    scores = "s = q @ k.mT"
+    found = bind_source(make(init=NORM, result="self.norm(x + o)", scores=scores))
+    assert isinstance(found, Binding)
+    assert [mistake.name for mistake in found.mistakes] == ["no_scale"]
+
+
+def test_lazy_layers_are_filled() -> None:
+    init = "self.q, self.k, self.v, self.out = (nn.LazyLinear(dim) for _ in range(4))"
+    assert must_bind(make(init=init)).contract.call_form.is_lazy
+
+
+def test_sizes_of_queries_keys_and_values_beside_a_width_are_those_of_tokens() -> None:
+    takes = "key_size, query_size, value_size, num_hiddens, heads, dropout=0.0"
+    sizes = zip(["q", "k", "v", "out"], ["query", "key", "value", "hidden"], strict=True)
+    width = {"hidden": "num_hiddens"}
+    init = "\n".join(
+        f"self.{name} = nn.Linear({width.get(size, size + '_size')}, num_hiddens)"
+        for name, size in sizes
+    )
+    found = must_bind(make(takes=takes, init=init))
+    given = {a.name: a.quantity for a in found.contract.arguments}
+    assert given["key_size"] == "d_in"
+    assert given["num_hiddens"] == "d_out"
+
+
+def test_lengths_may_be_required() -> None:
+    mask = """
+    shown = torch.arange(s.shape[-1]) < valid_lens.reshape(len(valid_lens), 1, -1, 1)
+    s = s.masked_fill(~shown, -torch.inf)
+    """
+    found = must_bind(make(call="x, valid_lens", mask=textwrap.dedent(mask)))
+    assert found.contract.call_form.mask.given_as is MaskSource.LENGTHS
+    assert found.contract.call_form.mask.required
+
+
+def test_a_method_that_forgets_is_called_before_every_call() -> None:
+    forgets = "\n\n    def reset_cache(self):\n        self.kept = None\n"
+    source = make(
+        init=SEPARATE + "\nself.kept = None",
+        project=PROJECT + KEEP,
+    )
+    found = must_bind(source + forgets)
+    assert found.contract.call_form.reset == "reset_cache"
+    assert "`reset_cache()` is called before every call" in says(source + forgets, found)
+
+
+def test_tensors_that_keep_earlier_tokens_are_cleared() -> None:
+    found = must_bind(HEAD + KEPT)
+    assert found.contract.call_form.cleared == ("cache_k", "cache_v")
+    assert "`cache_k` and `cache_v` are cleared" in says(HEAD + KEPT, found)
+
+
+@pytest.mark.parametrize("start", ["all_ - new", "0"])
+def test_a_cache_that_comes_back_is_claimed_whether_it_is_right_or_not(start: str) -> None:
+    found = must_bind(HEAD + CACHED.replace("START", start))
+    cache = found.contract.call_form.cache
+    assert cache is not None and (cache.argument, cache.place) == ("past", 1)
+    assert found.contract.has(C.CACHE)
+    assert found.contract.call_form.given == {"use_cache": Given.TRUE}
+
+
+def test_a_decorator_says_that_there_are_no_gradients() -> None:
+    source = make().replace("    def forward", "    @torch.inference_mode()\n    def forward")
+    found = must_bind(source)
+    gradients = [p.name for p in load_summaries() if p.group is PropertyGroup.GRADIENTS]
+    assert found.contract.waived and {*found.contract.waived} <= {*gradients}
+    assert "gradients are not judged" in says(source, found)
+
+
+@pytest.mark.parametrize("result", ["(o, w) if need_weights else o"])
+def test_an_option_that_asks_for_weights_is_used(result: str) -> None:
+    found = must_bind(make(call="x, need_weights=False", result=result))
+    assert found.contract.has(C.WEIGHTS)
+    assert found.contract.call_form.given == {"need_weights": Given.TRUE}
+    assert found.contract.call_form.without_weights == {"need_weights": False}
+
+
+def test_scores_returned_as_weights_are_claimed_where_weights_are_promised() -> None:
+    source = make(result="o, s").replace(
+        "(nn.Module):", '(nn.Module):\n    """Returns outputs and attention weights."""\n'
+    )
+    found = bind_source(source)
+    assert isinstance(found, Binding) and found.contract.has(C.WEIGHTS)
+
+
+def test_a_mask_that_is_said_to_be_true_or_false_is_not_added() -> None:
+    source = make(call="x, mask=None", mask="s = s if mask is None else s + mask").replace(
+        "(nn.Module):", '(nn.Module):\n    """mask: True = keep"""\n'
+    )
+    found = bind_source(source)
+    assert isinstance(found, Binding)
+    assert found.contract.call_form.mask.polarity is Polarity.KEEP
+    assert found.contract.call_form.mask.dtype == "bool"
+
+
+def test_what_stands_after_the_name_of_a_mask_explains_it() -> None:
+    doc = '(nn.Module):\n    """mask : (batch, seq)\n        True for padding\n    """\n'
+    fill = "s = s if mask is None else s.masked_fill(~mask[:, None, None], -torch.inf)"
+    source = make(call="x, mask=None", mask=fill).replace("(nn.Module):", doc)
+    found = bind_source(source)
+    assert isinstance(found, Binding)
+    assert found.contract.call_form.mask.polarity is Polarity.BLOCK
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("Bahdanau", "additive"), ("SwinAttention", "windows"), ("LSHAttention", "sparse")],
+)
+def test_other_kinds_are_named(name: str, kind: str) -> None:
+    source = make(name=name, scores="s = torch.tanh(q @ k.mT) * 3")
+    found = bind_source(source, name)
+    assert isinstance(found, NotBound)
+    assert kind in found.tried and "not judged" in found.tried
+
+
+def test_a_context_that_an_option_switches_off_is_not_asked_for() -> None:
+    source = make(
+        takes="dim, heads, cross=False",
+        init=SEPARATE + "\nself.cross = cross",
+        call="x, context=None, mask=None",
+        inputs="x, *((context, context) if self.cross else (x, x))",
+    )
+    assert not must_bind(source).contract.has(C.CROSS)
