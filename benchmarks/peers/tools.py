@@ -55,7 +55,7 @@ class Headcheck:
     """The whole class in one call, strangers' code confined, as many jobs as it chooses."""
 
     name: str = "headcheck grade"
-    needs: str = "grader"
+    needs: str = "headcheck"
     ok_statuses: tuple[int, ...] = (0, 1)
 
     @property
