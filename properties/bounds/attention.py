@@ -34,7 +34,7 @@ from torch import Tensor
 from headcheck.properties.bounds.features import bound_shares
 from headcheck.properties.bounds.gate import bound_gated_error
 from headcheck.properties.bounds.head_norms import bound_head_norm_error
-from headcheck.properties.bounds.layers import bound_linear_error
+from headcheck.properties.bounds.layers import bound_linear_error, move_weights
 from headcheck.properties.bounds.maps import bound_difference
 from headcheck.properties.bounds.parts import bound_adjustments
 from headcheck.properties.bounds.positions import bound_placed_error
@@ -83,7 +83,7 @@ def bound_context_error(
     """Return B of the theory above for each softmax, before the heads are merged."""
     weights, value = exact.softmaxes, exact.value
     context = weights @ value
-    moved = weights * torch.expm1(errors.clamp(max=50.0))
+    moved = move_weights(weights, errors)
     arithmetic = weights * arithmetic
     tiny = value.shape[-2] * (precision.tiny * value.abs().amax() + precision.underflow)
     bound = compute_spread(moved, value, context) + arithmetic @ value.abs()
@@ -232,7 +232,7 @@ def bound_logsumexp(
         for t in (exact.query, exact.key)
     )
     errors = bound_score_error(exact, query_error, key_error, scale, precision, None, variant)
-    moved = (exact.weights * torch.expm1(errors.clamp(max=50.0))).sum(-1).log1p()
+    moved = move_weights(exact.weights, errors).sum(-1).log1p()
     lse, largest = exact.logsumexp, exact.scores.amax(-1)
     summed = 3 * precision.u + 2 * math.sqrt(exact.key.shape[-2]) * precision.ua
     rounded = precision.u * (3 * lse.abs() + 2 * largest.abs() + 2 * (lse - largest))
@@ -253,7 +253,7 @@ def bound_weights_error(
     exact: MultiHeadResult, errors: Tensor, arithmetic: Tensor, precision: Precision
 ) -> Tensor:
     """Bound the error of single weights: dp = p (ds - Σ p ds), and the softmax's arithmetic."""
-    moved = torch.expm1(errors.clamp(max=50.0))
-    common = (exact.softmaxes * moved).sum(-1, keepdim=True)
-    own = exact.softmaxes * (moved + common + arithmetic)
+    moved = move_weights(exact.softmaxes, errors)
+    common = moved.sum(-1, keepdim=True)
+    own = moved + exact.softmaxes * (common + arithmetic)
     return own + exact.softmaxes.shape[-1] * max(precision.tiny, 2.0**-1022)

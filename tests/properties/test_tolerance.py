@@ -26,6 +26,7 @@ from headcheck.properties.bounds.attention import (
     compute_bounds,
 )
 from headcheck.properties.bounds.gradients import compute_gradients
+from headcheck.properties.bounds.layers import move_weights
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import (
@@ -410,3 +411,13 @@ def test_the_oracle_s_gradients_are_those_of_the_chain_rule() -> None:
             # The oracle's own error must leave a right submission room for another as large.
             allowed = K / 2 * 2.0**-53 * oracle.growth * oracle.scales[name]
             assert bool((distance(value, exact[name]) <= allowed).all()), f"{name}, {case}"
+
+
+def test_errors_of_hundreds_may_turn_a_weight_of_nearly_zero_into_a_half() -> None:
+    """Two huge keys that differ by one bit of bfloat16 are equal after a rounding on a GPU."""
+    weights = torch.tensor([0.0, 1e-90, 1e-90, 0.25], dtype=torch.float64)
+    errors = torch.tensor([math.inf, 300.0, 2.0, 0.5], dtype=torch.float64)
+    moved = move_weights(weights, errors)
+    assert moved[0] == 0.0, "a hidden key stays hidden"
+    assert moved[1] > 0.5
+    assert torch.equal(moved[2:], weights[2:] * torch.expm1(errors[2:]))
