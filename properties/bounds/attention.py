@@ -34,7 +34,7 @@ from torch import Tensor
 from headcheck.properties.bounds.features import bound_shares
 from headcheck.properties.bounds.gate import bound_gated_error
 from headcheck.properties.bounds.head_norms import bound_head_norm_error
-from headcheck.properties.bounds.layers import bound_linear_error, move_weights
+from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.maps import bound_difference
 from headcheck.properties.bounds.parts import bound_adjustments
 from headcheck.properties.bounds.positions import bound_placed_error
@@ -45,6 +45,8 @@ from headcheck.properties.bounds.sinks import seat_one_more, seat_sinks, seat_vi
 from headcheck.reference import PLAIN, MultiHeadResult, Parameters, Variant
 
 K = 4.0
+FAR = 50.0
+"""errors of scores beyond which only their order of magnitude counts"""
 LONG_SEQUENCE = 128
 ROWS_AT_ONCE = 1 << 22  # elements of the largest intermediate tensor, 32 MiB of float64
 
@@ -70,7 +72,21 @@ def bound_score_error(
     error = error + 2 * math.sqrt(query.shape[-1]) * precision.ua * absolute
     error = error + bound_adjustments(exact, absolute, variant, precision)
     # A row that may attend to nothing has no largest score.
-    return torch.where(exact.softmaxes > 0, error, 0.0)
+    return torch.where((exact.softmaxes > 0) | (visible.isfinite() & error.isfinite()), error, 0.0)
+
+
+def move_weights(weights: Tensor, scores: Tensor, errors: Tensor) -> Tensor:
+    """Return how far errors D of the scores move weights: p (exp(D) - 1), at most exp(50).
+
+    In 16 bits the errors of huge scores may be thousands: then a weight that is 0 in float64 may be
+    one half. Hidden scores have no error.
+    """
+    near = weights * torch.expm1(errors.clamp(max=FAR))
+    if bool((errors <= FAR).all()):
+        return near
+    shown = scores.masked_fill((weights == 0) & (errors == 0), -math.inf)
+    logs = (shown - shown.logsumexp(-1, keepdim=True)).nan_to_num(nan=-math.inf)
+    return torch.where(errors > FAR, torch.exp((logs + errors).clamp(max=FAR)), near)
 
 
 def bound_context_error(
@@ -83,7 +99,7 @@ def bound_context_error(
     """Return B of the theory above for each softmax, before the heads are merged."""
     weights, value = exact.softmaxes, exact.value
     context = weights @ value
-    moved = move_weights(weights, errors)
+    moved = move_weights(weights, exact.scores, errors)
     arithmetic = weights * arithmetic
     tiny = value.shape[-2] * (precision.tiny * value.abs().amax() + precision.underflow)
     bound = compute_spread(moved, value, context) + arithmetic @ value.abs()
@@ -232,7 +248,7 @@ def bound_logsumexp(
         for t in (exact.query, exact.key)
     )
     errors = bound_score_error(exact, query_error, key_error, scale, precision, None, variant)
-    moved = move_weights(exact.weights, errors).sum(-1).log1p()
+    moved = move_weights(exact.weights, exact.scores, errors).sum(-1).log1p()
     lse, largest = exact.logsumexp, exact.scores.amax(-1)
     summed = 3 * precision.u + 2 * math.sqrt(exact.key.shape[-2]) * precision.ua
     rounded = precision.u * (3 * lse.abs() + 2 * largest.abs() + 2 * (lse - largest))
@@ -253,7 +269,7 @@ def bound_weights_error(
     exact: MultiHeadResult, errors: Tensor, arithmetic: Tensor, precision: Precision
 ) -> Tensor:
     """Bound the error of single weights: dp = p (ds - Σ p ds), and the softmax's arithmetic."""
-    moved = move_weights(exact.softmaxes, errors)
+    moved = move_weights(exact.softmaxes, exact.scores, errors)
     common = moved.sum(-1, keepdim=True)
     own = moved + exact.softmaxes * (common + arithmetic)
     return own + exact.softmaxes.shape[-1] * max(precision.tiny, 2.0**-1022)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from headcheck.properties.bounds.layers import bound_linear_error, move_weights
+from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.precision import Precision
 from headcheck.reference import MultiHeadResult, Parameters, Variant, leave_heads
 
@@ -27,6 +27,6 @@ def bound_gated_error(
     rows = exact.gate.shape[-1] // len(parameters.W_gate)
     weight = parameters.W_gate.repeat_interleave(rows, dim=0)
     asked = bound_linear_error(x, weight, exact.gate, precision)
-    off = move_weights(gate * (1 - gate), asked) + 3 * precision.u
+    off = gate * (1 - gate) * torch.expm1(asked.clamp(max=50.0)) + 3 * precision.u
     ungated = leave_heads(exact.weights @ exact.value, parameters, variant).abs()
     return context * (gate + off) + ungated * off + precision.u * exact.context.abs()

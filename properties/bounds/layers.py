@@ -7,9 +7,6 @@ from torch import Tensor
 
 from headcheck.properties.bounds.precision import Precision
 
-FAR = 50.0
-"""errors of scores beyond which only their order of magnitude counts"""
-
 
 def bound_linear_error(
     x: Tensor, weight: Tensor | None, result: Tensor, precision: Precision
@@ -33,15 +30,3 @@ def bound_layer(name: str, grad: Tensor, x: Tensor) -> Scales:
     """Return a layer's gradients of weight and bias, given its input and its output's gradient."""
     rows = grad.flatten(0, -2)
     return {f"W_{name}": rows.mT @ x.flatten(0, -2), f"b_{name}": rows.sum(0)}
-
-
-def move_weights(weights: Tensor, errors: Tensor) -> Tensor:
-    """Return how far errors of the scores move weights: p (exp(D) - 1), below exp(50).
-
-    In 16 bits the errors of large scores may be hundreds: then a weight of 1e-90 may be one half.
-    """
-    near = weights * torch.expm1(errors.clamp(max=FAR))
-    if bool((errors <= FAR).all()):
-        return near
-    far = torch.exp((weights.log() + errors).clamp(max=FAR))
-    return torch.where((errors > FAR) & (weights > 0), far, near)

@@ -24,9 +24,9 @@ from headcheck.properties.bounds.attention import (
     bound_score_error,
     bound_softmax_error,
     compute_bounds,
+    move_weights,
 )
 from headcheck.properties.bounds.gradients import compute_gradients
-from headcheck.properties.bounds.layers import move_weights
 from headcheck.properties.bounds.loss import Loss
 from headcheck.properties.bounds.precision import PRECISIONS
 from headcheck.properties.cases.case_tensors import (
@@ -413,11 +413,14 @@ def test_the_oracle_s_gradients_are_those_of_the_chain_rule() -> None:
             assert bool((distance(value, exact[name]) <= allowed).all()), f"{name}, {case}"
 
 
-def test_errors_of_hundreds_may_turn_a_weight_of_nearly_zero_into_a_half() -> None:
+def test_errors_of_thousands_may_turn_a_weight_of_zero_into_a_half() -> None:
     """Two huge keys that differ by one bit of bfloat16 are equal after a rounding on a GPU."""
-    weights = torch.tensor([0.0, 1e-90, 1e-90, 0.25], dtype=torch.float64)
-    errors = torch.tensor([math.inf, 300.0, 2.0, 0.5], dtype=torch.float64)
-    moved = move_weights(weights, errors)
-    assert moved[0] == 0.0, "a hidden key stays hidden"
+    scores = torch.tensor([0.0, -2000.0, -2000.0, -9000.0, 5.0], dtype=torch.float64)
+    errors = torch.tensor([60.0, 2500.0, 300.0, 2500.0, 0.0], dtype=torch.float64)
+    weights = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)  # the last is hidden
+    moved = move_weights(weights, scores, errors)
     assert moved[1] > 0.5
-    assert torch.equal(moved[2:], weights[2:] * torch.expm1(errors[2:]))
+    assert moved[2:].tolist() == [0.0, 0.0, 0.0]
+    small = torch.tensor([2.0, 0.5], dtype=torch.float64)
+    own = torch.tensor([0.7, 0.3], dtype=torch.float64)
+    assert torch.equal(move_weights(own, own.log(), small), own * torch.expm1(small))
