@@ -34,8 +34,8 @@ JOBS = (1, 2)
 SMALL = {"batch": 2, "d_in": 16, "heads": 2, "head_dim": 8}
 SUBMISSIONS, QUICK_SUBMISSIONS = (10, 100, 500, 2000), (2, 10)
 CASES, QUICK_CASES = (10, 24, 100, 300, 1000), (10, 24)
-TOKENS, QUICK_TOKENS = (8, 64, 256, 1024), (8, 64)
-SIZES, QUICK_SIZES = ((2, 16), (4, 64), (8, 256), (12, 768)), ((2, 16), (4, 64))
+TOKENS, QUICK_TOKENS = (8, 64, 256, 1024), (8, 64, 256)
+SIZES, QUICK_SIZES = ((2, 16), (4, 64), (8, 256), (12, 768)), ((2, 16), (4, 64), (8, 256))
 """heads and width; the last is the smallest GPT-2"""
 
 

@@ -7,7 +7,6 @@ are fields of a `Case`. Claims that need another size still get it. There is one
 are too wide to matter.
 """
 
-import functools
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -21,6 +20,7 @@ from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
+from headcheck.properties.terms.depth import Depth
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 
@@ -41,15 +41,13 @@ class ResizedExercise(Exercise):
 
     sizes: Mapping[str, int] = field(default_factory=dict)
 
-    @functools.cache  # noqa: B019  # as that of an exercise
-    def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
+    def _select_cases(self, seed: int, device: str) -> Mapping[Property, tuple[Case, ...]]:
         made = generate_case_set(self.contract, self.cases, seed)
-        there = list(dict.fromkeys(replace(case, **self._sizes, device=device) for case in made))
-        return {claim: claim.select_cases(self.contract, there) for claim in self.properties}
-
-    @property
-    def _sizes(self) -> dict[str, Any]:
-        return dict(self.sizes)
+        sizes: dict[str, Any] = dict(self.sizes)
+        there = list(dict.fromkeys(replace(case, **sizes, device=device) for case in made))
+        return {
+            each: each.select_cases(self.contract, there, self.depth) for each in self.properties
+        }
 
 
 def main() -> None:
@@ -62,7 +60,7 @@ def main() -> None:
         settings = Settings(exercise=exercise, limit_overrides=WIDE_LIMITS, jobs=1)
         report = run.grade_paths([folder], settings, ahead=ahead)
     passed = sum(record.status == "passed" for record in report.submissions)
-    print(passed, sum(map(len, exercise.plan().values())))
+    print(passed, sum(map(len, exercise.at(Depth.USUAL).plan_cases().values())))
 
 
 def resize_exercise(cases: int, sizes: Mapping[str, int]) -> ResizedExercise:

@@ -93,7 +93,11 @@ def write_modules(students: Sequence[SimulatedStudent], folder: Path) -> None:
 
 
 def write_solutions(folder: Path, count: int) -> None:
-    """A new folder with so many modules, each of them the solution."""
+    """A new folder with so many modules: the solution, each time as other code.
+
+    The same code would be judged only once.
+    """
     folder.mkdir()
     for i in range(count):
-        (folder / f"s{i:04}.py").write_text(EXERCISE.solution, encoding="utf-8")
+        text = f"{EXERCISE.solution}\n\ndef number_{i}():\n    return {i}\n"
+        (folder / f"s{i:04}.py").write_text(text, encoding="utf-8")

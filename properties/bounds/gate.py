@@ -1,5 +1,6 @@
 """The error of a gate."""
 
+import torch
 from torch import Tensor
 
 from headcheck.properties.bounds.layers import bound_linear_error
