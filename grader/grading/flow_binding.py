@@ -53,6 +53,8 @@ NEUTRAL = LAYOUTS | frozenset(_NEUTRAL.split())
 """functions that move numbers, hide some, or leave them as they are"""
 _SUMS = "add __add__ __radd__ add_ __iadd__ sub __sub__ __rsub__ rsub sub_ __isub__"
 SUMS = frozenset(_SUMS.split())
+TAKING_MASKS = KERNELS | {"where"}
+"""functions that may be given other tensors than masks where these stand"""
 _FACTORS = (
     "mul __mul__ __rmul__ mul_ __imul__ multiply div __truediv__ div_ __itruediv__ true_divide "
     "divide __rtruediv__"
@@ -120,15 +122,13 @@ class _Reading:
 
     def _weighs_tokens(self, softmax: int) -> bool:
         """Whether a softmax is of products of what tokens give with what tokens give."""
-        steps, given = self.flow.steps, [n for n in self._slice if self._is_input(n)]
+        steps = self.flow.steps
+        given = [n for n in self._slice if steps[n].kind.startswith("input ")]
         from_tokens = self.flow.walk_on(given)
         return steps[softmax].kind in KERNELS or any(
             steps[n].kind in PRODUCTS and len(from_tokens & {*steps[n].sources}) > 1
             for n in self.flow.walk_back([softmax])
         )
-
-    def _is_input(self, number: int) -> bool:
-        return self.flow.steps[number].kind.startswith("input ")
 
     @cached_property
     def _slice(self) -> set[int]:
@@ -209,6 +209,9 @@ class _Roles:
             return self._is_known_sum(number)
         if step.kind in FACTORS:
             return self._is_known_factor(number)
+        if step.kind in TAKING_MASKS:
+            fixed = (n for n in step.sources if n not in self._computed)
+            return all(self._is_mask(n, MASKED) for n in fixed)
         extra = (TURNING if self._turns else ()), (NORMING if self.contract.norm else ())
         plain = step.kind.startswith(GIVEN) or step.kind in NEUTRAL | PRODUCTS | SOFTMAXES
         return plain or any(step.kind in kinds for kinds in extra)
