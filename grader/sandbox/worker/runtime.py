@@ -109,7 +109,16 @@ class WorkerRuntime(ObjectHost):
                 meta, tensors = self._dispatch(request.op, request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
-            return Message(request.id, "raised", describe(self._find_cause(error)))
+            return Message(request.id, "raised", self._describe_or_name(error, describe))
+
+    def _describe_or_name(
+        self, error: BaseException, describe: Callable[[BaseException], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Describe an error; if describing it fails, only what it adds to the error is lost."""
+        try:
+            return describe(self._find_cause(error))
+        except Exception:
+            return {**describe_error(error), "crash": None}
 
     def discard_output(self) -> contextlib.AbstractContextManager[None]:
         """Discard what is printed while a request is answered, in this thread and all others."""

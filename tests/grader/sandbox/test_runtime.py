@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headcheck.grader.sandbox.wire import Message
+from headcheck.grader.sandbox.worker import runtime
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.violations.violation import SubmissionFailed
@@ -402,3 +403,17 @@ def test_source_of_what_is_defined_can_be_read() -> None:
     host, reply = load_cells("def wanted(x):\n    return x + 1\n", names=("wanted",))
     assert reply.op == "ok", reply.meta
     assert inspect.getsource(host.namespace["wanted"]) == "def wanted(x):\n    return x + 1\n"
+
+
+def test_an_error_that_cannot_be_explained_is_told_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*given: object) -> None:
+        raise TypeError("a fault of the explanation")
+
+    monkeypatch.setattr(runtime, "explain_error", fail)
+    host = WorkerRuntime()
+    assert send_read(host, make_notebook_source("x = 1 / 0")).op == "ok"
+    reply = send_load(host, "x")
+    assert reply.op == "raised"
+    assert reply.meta["message"] == "ZeroDivisionError: division by zero"
