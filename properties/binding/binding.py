@@ -11,7 +11,7 @@ from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.hypotheses import NARROW, OTHER
 from headcheck.properties.binding.nearest import describe_failure, find_fault, lacks_import
 from headcheck.properties.binding.other_kinds import name_other_kind
-from headcheck.properties.binding.search import BindingSearch, Match
+from headcheck.properties.binding.search import EXACT, MAX_STEPS, BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import Contract, Entry
@@ -27,6 +27,8 @@ NORM_OF_TOKENS = re.compile(
 """paths of parameters of layers that norm tokens, but not of those that norm queries and keys"""
 
 
+KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
+"""the steps that a search without norms counts as done, since most classes with norms are blocks"""
 RESIDUAL = frozenset({"residual_added"})
 """the mistake that a residual would be without a norm beside it"""
 
@@ -118,7 +120,7 @@ def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
     norms = {p.rpartition(".")[0] for p in paths if NORM_OF_TOKENS.fullmatch(p)}
     for adds_tokens in (False, True) if norms else ():
         own = replace(search.signature, bypassed=tuple(sorted(norms)), adds_tokens=adds_tokens)
-        inner = BindingSearch(search.subject, own)
+        inner = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
         match = _find_certain(inner)
         if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
             return inner, match
