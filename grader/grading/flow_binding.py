@@ -8,6 +8,7 @@ else with its tensors may be another kind of attention, and is not judged.
 
 import itertools
 import math
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ TURNING = frozenset(_TURNING.split())
 _NORMING = "layer_norm rms_norm pow __pow__ square mean var rsqrt sqrt normalize"
 NORMING = frozenset(_NORMING.split())
 """functions that also norm them"""
+FUSED = re.compile(r"query_?key_?value|c_attn|in_proj", re.IGNORECASE)
+"""names of weights that hold queries, keys and values in this order, as in GPT-2 and torch"""
 MASKED = -1e3
 """what is added to hidden scores is not larger than this"""
 
@@ -115,8 +118,8 @@ class _Reading:
             return None
         counted = [(self._count_stages(c, s), c, s) for c, s in self._iter_contracts()]
         most = max((count for count, _, _ in counted), default=0)
-        best = [(c, s) for count, c, s in counted if count == most > 0]
-        if not best or len({_name_roles(c) for c, _ in best}) > 1:
+        best = [(c, s) for count, c, s in counted if count == most > 0 and _is_order_said(c)]
+        if len({(_name_roles(c), s.case.heads) for c, s in best}) != 1:
             return None
         return best[0] if _Roles(self.flow, self._slice, best[0][0]).are_complete() else None
 
@@ -174,9 +177,22 @@ class _Reading:
         return len(found) if len(found & {*STARTS}) >= LEAST else 0
 
 
-def _name_roles(contract: Contract) -> frozenset[tuple[str, frozenset[str]]]:
-    """Return what each weight holds; the order within a fused one is usually that of its name."""
-    return frozenset((m.path, frozenset(m.holds)) for m in contract.mappings)
+def _name_roles(contract: Contract) -> frozenset[tuple[str, tuple[str, ...]]]:
+    """Return what each weight holds, in order."""
+    return frozenset((m.path, m.holds) for m in contract.mappings)
+
+
+def _is_order_said(contract: Contract) -> bool:
+    """Whether the names of fused weights say the order of what they hold.
+
+    Queries, keys and values are in a trace in any order; what is wrong after them cannot tell it.
+    """
+    fused = (m for m in contract.mappings if len(m.holds) > 1 and m.holds[0].startswith("W_"))
+    return all(
+        "".join(name[-1] for name in m.holds) in m.path.lower()
+        or (FUSED.search(m.path) and m.holds == ("W_q", "W_k", "W_v"))
+        for m in fused
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,6 +92,8 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
         fixed -= {"heads"}  # there is one either way
     if asked.capabilities & VARIANTS:
         return None  # what is recognised has none of this
+    if binding.contract.call_form.bypassed:
+        return None  # no exercise asks for norms of tokens around attention
     if fixed or not asked.capabilities & ESSENTIAL <= binding.contract.capabilities:
         return None
     contract = adapt_contract(asked, binding.contract)
@@ -137,8 +139,11 @@ def adapt_contract(asked: Contract, found: Contract) -> Contract:
     kept = asked.capabilities & (found.capabilities | INTENDED)
     if found.call_form.mask == MaskConvention():
         kept |= asked.capabilities & {C.ANY_MASK}
+    form = replace(found.call_form, reset=None, cleared=(), cache=None)  # nothing may be kept
     return replace(
         found,
+        call_form=form,
+        waived=asked.waived,
         capabilities=kept | found.capabilities & OWN,
         scale=asked.scale,
         square=asked.square or found.square,

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.families import ALL
+from headcheck.properties.terms.call_form import CacheConvention, CallForm
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -228,6 +230,29 @@ def test_an_exercise_decides_what_is_meant_and_the_class_how_it_is_said() -> Non
     assert not adapted.has(C.HEADS), "nothing is asked that the statement does not ask for"
 
 
+def test_by_an_exercise_nothing_is_forgiven_that_behaviour_alone_forgives() -> None:
+    asked = BY_SLUG["multi_head_attention"].contract
+    form = CallForm(("x",), reset="reset", cleared=("kept",), cache=CacheConvention("past"))
+    found = replace(asked, call_form=form, waived=("the_input_gradient_is_right",))
+    adapted = adapt_contract(asked, found)
+    assert adapted.waived == asked.waived
+    assert adapted.call_form == CallForm(("x",))
+
+
+def test_by_an_exercise_an_answer_with_a_norm_is_not_judged_without_it(grade: Grade) -> None:
+    source = BY_SLUG["multi_head_attention"].solution
+    normed = source.replace("        super().__init__()\n", NORM, 1).replace(
+        "return output", "return self.norm(output), None"
+    )
+    assert normed.count("self.norm") == 2
+    record = grade(normed, slug="multi_head_attention")["MultiHeadAttention"]
+    assert record.status == "failed"
+    assert record.score == 0
+
+
+NORM = """        super().__init__()
+        self.norm = nn.LayerNorm(d_out)
+"""
 FORMS = [
     ("masked_multi_head", ("self.W_o(mixed), weights", "weights, self.W_o(mixed)"), "(2, 2, 4, 4)"),
     ("multi_head_attention", ("nn.Linear(d_out, d_out)", "nn.Linear(d_out, d_in)"), "(2, 4, 3)"),
