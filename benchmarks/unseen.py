@@ -3,8 +3,8 @@
 `python -m benchmarks.unseen class SIZE [SEED] [PYTHON]` grades a class of that size.
 
 A right answer to `multi_head_attention`, in one of the styles of the bank, gets two changes, each
-drawn from all that `exercises/mutants.py` can make. Answers that crash on the first call are drawn
-again, because students notice such crashes themselves. Few of these answers are right, and
+drawn from all that `grader/audit/mutants.py` can make. Answers that crash on the first call are
+drawn again, because students notice such crashes themselves. Few of these answers are right, and
 different seeds have few answers in common. Nobody looks at them during development, so nothing can
 be tuned to them. They are graded in one job, and so are as many different right answers. A class is
 graded in as many jobs as there are processors. Half of its answers are right, and answers repeat by
@@ -32,8 +32,8 @@ from benchmarks import spending
 from benchmarks.spending import ROOT, Command, Usage
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import AnswerKind
-from headcheck.exercises.mutants import mutate_source
 from headcheck.grader.audit.matrix import load_answers
+from headcheck.grader.audit.mutants import mutate_source
 
 EXERCISE = BY_SLUG["multi_head_attention"]
 COUNT, SEED = 60, 1

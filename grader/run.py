@@ -102,6 +102,7 @@ def make_settings(
         limit_overrides=limits or {},
         points=course.points,
         rounding=rounding or course.rounding,
+        slip=course.slip,
         seed=seed or Seed(),
         device=device,
         by_hand=by_hand,

@@ -22,7 +22,7 @@ import torch
 
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.answers import Answer, AnswerKind, BadBank, load_bank
-from headcheck.exercises.mutants import generate_mutants, load_equivalents
+from headcheck.grader.audit.mutants import generate_mutants, load_equivalents
 from headcheck.grader.grading.attempts import check_all
 from headcheck.grader.grading.search import DroppingChannel, SearchResult, search
 from headcheck.grader.grading.search_limit import SearchLimit

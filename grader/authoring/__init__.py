@@ -6,7 +6,7 @@ Theory of operation
     is refused. The class and the code that it needs are cut out of its file (`extraction`), and a
     statement and hints are drafted (`drafts`).
 
-    All answers are made from the solution. Small changes of it (`exercises.mutants`) are wrong
+    All answers are made from the solution. Small changes of it (`grader.audit.mutants`) are wrong
     answers, if they change the results; rewrites that keep the results (`rewrites`) are right
     answers. Whether an answer is right or wrong is decided by its outputs on the cases of the
     exercise (`behaviour`). The properties do not decide this, because they are what is being

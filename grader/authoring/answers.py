@@ -7,11 +7,11 @@ from pathlib import Path
 
 from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, AnswerKind
-from headcheck.exercises.mutants import Mutant, generate_mutants
 from headcheck.exercises.starter import render_module
+from headcheck.grader.audit.mutants import Mutant, generate_mutants
 from headcheck.grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
+from headcheck.grader.authoring.made_mistakes import make_mistakes
 from headcheck.grader.authoring.rewrites import generate_rewrites
-from headcheck.grader.authoring.slips import generate_slips
 
 MOST_KEPT = 24
 """at most this many wrong answers are kept as files; `audit --mutants` makes the others again"""
@@ -36,7 +36,7 @@ def list_variants(exercise: Exercise) -> list[Answer]:
 def list_changes(exercise: Exercise) -> list[Answer]:
     """Return small changes of the solution, each with its own code: the starter, then mutants."""
     changes = [Mutant("the starter, as it is handed out", render_module(exercise))]
-    changes += [*generate_slips(exercise.solution), *generate_mutants(exercise)]
+    changes += [*make_mistakes(exercise.solution), *generate_mutants(exercise)]
     unique = {change.source: change for change in reversed(changes)}
     return [
         Answer(exercise.slug, AnswerKind.MUTANT, each.name, "a small change", each.source)

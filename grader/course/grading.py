@@ -127,7 +127,9 @@ def score_judged(
         named = settings.exercise
         exercise = named if named and named.slug == record.exercise else None
         exercise = exercise or BY_SLUG.get(record.exercise or "")
-        return points.score_again(record, exercise, settings.points, settings.rounding)
+        return points.score_again(
+            record, exercise, settings.points, settings.rounding, settings.slip
+        )
 
     for earlier in reversed(same):
         if earlier.key != planned.key:

@@ -2,13 +2,14 @@
 
 Theory
 ------
-A verdict should be about what an answer computes. Three things can keep an attempt from measuring
-this: a bias that nobody asked for, calls that disturb later calls, and other arguments or results
-than the statement's. Each is a mistake of its own, with a property about it, and would otherwise
-fail most of the other properties, too. So an attempt that shows such a mistake is followed by one
-that leaves it out:
+A verdict should be about what an answer computes. Four things can keep an attempt from measuring
+this: a slip that stops every call, a bias that nobody asked for, calls that disturb later calls,
+and other arguments or results than the statement's. Each is a mistake of its own and would
+otherwise fail most of the properties, too. So an attempt that shows such a mistake is followed by
+one that leaves it out:
 
 - as asked: by the contract of the exercise;
+- repaired: with the one edit that undoes a slip, if the answer stops (`repair`);
 - silenced: with the unwanted biases at zero;
 - alone: each property on its own modules, so that modules that disturb each other fail only the
   property about this;
@@ -28,6 +29,7 @@ from headcheck.exercises import Exercise
 from headcheck.grader.batch.check import make_batch_check
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.open_mode import is_open
+from headcheck.grader.reading.edits import Edit
 from headcheck.grader.sandbox.grader_side.budget import Purpose
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import (
@@ -50,6 +52,14 @@ class Way(Enum):
 
 
 @dataclass(frozen=True)
+class Repair:
+    """The one edit that undoes a slip, and how the answer stops without it."""
+
+    edit: Edit
+    stop: SubmissionFailed
+
+
+@dataclass(frozen=True)
 class Attempt:
     """One way to judge a definition, in a process of its own."""
 
@@ -58,6 +68,8 @@ class Attempt:
     way: Way = Way.BATCHED
     silenced: tuple[str, ...] = ()
     """the paths of the biases that are zero"""
+    repair: Repair | None = None
+    """the edit with which the definition is loaded"""
     held: frozenset[Property] = frozenset()
     """properties that held on all their cases, so that only the first and the last are tried"""
     purpose: Purpose = Purpose.VERDICTS
@@ -117,7 +129,8 @@ def repeat_alone(judged: Judgement) -> Attempt | None:
 
 def silence(attempt: Attempt, biases: tuple[str, ...]) -> Attempt:
     """Return the attempt in which these biases are zero."""
-    return replace(ask(attempt.target), silenced=biases, purpose=Purpose.SILENCED)
+    asked = ask(attempt.target)
+    return replace(asked, silenced=biases, repair=attempt.repair, purpose=Purpose.SILENCED)
 
 
 def has_side_effects(verdict: Verdict) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from headcheck.grader.grading.attempts import (
     Attempt,
     Judgement,
+    Repair,
     Way,
     ask,
     check_properties,
@@ -25,22 +26,26 @@ from headcheck.grader.grading.recording import (
     explain_load_error,
     record_definition,
     record_note,
+    record_repair,
     record_ungraded,
     record_warnings,
     select_certain_notes,
     summarise_status,
 )
+from headcheck.grader.grading.repair import find_repair, find_stop
 from headcheck.grader.grading.search import search_further
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import check_stated_form
 from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note
 from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.points import add_up, charge_repair
 from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.sandbox.grader_side.budget import Purpose
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Verdict
-from headcheck.properties.violations.violation import SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +104,26 @@ class DefinitionGrader:
             return LiveJudgement(attempt=attempt, failure=failed, live=live)
         return LiveJudgement(attempt=attempt, verdicts=verdicts, live=live, warnings=warnings)
 
+    def repair(self, judged: LiveJudgement) -> Attempt | None:
+        """Return the attempt with the one edit that undoes a slip, if the answer has one."""
+        stop = find_stop(judged)
+        if stop is None:
+            return None
+        limits = self.settings.get_limits(judged.attempt.target.exercise)
+        session = self.reading.start_successor(limits, purpose=Purpose.REPAIR)
+        with contextlib.closing(session):
+            edit = find_repair(session, judged.attempt, stop, self.settings.seed.value)
+        if edit is None:
+            return None
+        return replace(judged.attempt, repair=Repair(edit, stop), purpose=Purpose.REPAIRED)
+
     def _open(self, attempt: Attempt) -> LiveChecker:
         target, exercise = attempt.target, attempt.target.exercise
         session = self.reading.start_successor(
             self.settings.get_limits(exercise),
             by_hand=self.settings.is_by_hand(exercise),
             silenced=attempt.silenced,
+            edit=None if attempt.repair is None else attempt.repair.edit,
             purpose=attempt.purpose,
         )
         self._opened.enter_context(contextlib.closing(session))
@@ -146,7 +165,19 @@ class DefinitionGrader:
             *map(record_note, [*target.notes, *noted, *certain]),
         ]
         found = verdicts, notes, explanation
-        return record_definition(submission, target, self._began, *found, self.settings.rounding)
+        record = record_definition(submission, target, self._began, *found, self.settings.rounding)
+        repair = judged.attempt.repair
+        return record if repair is None else self._charge(record, repair, live)
+
+    def _charge(
+        self, record: SubmissionRecord, found: Repair, live: LiveChecker
+    ) -> SubmissionRecord:
+        """Return the record of an answer that stops, and was judged with a change."""
+        repair = record_repair(found, self.settings.slip)
+        source = collect_excerpts(live.session, [(repair.cell, repair.line)])
+        charged = replace(charge_repair(record, repair), status=Status.CRASHED.value)
+        shown = tuple(dict.fromkeys((*source, *record.source)))
+        return add_up(replace(charged, source=shown), self.settings.rounding)
 
     def _record_failure(
         self, failed: SubmissionFailed, judged: LiveJudgement, submission: Submission

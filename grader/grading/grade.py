@@ -215,7 +215,7 @@ class _Grading:
         if target.name in self.unwritten:
             return self._record_error(self.unwritten[target.name], target)
         with DefinitionGrader(self.session, self.settings, self.emit) as grader:
-            judged = judge(self._ask(target), grader.run, follow_ups)
+            judged = judge(self._ask(target), grader.run, (grader.repair, *follow_ups))
             if target.name in self.unrelated:
                 return None
             return grader.record(judged, self.submission)
@@ -227,6 +227,8 @@ class _Grading:
         that only resembles an exercise by its name, has another form, and computes no known
         attention answers no exercise.
         """
+        if judged.attempt.repair is not None:
+            return None
         target, asked = judged.attempt.target, self.settings.exercise is not None
         named = target.name == target.exercise.contract.name and not target.by_position
         resembles = not asked and not named

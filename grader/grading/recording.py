@@ -8,6 +8,7 @@ from typing import Any
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading import counterexample
+from headcheck.grader.grading.attempts import Repair
 from headcheck.grader.grading.excerpts import SourceLocation
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.search import (
@@ -28,6 +29,7 @@ from headcheck.grader.report.records import (
     NoteRecord,
     PlaceRecord,
     PropertyRecord,
+    RepairRecord,
     SearchRecord,
     SubmissionRecord,
     shorten,
@@ -216,6 +218,20 @@ def _record_warning(warning: Mapping[str, Any]) -> NoteRecord:
         message=shorten(str(warning.get("message"))),
         cell=cell if isinstance(cell, int) else None,
         line=line if isinstance(line, int) else None,
+    )
+
+
+def record_repair(repair: Repair, price: float) -> RepairRecord:
+    """Return a repair in the form in which a record holds it, at this price in percent."""
+    edit, stop = repair.edit, repair.stop
+    added_first = edit.line == 0
+    return RepairRecord(
+        cell=stop.cell if added_first else edit.cell,
+        line=(stop.line or 1) if added_first else edit.line,
+        stopped=shorten(f"{stop}. {stop.crash}" if stop.crash else str(stop)),
+        before=shorten(edit.before),
+        after=shorten(edit.after),
+        price=price,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from headcheck.exercises import Exercise
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.stated_roles import StatedRoles
-from headcheck.grader.report.points import Points
+from headcheck.grader.report.points import SLIP, Points
 from headcheck.grader.report.rounding import HUNDREDTH
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.grader.seed import Seed
@@ -25,6 +25,8 @@ class Settings:
     points: Points | None = None
     rounding: float = HUNDREDTH
     """the step to which scores are rounded, in points"""
+    slip: float = SLIP
+    """what the change that undoes a slip costs, in percent of the points"""
     seed: Seed = field(default_factory=Seed)
     device: str = "cpu"
     by_hand: bool = False

@@ -4,6 +4,9 @@
     feedback = "message"               # or a table: see docs/feedback-levels.md
     thorough = ["kv_cache"]            # exercises in which everything is asked; true: in all
 
+    [points]
+    slip = 15                          # percent off an answer that stops and one change repairs
+
     [points.multi_head_attention]      # of groups of properties, where they are not the usual
     values = 40
 
@@ -22,7 +25,7 @@ from headcheck.exercises.contract_checks import suggest
 from headcheck.exercises.contract_file import CONTRACT_FILE
 from headcheck.exercises.toml_lines import Place, parse, read_text
 from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
-from headcheck.grader.report.points import Points
+from headcheck.grader.report.points import SLIP, Points
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step
 from headcheck.properties.terms.depth import Depth
@@ -50,6 +53,8 @@ class CourseFile:
 
     points: Points | None = None
     rounding: float = HUNDREDTH
+    slip: float = SLIP
+    """what the change that undoes a slip costs, in percent of the points"""
     feedback: Feedback | None = None
     """None if the file does not set it"""
     depth: Depth | None = None
@@ -104,6 +109,7 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
     feedback = None if said is None else read_feedback(said, place.enter("feedback"))
     return CourseFile(
         points=_read_points(table.get("points"), place.enter("points"), exercise),
+        slip=_read_slip(table.get("points"), place.enter("points")),
         rounding=_read_step(table.get("round", HUNDREDTH), place.enter("round")),
         feedback=feedback,
         depth=None if thorough is None else Depth.THOROUGH if thorough is True else Depth.USUAL,
@@ -132,9 +138,18 @@ def _read_points(value: object, place: Place, exercise: Exercise | None) -> Poin
         return None
     if not isinstance(value, dict):
         raise place.fail_type(value, "a table of exercises: write [points.SLUG]")
-    for slug in value:
+    exercises = {slug: groups for slug, groups in value.items() if slug != "slip"}
+    for slug in exercises:
         _refuse_unknown(slug, place.enter(slug), exercise)
-    return {slug: _read_groups(groups, place.enter(slug)) for slug, groups in value.items()}
+    return {slug: _read_groups(groups, place.enter(slug)) for slug, groups in exercises.items()}
+
+
+def _read_slip(value: object, place: Place) -> float:
+    """Return the price of a slip, in percent of the points."""
+    slip = value.get("slip", SLIP) if isinstance(value, dict) else SLIP
+    if not _is_number(slip) or not 0 <= slip <= 100:
+        raise place.enter("slip").fail_type(slip, "a number of percent from 0 to 100")
+    return float(slip)
 
 
 def _read_thorough(

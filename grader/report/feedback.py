@@ -17,6 +17,7 @@ from headcheck.grader.report.records import (
     Excerpt,
     NoteRecord,
     PropertyRecord,
+    RepairRecord,
     Report,
     SearchRecord,
     SeedRecord,
@@ -108,6 +109,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
     place = record.place if _discloses_cases(explained, feedback) else None
     locations = {(p.cell, p.line) for p in explained} | {(d.cell, d.line) for d in diagnosis}
     locations |= {(at.cell, at.line) for at in place.lines} if place is not None else set()
+    locations |= {(record.repair.cell, record.repair.line)} if record.repair is not None else set()
     return SubmissionRecord(
         file=record.file,
         student=record.student,
@@ -125,6 +127,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         source=_filter_source(record, feedback, locations),
         hidden=record.hidden + hidden,
         search=_redact_search(record.search, feedback),
+        repair=_redact_repair(record.repair, feedback),
     )
 
 
@@ -144,6 +147,21 @@ def _discloses_cases(explained: Sequence[PropertyRecord], feedback: Feedback) ->
     return any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained)
 
 
+def _redact_repair(repair: RepairRecord | None, feedback: Feedback) -> RepairRecord | None:
+    """Return the place of a change; its code only with everything, and why from `case` on."""
+    if repair is None:
+        return None
+    full, case = feedback.level is FeedbackLevel.FULL, feedback.level.includes(FeedbackLevel.CASE)
+    return RepairRecord(
+        cell=repair.cell,
+        line=repair.line,
+        stopped=repair.stopped if case else "",
+        before=repair.before if full else "",
+        after=repair.after if full else "",
+        price=repair.price,
+    )
+
+
 def _redact_search(search: SearchRecord | None, feedback: Feedback) -> SearchRecord | None:
     """Return how many cases were tried, and which of the shown properties failed there."""
     if search is None:
@@ -160,7 +178,8 @@ def _has_failed(prop: PropertyRecord) -> bool:
 
 def _redact_status(record: SubmissionRecord, shown: Sequence[PropertyRecord]) -> str:
     """Return the status of the first disclosed failure; a hidden one becomes a mere `failed`."""
-    if record.error is not None or record.status in (*NOT_FAILED, Status.FAILED):
+    known = record.error is not None or record.repair is not None
+    if known or record.status in (*NOT_FAILED, Status.FAILED):
         return record.status
     return next((prop.status for prop in shown if _has_failed(prop)), Status.FAILED.value)
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headcheck.exercises import Exercise
-from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
+from headcheck.grader.report.records import PropertyRecord, RepairRecord, SubmissionRecord
 from headcheck.grader.report.rounding import round_points, round_sum
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # so that reading a store does not import torch
 
 Points = Mapping[str, Mapping[str, float]]
 """the points of groups, by exercise, where they differ from the exercise's own points"""
+SLIP = 15.0
+"""what the change that undoes a slip costs, in percent of the points, unless a course says so"""
 
 
 def distribute_points(exercise: Exercise, points: Points | None) -> dict[Property, float]:
@@ -147,8 +149,19 @@ def _spoils_group(prop: Property, failed: AbstractSet[Property]) -> bool:
     return prop.essential and failed.isdisjoint(others)
 
 
+def charge_repair(record: SubmissionRecord, repair: RepairRecord) -> SubmissionRecord:
+    """Return a record of an answer that was judged with a change, less the price of the change."""
+    kept = 1 - repair.price / 100
+    properties = tuple(replace(p, points=p.points * kept) for p in record.properties)
+    return replace(record, properties=properties, repair=repair)
+
+
 def score_again(
-    record: SubmissionRecord, exercise: Exercise | None, points: Points | None, step: float
+    record: SubmissionRecord,
+    exercise: Exercise | None,
+    points: Points | None,
+    step: float,
+    slip: float = SLIP,
 ) -> SubmissionRecord:
     """Return a record with new points for its verdicts, which stay the same.
 
@@ -159,6 +172,8 @@ def score_again(
     if exercise is not None:
         asked = exercise.at(Depth.USUAL if record.only_thorough else Depth.THOROUGH)
         record = replace(record, properties=_award_again(record, asked, points))
+        if record.repair is not None:
+            record = charge_repair(record, replace(record.repair, price=slip))
     if record.error is not None:
         return record
     return add_up(record, step)

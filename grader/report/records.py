@@ -184,6 +184,21 @@ class PlaceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairRecord:
+    """The one change with which an answer that stops was judged."""
+
+    cell: int | None
+    line: int
+    stopped: str
+    """how the answer stops without the change"""
+    before: str
+    """the code that was replaced; empty if something was only added"""
+    after: str
+    price: float
+    """what the change costs, in percent of the points"""
+
+
+@dataclass(frozen=True, slots=True)
 class Excerpt:
     """Lines of a submission around the marked ones."""
 
@@ -222,6 +237,7 @@ class SubmissionRecord:
     source: tuple[Excerpt, ...] = ()
     hidden: int = 0
     search: SearchRecord | None = None
+    repair: RepairRecord | None = None
     only_thorough: int = 0
     """how many more properties a thorough check asks"""
 

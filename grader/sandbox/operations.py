@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor
 
 from headcheck.grader.reading.code_patterns import CodePattern
+from headcheck.grader.reading.edits import Edit
 from headcheck.grader.reading.excerpts import SourceLines
 from headcheck.grader.reading.feeding_lines import LineNeighbours
 
@@ -57,6 +58,13 @@ class FingerprintsReply:
     """The fingerprints of definitions."""
 
     fingerprints: list[str]
+
+
+@dataclass(frozen=True)
+class SlipsReply:
+    """Edits that may undo a slip, the likeliest first."""
+
+    edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True)
@@ -233,6 +241,7 @@ RESUME = Operation("resume", LoadReply)
 FIND_CODE_PATTERNS = Operation("find_code_patterns", CodePatternsReply)
 EXTRACT_EXCERPTS = Operation("extract_excerpts", ExcerptsReply)
 FINGERPRINT = Operation("fingerprint", FingerprintsReply)
+LIST_SLIPS = Operation("list_slips", SlipsReply)
 
 # Objects: made, described, changed.
 CONSTRUCT = Operation("construct", HandleReply)

@@ -48,7 +48,9 @@ def regrade(
         rules = None
         if course_file is not None:
             rules = load_course_file(course_file, settings.exercise)
-            settings = replace(settings, points=rules.points, rounding=rules.rounding)
+            settings = replace(
+                settings, points=rules.points, rounding=rules.rounding, slip=rules.slip
+            )
             if rules.depth is not None:
                 settings = replace(settings, depth=rules.depth, thorough=rules.thorough)
         if rounding is not None:

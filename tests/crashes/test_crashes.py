@@ -91,5 +91,5 @@ def test_a_report_says_why_and_without_the_case_only_the_sentence(
 @pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
 def test_what_cannot_be_loaded_says_why(server: ServerHandle, tmp_path: Path) -> None:
     record = grade(server, tmp_path, CRASHES["nn_not_imported"])
-    assert record.error is not None
-    assert record.error.message.endswith("without importing it: `nn` (torch.nn).")
+    assert record.repair is not None
+    assert record.repair.stopped.endswith("without importing it: `nn` (torch.nn).")

@@ -20,6 +20,7 @@ from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report import points
 from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback
+from headcheck.grader.report.points import SLIP
 from headcheck.grader.report.records import SandboxRecord, get_version
 from headcheck.grader.report.rounding import HUNDREDTH
 from headcheck.grader.seed import Seed, SeedKind, make_seed
@@ -55,6 +56,8 @@ class Manifest:
     """digest of the points of every property, and of the rules by which they are awarded"""
     rounding: float = HUNDREDTH
     """the step that scores are rounded to"""
+    slip: float = SLIP
+    """what the change that undoes a slip costs, in percent of the points"""
     seed_kind: SeedKind | None = None
     """who knows the seed; null for a run by a version that had no secret seeds"""
     by_hand: bool = False
@@ -90,7 +93,8 @@ class Manifest:
     def verdict_key(self) -> str:
         """The digest of everything on which verdicts depend, which does not include points."""
         asked = omit_points(self.contract)
-        return replace(self, points=None, worth="", rounding=HUNDREDTH, contract=asked).key
+        scored = replace(self, points=None, worth="", rounding=HUNDREDTH, slip=SLIP)
+        return replace(scored, contract=asked).key
 
     @property
     def case_seed(self) -> Seed:
@@ -114,6 +118,7 @@ class Manifest:
             limit_overrides=self.limits,
             points=self.points,
             rounding=self.rounding,
+            slip=self.slip,
             seed=self.case_seed,
             device=self.device,
             by_hand=self.by_hand,
@@ -157,6 +162,7 @@ def build_manifest(
         points=None if own_points is None else {k: dict(v) for k, v in own_points.items()},
         worth=digest_points(settings),
         rounding=settings.rounding,
+        slip=settings.slip,
         by_hand=settings.by_hand,
         search=settings.search,
         depth=settings.depth,

@@ -57,6 +57,9 @@ def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
     if record.error is not None and view.error is not None:
         title = f"It could not be judged: {view.error.kind}"
         yield Annotation(title, view.error.message, record.error.cell, record.error.line)
+    if record.repair is not None:
+        stopped = " ".join(view.repair)
+        yield Annotation("It stops here", stopped, record.repair.cell, record.repair.line)
     if view.diagnosis is not None:
         for mistake, sentence in zip(record.diagnosis, view.diagnosis.sentences, strict=True):
             yield Annotation("The mistake", sentence, mistake.cell, mistake.line)

@@ -2,7 +2,7 @@
 
 from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
-from headcheck.grader.report.render.sentences import describe_untried
+from headcheck.grader.report.render.sentences import describe_repair, describe_untried
 from headcheck.properties.violations.violation import (
     NOT_FAILED,
     STATUS_MESSAGES,
@@ -19,6 +19,9 @@ ENDINGS = {
 }
 """the statuses of a submission that gave no answer, each with the beginning of a sentence"""
 
+SLIP = "It stops, and one change repairs it."
+"""the mistake that answers with a slip have in common"""
+
 
 def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:
     """Return sentences that say why a submission lost points; none if every property holds.
@@ -28,9 +31,12 @@ def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:
     if record.error is not None:
         at = format_location(record.error.cell, record.error.line)
         return (f"{sanitise(record.error.message)}{at}",)
+    repaired = describe_repair(record.repair)
     if record.diagnosis:
-        return tuple(sanitise(each.sentence) for each in record.diagnosis)
+        return (*repaired, *(sanitise(each.sentence) for each in record.diagnosis))
     failure = find_first_failure(record)
+    if repaired:
+        return (*repaired, *(() if failure is None else (_describe_failure(failure),)))
     if failure is None:
         return describe_untried(record.properties) if record.status in UNKNOWN else ()
     if _gave_no_answer(record, failure):
@@ -51,7 +57,7 @@ def name_ending(record: SubmissionRecord) -> str:
     if record.error is not None:
         return sanitise_line(record.error.message)
     failure = find_first_failure(record)
-    if record.diagnosis or failure is None or not _gave_no_answer(record, failure):
+    if record.diagnosis or record.repair or failure is None or not _gave_no_answer(record, failure):
         return ""
     start = ENDINGS[Status(failure.status)]
     if failure.status != Status.CRASHED:

@@ -11,7 +11,12 @@ from typing import TypeVar
 
 from headcheck.grader.report.collation import collate
 from headcheck.grader.report.records import NOT_JUDGED, PropertyRecord, SubmissionRecord
-from headcheck.grader.report.render.outcome import describe_outcome, find_first_failure, name_ending
+from headcheck.grader.report.render.outcome import (
+    SLIP,
+    describe_outcome,
+    find_first_failure,
+    name_ending,
+)
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.view import (
     GROUP_ORDER,
@@ -235,6 +240,8 @@ def _make_ending_member(entry: ClassResult) -> Member:
 
 def _list_mistakes(entry: ClassResult) -> Iterator[tuple[bool, str]]:
     """Yield whether a mistake is a known one, and its sentence."""
+    if entry.record.repair is not None:
+        yield True, SLIP
     if entry.record.diagnosis:
         yield from ((True, sanitise(each.sentence)) for each in entry.record.diagnosis)
         return

@@ -3,14 +3,33 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from headcheck.grader.report.records import PropertyRecord, SubmissionRecord
-from headcheck.grader.report.render.sanitise import sanitise
+from headcheck.grader.report.records import PropertyRecord, RepairRecord, SubmissionRecord
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.rounding import format_number
 from headcheck.properties.counting import count, join_words
-from headcheck.properties.violations.violation import UNKNOWN, Status
+from headcheck.properties.violations.violation import UNKNOWN, Status, format_location
 
 BECAUSE = "because this check did not pass: "
 NOT_TRIED_WORDS = "Not tried"
 """the beginning of every reason why a property was not tried"""
+
+
+def describe_repair(repair: RepairRecord | None) -> tuple[str, ...]:
+    """Return sentences on the change with which an answer was judged; none if there is none."""
+    if repair is None:
+        return ()
+    at = format_location(repair.cell, repair.line).strip(" ()")
+    why = repair.stopped.rstrip(".")
+    stopped = f"It stops: {why}." if why else "It stops on every input."
+    after, before = (f"`{sanitise_line(code)}`" for code in (repair.after, repair.before))
+    change = f"{after} instead of {before}" if repair.before else f"{after} added"
+    change = change if repair.after else "one change"
+    price = f"{format_number(repair.price)} % of the points"
+    return (
+        sanitise_line(stopped),
+        f"With {change} at {at} all essential checks hold. It was judged with this change, "
+        f"which costs {price}.",
+    )
 
 
 def describe_hidden(count: int) -> tuple[str, ...]:

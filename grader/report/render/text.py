@@ -235,6 +235,8 @@ def _render_above(
         yield from indent(2, view.error.message)
     elif view.error:
         yield from _render_message("error", view.error, "red")
+    for sentence in view.repair:
+        yield from indent(2, sentence)
     if view.diagnosis:
         yield EMPTY
         yield from _render_diagnosis(view.diagnosis, examples=examples)

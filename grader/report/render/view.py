@@ -24,6 +24,7 @@ from headcheck.grader.report.render.sentences import (
     count_untried,
     describe_hidden,
     describe_properties,
+    describe_repair,
     describe_search,
     describe_untried,
 )
@@ -144,6 +145,8 @@ class SubmissionView:
     """why passing checks earn no points, if that is the case"""
     error: MessageView | None
     notes: tuple[MessageView, ...]
+    repair: tuple[str, ...] = ()
+    """how the answer stops, and the change with which it was judged"""
     diagnosis: DiagnosisView | None = None
     place: PlaceView | None = None
     source: tuple[SourceView, ...] = ()
@@ -251,6 +254,7 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         why_nothing=() if record.score else whole,
         error=_view_message(record.error) if record.error else None,
         notes=_view_notes(record.notes),
+        repair=describe_repair(record.repair),
         diagnosis=view_diagnosis(record.diagnosis),
         place=None if record.place is None else _view_place(record.place),
         source=tuple(_view_source(excerpt, record) for excerpt in record.source[:MAX_EXCERPTS]),
@@ -314,6 +318,8 @@ def _list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | 
     yield from ((d.cell, d.line, d.sentence) for d in record.diagnosis)
     if record.place is not None and not record.diagnosis:
         yield from ((at.cell, at.line, record.place.sentence) for at in record.place.lines[-1:])
+    if record.repair is not None:
+        yield record.repair.cell, record.repair.line, describe_repair(record.repair)[1]
     if record.error is not None:
         yield record.error.cell, record.error.line, record.error.message
     ended = [p for p in reversed(record.properties) if p.status in ENDINGS]

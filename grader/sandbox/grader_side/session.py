@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from headcheck.grader.reading.code_patterns import CodePattern
+from headcheck.grader.reading.edits import Edit
 from headcheck.grader.reading.excerpts import SourceLines
 from headcheck.grader.reading.submission import NO_SIBLINGS, Siblings
 from headcheck.grader.sandbox import operations
@@ -100,6 +101,8 @@ class Session:
     """whether the submission is kept from using torch's own attention"""
     silenced: tuple[str, ...] = ()
     """the paths of the parameters that are set to zero in every constructed module and stay zero"""
+    edit: Edit | None = None
+    """the edit with which the submission is loaded"""
     names: tuple[str, ...] = ()
     child: SubmissionChannel | None = None
     purpose: Purpose = Purpose.VERDICTS
@@ -127,6 +130,12 @@ class Session:
     def find_code_patterns(self) -> tuple[CodePattern, ...]:
         """Find the steps of attention in the loaded code. Raises SubmissionFailed."""
         return self._ask(operations.FIND_CODE_PATTERNS, name=self.names[0]).patterns
+
+    def list_slips(self, name: str, cell: int | None, line: int | None) -> tuple[Edit, ...]:
+        """List the edits that may undo a slip. Raises SubmissionFailed."""
+        if not self.is_alive:
+            self.read_outline()
+        return self._ask(operations.LIST_SLIPS, name=name, cell=cell, line=line).edits
 
     def fetch_fingerprints(self, names: Sequence[str]) -> list[str]:
         """Fetch the fingerprints of these definitions. Raises SubmissionFailed."""
@@ -255,6 +264,7 @@ class Session:
         if self.child is None or self.child.closed:
             self._start_child()
         asked = {"names": self.names, "by_hand": self.by_hand, "silenced": self.silenced}
+        asked |= {} if self.edit is None else {"edit": asdict(self.edit)}
         reply = self._ask(operations.LOAD, **asked)
         for _ in range(MAX_IMPORTS):
             if reply.importing is None:

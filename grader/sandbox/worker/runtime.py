@@ -19,6 +19,7 @@ from torch import Tensor
 from headcheck.grader.reading.cells import SubmissionSource, read_source
 from headcheck.grader.reading.code_digest import digest_code
 from headcheck.grader.reading.code_patterns import find_code_patterns
+from headcheck.grader.reading.edits import Edit, apply_edit
 from headcheck.grader.reading.excerpts import extract_excerpts
 from headcheck.grader.reading.fingerprints import fingerprint_definitions
 from headcheck.grader.reading.outline import find_warnings, list_definitions
@@ -44,6 +45,7 @@ from headcheck.grader.sandbox.operations import (
     LoadReply,
     NoReply,
     OutlineReply,
+    SlipsReply,
     TraceReply,
     TranscriptEntry,
     TranscriptReply,
@@ -62,6 +64,7 @@ from headcheck.grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error
 from headcheck.grader.sandbox.worker.importing import TOP, SiblingFinder
 from headcheck.grader.sandbox.worker.loading import Loading, Number, make_module
 from headcheck.grader.sandbox.worker.objects import ObjectHost
+from headcheck.grader.sandbox.worker.slips import list_slips
 from headcheck.grader.sandbox.worker.tracing import make_reply, trace
 
 NAMES = frozenset(each.name for each in OPERATIONS)
@@ -75,6 +78,8 @@ class WorkerRuntime(ObjectHost):
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
         super().__init__(namespace)
         self.source = SubmissionSource(())
+        self.edit: Edit | None = None
+        """the edit with which the source is run"""
         self.by_hand = False
         """whether torch's built-in attention is forbidden"""
         self.failed_names: dict[str | None, BaseException] = {}
@@ -214,12 +219,18 @@ class WorkerRuntime(ObjectHost):
         self.names = tuple(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
         self.silenced = tuple(meta.get("silenced", ()))
-        for cell in self.source.cells:
+        self.edit = msgspec.convert(meta.get("edit"), Edit | None)
+        for cell in self.edited.cells:
             register_source(cell)
         self.loading = self._start_loading({})
         self.finder.install(self.loading.module)
         self.variants = {(): self.loading}
         return self.resume({}, {})
+
+    @property
+    def edited(self) -> SubmissionSource:
+        """What is run: the source, or the source with one edit."""
+        return self.source if self.edit is None else apply_edit(self.source, self.edit)
 
     def import_next(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Run the import statement before which loading has stopped."""
@@ -261,7 +272,7 @@ class WorkerRuntime(ObjectHost):
         if loading is not None:
             self._activate(loading.module)
             return
-        steps = compute_union_slice(self.source, list(self.names))
+        steps = compute_union_slice(self.edited, list(self.names))
         bound = {name for step in steps for name in step.effects.binds}
         if unknown := [name for name in values if name not in bound]:
             raise Refused(f"there is no variable `{unknown[0]}` to be set that is needed")
@@ -289,7 +300,7 @@ class WorkerRuntime(ObjectHost):
         """Return the statements to run in a new module, with these values of variables."""
         module = make_module(self.initial_namespace, self.finder.package)
         self._activate(module)
-        return Loading(module, compute_union_slice(self.source, list(self.names)), values)
+        return Loading(module, compute_union_slice(self.edited, list(self.names)), values)
 
     def _activate(self, module: types.ModuleType) -> None:
         """From now on, look up names in this module."""
@@ -313,6 +324,11 @@ class WorkerRuntime(ObjectHost):
     def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Answer[CodePatternsReply]:
         """Find the steps of attention in the code of a definition."""
         return CodePatternsReply(find_code_patterns(self.source, meta["name"])), ()
+
+    def list_slips(self, meta: Meta, tensors: Tensors) -> Answer[SlipsReply]:
+        """List the edits that may undo a slip in a definition that stopped at a position."""
+        stopped = (meta["cell"], meta["line"]) if meta.get("line") else None
+        return SlipsReply(list_slips(self.source, meta["name"], stopped)), ()
 
     def extract_excerpts(self, meta: Meta, tensors: Tensors) -> Answer[ExcerptsReply]:
         """Extract the lines around positions in the source."""

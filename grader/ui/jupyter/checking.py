@@ -166,6 +166,7 @@ def make_request(
         exercise=named,
         points=rules.points,
         rounding=rules.rounding,
+        slip=rules.slip,
         seed=make_seed(seed),
         search=limit,
         roles=roles,

@@ -11,9 +11,9 @@ from headcheck.exercises import Exercise
 from headcheck.exercises.answers import Answer, load_bank
 from headcheck.exercises.contract_file import load_exercise
 from headcheck.exercises.contract_writer import write_contract
-from headcheck.exercises.mutants import generate_mutants, load_equivalents
 from headcheck.exercises.starter import render_module, render_notebook
 from headcheck.grader.audit.matrix import check_answer, load_answers
+from headcheck.grader.audit.mutants import generate_mutants, load_equivalents
 from headcheck.grader.authoring import answers, page
 from headcheck.grader.authoring.author import Authored, author
 from headcheck.grader.authoring.recognising import WrongSolution

@@ -167,11 +167,11 @@ def test_a_class_that_cannot_be_loaded_keeps_the_lines_of_its_error(
 ) -> None:
     path = tmp_path / "ada.py"
     source = EXERCISE.solution.replace("SelfAttention_v2", "SelfAttentionV2")
-    path.write_text(source.replace('    """Scaled', '    size = unknown\n    """Scaled'))
+    path.write_text(source.replace('    """Scaled', '    size = unknown, lost\n    """Scaled'))
     [handed_in] = find_submissions([str(path)])
     [record] = grade_file_or_raise(sandbox.server, handed_in, Settings())
     assert record.error is not None and "unknown" in record.error.message
-    assert "size = unknown" in record.source[0].text
+    assert "size = unknown, lost" in record.source[0].text
 
 
 RANDOM = EXERCISE.solution.replace("torch.softmax(", "torch.rand(()) + torch.softmax(")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise
-from headcheck.exercises.mutants import generate_mutants, load_equivalents
+from headcheck.grader.audit.mutants import generate_mutants, load_equivalents
 
 every_exercise = pytest.mark.sampled("exercise", ALL, ALL[::3], ids=lambda e: e.slug)
 

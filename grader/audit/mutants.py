@@ -13,7 +13,7 @@ the solution, are listed in `equivalents.toml` beside it, with the reasons:
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from headcheck.exercises.exercise import Exercise
 from headcheck.exercises.starter import BEGIN, END
 from headcheck.exercises.toml_lines import Place, parse, read_text
+from headcheck.grader.reading.edits import Edit, edit_text, replace_node, strip_docstrings, walk
 
 REPLACED_OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -46,9 +47,6 @@ INTERCHANGEABLE_NAMES = (("queries", "keys", "values"), ("query", "key", "value"
 """Words that are substituted for one another in names."""
 
 
-DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.Module)
-
-
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """A solution with one change."""
@@ -69,18 +67,28 @@ def generate_mutants(exercise: Exercise) -> list[Mutant]:
 
 def mutate_source(source: str, lines: Container[int] | None = None) -> list[Mutant]:
     """Return all mutants of a source that differ as code, with changes on these lines or on any."""
-    tree = _strip_docstrings(ast.parse(source))
-    original = ast.unparse(tree)
+    everywhere = range(1, source.count("\n") + 2)
+    return make_mutants(source, _mutate(source, everywhere if lines is None else lines))
+
+
+def make_mutants(source: str, edits: Iterable[tuple[str, Edit]]) -> list[Mutant]:
+    """Return what described edits make of a source: each code once, and not the source's own."""
+    original = _simplify(source)
     counts: Counter[str] = Counter()
     mutants: dict[str, Mutant] = {}
-    everywhere = range(1, source.count("\n") + 2)
-    for description, source in _mutate(tree, everywhere if lines is None else lines):
-        if source == original or source in mutants:
+    for description, edit in edits:
+        changed = _simplify(edit_text(source, edit))
+        if changed == original or changed in mutants:
             continue
         counts[description] += 1
         number = "" if counts[description] == 1 else f" ({counts[description]})"
-        mutants[source] = Mutant(f"{description}{number}", source)
+        mutants[changed] = Mutant(f"{description}{number}", changed)
     return list(mutants.values())
+
+
+def _simplify(source: str) -> str:
+    """Return a source without comments and docstrings."""
+    return ast.unparse(strip_docstrings(ast.parse(source)))
 
 
 def load_equivalents(exercise: Exercise) -> dict[str, str]:
@@ -135,40 +143,15 @@ def _find_student_lines(source: str) -> set[int]:
     return numbers
 
 
-def _strip_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
-            node.body = node.body[1:] or [ast.Pass()]
-    return tree
+# ---------------------------------------------------------------------------------- edits
 
 
-# ---------------------------------------------------------------------------------- nodes
-
-
-def _mutate(tree: ast.Module, lines: Container[int]) -> Iterator[tuple[str, str]]:
-    """Yield every change inside a function on these lines, and the changed source."""
-    for container, key, function in _walk(tree, ""):
-        node = container[key]
-        if function and getattr(node, "lineno", None) in lines:
+def _mutate(source: str, lines: Container[int]) -> Iterator[tuple[str, Edit]]:
+    """Yield every change inside a function on these lines, with its description."""
+    for node, function in walk(strip_docstrings(ast.parse(source))):
+        if function and node.lineno in lines:
             for description, replacement in _mutate_node(node):
-                container[key] = replacement
-                yield f"{function}: {description}", ast.unparse(tree)
-                container[key] = node
-
-
-def _walk(parent: ast.AST, function: str) -> Iterator[tuple[Any, Any, str]]:
-    """Yield each descendant's place (a list or dict, and a key) and the function around it."""
-    if isinstance(parent, ast.FunctionDef):
-        function = parent.name
-    for field, value in ast.iter_fields(parent):
-        signature = field in ("annotation", "returns", "decorator_list", "args")
-        if signature and not isinstance(parent, ast.Call):
-            continue  # types and signatures compute nothing
-        container: Any = value if isinstance(value, list) else vars(parent)
-        for key in range(len(value)) if isinstance(value, list) else (field,):
-            if isinstance(container[key], ast.AST):
-                yield container, key, function
-                yield from _walk(container[key], function)
+                yield f"{function}: {description}", replace_node(None, node, replacement)
 
 
 # ----------------------------------------------------------------------- mutation operators

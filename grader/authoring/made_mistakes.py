@@ -1,0 +1,103 @@
+"""Wrong answers besides mutants: mistakes from the catalogue, made by one edit of a solution.
+
+Like a mutant, each may or may not change the results.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from headcheck.grader.audit.mutants import Mutant, make_mutants
+from headcheck.grader.reading.edits import Edit, replace_node, walk
+
+SOFTMAX = ("softmax", "Softmax", "log_softmax")
+EXCHANGES = ("transpose", "permute", "swapaxes", "movedim")
+FILLS = (0.0, -1.0)
+"""fill values that are not negative enough to hide a score"""
+Changes = Iterator[tuple[str, ast.expr, ast.expr]]
+"""descriptions of changes, with the code that is replaced and the code in its place"""
+
+
+def make_mistakes(source: str) -> list[Mutant]:
+    """Return the mistakes that can be made in a solution, in the order of its source."""
+    return make_mutants(source, _list_edits(ast.parse(source)))
+
+
+def _list_edits(tree: ast.Module) -> Iterator[tuple[str, Edit]]:
+    for make in (_spoil_results, _spoil_softmaxes, _spoil_fills, _spoil_transposes):
+        for description, node, by in make(tree):
+            yield f"{ast.unparse(node)} -> {description}", replace_node(None, node, by)
+
+
+def _spoil_results(tree: ast.Module) -> Changes:
+    """Yield results that are only zeros, or the input; attention weights stay."""
+    for forward in ast.walk(tree):
+        if isinstance(forward, ast.FunctionDef) and forward.name == "forward":
+            given = [ast.Name(each.arg) for each in forward.args.args[1:2]]
+            returned = (n.value for n in ast.walk(forward) if isinstance(n, ast.Return) and n.value)
+            for value in returned:
+                first = value.elts[0] if isinstance(value, ast.Tuple) else value
+                zeros = ast.BinOp(first, ast.Mult(), ast.Constant(0))
+                yield "zeros", value, _put_first(value, zeros)
+                yield from (("the input", value, _put_first(value, each)) for each in given)
+
+
+def _put_first(value: ast.expr, first: ast.expr) -> ast.expr:
+    return ast.Tuple([first, *value.elts[1:]]) if isinstance(value, ast.Tuple) else first
+
+
+def _iter_calls(tree: ast.Module, names: Sequence[str]) -> Iterator[tuple[ast.Call, ast.Attribute]]:
+    """Yield the calls of these methods, and of modules' functions of these names."""
+    for node, _ in walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name) as called) if name in names:
+                yield node, called
+
+
+def _spoil_softmaxes(tree: ast.Module) -> Changes:
+    """Yield softmaxes over the queries, and sigmoids in their place."""
+    for node, called in _iter_calls(tree, SOFTMAX):
+        over = [k for k in node.keywords if k.arg != "dim"]
+        if len(over) < len(node.keywords) or node.args:
+            arguments = node.args if len(over) < len(node.keywords) else node.args[:-1]
+            along = ast.keyword("dim", ast.Constant(-2))
+            yield "over the queries", node, ast.Call(called, arguments, [*over, along])
+        of_torch = isinstance(called.value, ast.Name) and called.value.id in ("torch", "F")
+        if called.attr == "softmax" and of_torch:
+            sigmoid = ast.Attribute(ast.Name("torch"), "sigmoid")
+            yield "sigmoid", node, ast.Call(sigmoid, node.args[:1], [])
+
+
+def _spoil_fills(tree: ast.Module) -> Changes:
+    """Yield masks that hide a key by a score that is not negative enough."""
+    for node, called in _iter_calls(tree, ("masked_fill", "masked_fill_")):
+        if len(node.args) == 2:
+            for fill in FILLS:
+                yield (
+                    f"filled with {fill:g}",
+                    node,
+                    ast.Call(called, [node.args[0], ast.Constant(fill)], node.keywords),
+                )
+
+
+def _spoil_transposes(tree: ast.Module) -> Changes:
+    """Yield shapes that are changed without exchanging axes first."""
+    for node, called in _iter_calls(tree, ("reshape", "view", "flatten")):
+        inner = _skip_exchange(called.value)
+        if inner is not None:
+            name = "reshape" if called.attr == "view" else called.attr
+            yield (
+                "not exchanged first",
+                node,
+                ast.Call(ast.Attribute(inner, name), node.args, node.keywords),
+            )
+
+
+def _skip_exchange(value: ast.expr) -> ast.expr | None:
+    """Return a tensor before its axes were exchanged; None if they were not."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr in EXCHANGES:
+            return value.func.value
+        if value.func.attr != "contiguous":
+            return None
+        value = value.func.value
+    return None

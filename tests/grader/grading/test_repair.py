@@ -1,0 +1,251 @@
+"""An answer that stops because of one slip is judged with the edit that undoes it, at a price."""
+
+import ast
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+import pytest
+
+from headcheck.exercises import ALL, BY_SLUG, Exercise
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.cells import SourceCell, SubmissionSource, read_source
+from headcheck.grader.reading.edits import apply_edit, prepend, replace_node
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.feedback import Feedback, FeedbackLevel, redact_submission
+from headcheck.grader.report.points import score_again
+from headcheck.grader.report.records import RepairRecord, SubmissionRecord
+from headcheck.grader.report.render.outcome import describe_outcome
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+from headcheck.grader.sandbox.worker.slips import MAX_EDITS, list_slips
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import SandboxDriver
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
+
+EXERCISE = BY_SLUG["self_attention_v2"]
+ANSWER = """\
+import torch
+from torch import nn
+
+
+class SelfAttention_v2(nn.Module):
+    def __init__(self, d_in, d_out, qkv_bias=False):
+        super().__init__()
+        self.d_out = d_out
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+
+    def forward(self, x):
+        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+        scores = queries @ keys.T / self.d_out**0.5
+        weights = torch.softmax(scores, dim=-1)
+        return weights @ values
+"""
+SLIPS = {
+    "name": ("keys.T", "kesy.T", 15),
+    "attribute": ("self.W_key(x)", "self.W_keys(x)", 14),
+    "function": ("torch.softmax", "torch.sofmax", 16),
+    "return": ("    return weights @ values", "    weights @ values", 17),
+    "assigned": ("    return weights @ values", "    context = weights @ values", 17),
+    "import": ("from torch import nn\n", "\n", 5),
+    "self": ("self.d_out**", "d_out**", 15),
+    "parent": ("        super().__init__()\n", "        pass\n", 7),
+    "kept": ("self.d_out = d_out", "pass", 7),
+    "not transposed": ("keys.T", "keys", 15),
+    "left behind": ("        scores =", "        raise NotImplementedError\n        scores =", 15),
+    "method": ("def forward", "def forword", 13),
+    "constructor": ("def __init__(", "def __int__(", 6),
+    "no self": ("forward(self, x)", "forward(x)", 13),
+    "keyword": ("dim=-1", "dims=-1", 16),
+    "axis": ("scores, dim=-1", "scores", 16),
+    "not called": ("self.W_value(x)", "self.W_value", 14),
+    "true division": ("nn.Linear(d_in, d_out, bias", "nn.Linear(d_in / 1, d_out, bias", 9),
+}
+"""what stands where, and what a slip makes of it, with the line that the student is told"""
+
+
+@pytest.fixture
+def grade(server: ServerHandle, tmp_path: Path) -> Callable[..., SubmissionRecord]:
+    def grade(text: str, exercise: Exercise = EXERCISE, slip: float = 15.0) -> SubmissionRecord:
+        (tmp_path / "ada.py").write_text(text, encoding="utf-8")
+        [submission] = find_submissions([str(tmp_path / "ada.py")])
+        settings = Settings(exercise=exercise, slip=slip)
+        [record] = grade_file_or_raise(server, submission, settings)
+        return record
+
+    return grade
+
+
+def slip(kind: str) -> str:
+    right, wrong, _ = SLIPS[kind]
+    assert right in ANSWER
+    return ANSWER.replace(right, wrong, 1)
+
+
+# ------------------------------------------------------------------------------- verdicts
+
+
+@pytest.mark.parametrize("kind", SLIPS)
+def test_one_slip_costs_its_price_and_is_told_by_its_line(
+    grade: Callable[..., SubmissionRecord], kind: str
+) -> None:
+    record = grade(slip(kind))
+    assert record.repair is not None
+    assert (record.repair.line, record.repair.price) == (SLIPS[kind][2], 15)
+    assert record.status == "crashed"
+    assert record.score == pytest.approx(0.85 * record.max_score, abs=0.01)
+    assert {each.status for each in record.properties} == {"passed"}
+
+
+def test_a_right_answer_has_no_slip(grade: Callable[..., SubmissionRecord]) -> None:
+    record = grade(ANSWER)
+    assert (record.repair, record.score) == (None, record.max_score)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (" / self.d_out**0.5", ""),
+        ("dim=-1", "dim=0"),
+        ("return weights @ values", "return values"),
+        ("return weights @ values", "return 0 * values"),
+    ],
+)
+def test_an_answer_that_computes_something_is_judged_by_that(
+    grade: Callable[..., SubmissionRecord], right: str, wrong: str
+) -> None:
+    record = grade(ANSWER.replace(right, wrong))
+    assert record.repair is None
+    assert record.score < 0.85 * record.max_score
+
+
+def test_a_slip_is_not_undone_if_there_is_a_mistake_besides(
+    grade: Callable[..., SubmissionRecord],
+) -> None:
+    record = grade(slip("name").replace(" / self.d_out**0.5", ""))
+    assert (record.repair, record.score) == (None, 0)
+
+
+def test_two_slips_are_not_undone(grade: Callable[..., SubmissionRecord]) -> None:
+    record = grade(slip("name").replace("self.W_value(x)", "self.W_vlaue(x)"))
+    assert (record.repair, record.score) == (None, 0)
+
+
+def test_what_is_no_slip_keeps_its_place_in_points(grade: Callable[..., SubmissionRecord]) -> None:
+    """Only a transposed input cannot be viewed; that the answer stops before costs more."""
+    text = ANSWER.replace(
+        "        queries, keys", "        x = x.view(-1, x.shape[-1])\n        queries, keys"
+    )
+    whole, cut = grade(text), grade(text.replace("keys.T", "kesy.T"))
+    assert cut.repair is not None
+    assert cut.score == pytest.approx(0.85 * whole.score, abs=0.02)
+
+
+def test_a_loop_that_an_edit_would_make_endless_ends(
+    grade: Callable[..., SubmissionRecord],
+) -> None:
+    text = ANSWER.replace(
+        "        return weights",
+        "        n = 3\n        while n:\n            n = n - oen\n        return weights",
+    )
+    record = grade(text)
+    assert record.status == "crashed"
+
+
+def test_a_notebook_is_told_the_cell(
+    sandbox: "SandboxDriver", server: ServerHandle, tmp_path: Path
+) -> None:
+    cells = [nbformat.v4.new_code_cell(each) for each in slip("attribute").split("\n\n\n")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "ada.ipynb")
+    [submission] = find_submissions([str(tmp_path / "ada.ipynb")])
+    [record] = grade_file_or_raise(server, submission, Settings(exercise=EXERCISE))
+    assert record.repair is not None
+    assert (record.repair.cell, record.repair.line) == (2, 10)
+    assert (record.repair.before, record.repair.after) == ("self.W_keys", "self.W_key")
+
+
+# --------------------------------------------------------------------------------- points
+
+
+@pytest.mark.parametrize("price", [0.0, 40.0, 100.0])
+def test_a_course_sets_the_price(grade: Callable[..., SubmissionRecord], price: float) -> None:
+    record = grade(slip("name"), slip=price)
+    kept = record.max_score * (1 - price / 100)
+    assert record.score == pytest.approx(kept, abs=0.01)
+    cheaper = score_again(record, EXERCISE, None, 0.01, 10)
+    assert cheaper.score == pytest.approx(0.9 * record.max_score, abs=0.01)
+    assert cheaper.repair == replace(record.repair, price=10)  # type: ignore[type-var]
+
+
+# -------------------------------------------------------------------------------- what is told
+
+
+REPAIR = RepairRecord(
+    None, 15, "NameError: name 'kesy' is not defined (line 15)", "kesy", "keys", 15
+)
+RECORD = SubmissionRecord(
+    "a.py", "a", "e", "f", 85.0, 100.0, "crashed", 0.1, repair=REPAIR
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [
+        ("name", ("It stops on every input.", "With one change at line 15")),
+        ("case", ("It stops: NameError: name 'kesy' is not", "With one change at line 15")),
+        ("full", ("It stops: NameError: name 'kesy' is not", "With `keys` instead of `kesy` at")),
+    ],
+)
+def test_the_edit_itself_is_told_only_with_everything(level: str, told: tuple[str, ...]) -> None:
+    shown = redact_submission(RECORD, Feedback(FeedbackLevel(level)))
+    assert shown.status == "crashed"
+    lines = describe_outcome(shown)
+    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True))
+    assert lines[-1].endswith("It was judged with this change, which costs 15 % of the points.")
+
+
+def test_what_is_only_added_is_told_as_such() -> None:
+    added = replace(RECORD, repair=replace(REPAIR, before="", after="return context"))
+    assert describe_outcome(added)[1].startswith("With `return context` added at line 15 all")
+
+
+# ---------------------------------------------------------------------------------- edits
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.slug)
+def test_every_edit_is_python_and_moves_no_line(exercise: Exercise) -> None:
+    source = read_source(exercise.solution.encode(), "py")
+    lines = exercise.solution.count("\n")
+    edits = list_slips(source, exercise.contract.name, (None, lines // 2))
+    assert 0 < len(edits) <= MAX_EDITS
+    for edit in edits:
+        changed = apply_edit(source, edit).cells
+        if edit.line:
+            assert changed[0].text.count("\n") == lines
+        for cell in changed:
+            ast.parse(cell.text)
+
+
+def test_edits_count_bytes_as_python_does() -> None:
+    text = "π = 'ähnlich'; keys = querys\n"
+    source = SubmissionSource((SourceCell(3, text), SourceCell(4, text)))
+    tree = ast.parse(text)
+    [name] = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == "querys"]
+    edited = apply_edit(source, replace_node(3, name, ast.Name("queries")))
+    assert edited.cells[0].text == "π = 'ähnlich'; keys = queries\n"
+    assert edited.cells[1].text == text
+
+
+def test_an_import_stands_before_everything() -> None:
+    source = SubmissionSource((SourceCell(1, "x = 1\n"),))
+    assert [cell.text for cell in apply_edit(source, prepend("import math")).cells] == [
+        "import math",
+        "x = 1\n",
+    ]
