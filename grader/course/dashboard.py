@@ -7,10 +7,10 @@ digest is the only one that the page allows to run. Text from submissions is san
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
-from headcheck.grader.course.export.gradebook import Gradebook, format_number
+from headcheck.grader.course.export.gradebook import Gradebook, format_number, hide_students
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import Report
 from headcheck.grader.report.render import html
@@ -91,22 +91,7 @@ def anonymise(book: Gradebook, salt: str) -> Gradebook:
         {each.student for each in book.results},
         key=lambda i: hashlib.sha256(f"{salt}\0{i}".encode()).digest(),
     )
-    names = {student: f"student {i:04d}" for i, student in enumerate(ids, start=1)}
-    hidden = [
-        replace(
-            each,
-            student=names[each.student],
-            name="",
-            email="",
-            handle="",
-            submitted=None,
-            comments=(),
-            record=replace(each.record, file="", student=names[each.student]),
-        )
-        for each in book.results
-    ]
-    hidden.sort(key=lambda each: (each.student, each.exercise))
-    return Gradebook(book.run, tuple(hidden))
+    return hide_students(book, {each: f"student {i:04d}" for i, each in enumerate(ids, start=1)})
 
 
 def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:

@@ -24,8 +24,8 @@ class ExportFormat:
     """a description for the instructor who has to choose"""
     fills: str = ""
     """what the instructor provides for filling in: a "sheet" or a "database\""""
-    is_code: bool = False
-    """whether the format contains the students' code instead of results"""
+    contents: str = "results"
+    """what the files hold: "results", the students' "code", or "marks" to be given"""
     extra: str = ""
     """the extra of headcheck with the packages that the format needs"""
 
@@ -41,7 +41,7 @@ FORMATS: Mapping[str, ExportFormat] = {
         "source_code:render",
         "A `.py` for every file that was handed in, and `info.csv` about them, for "
         "[tools that find copies](cohort.md#similar-submissions). No results.",
-        is_code=True,
+        contents="code",
     ),
     "csv": ExportFormat("plain:render", "A row for every student and exercise, with feedback."),
     "github": ExportFormat(
@@ -52,6 +52,13 @@ FORMATS: Mapping[str, ExportFormat] = {
     "junit": ExportFormat(
         "junit:render",
         "JUnit XML: a suite for every student and exercise, a case for every check.",
+    ),
+    "marks": ExportFormat(
+        "mark_sheet:render",
+        "CSV for [marks by hand](cohort.md#hand-marked-parts), to fill in for "
+        "`headcheck mark RUN --from`: a row for every student and exercise, and for every "
+        "criterion a column for points and one for comments. No other points.",
+        contents="marks",
     ),
     "moodle-gradebook": ExportFormat(
         "moodle:render_gradebook",

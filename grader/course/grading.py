@@ -16,6 +16,7 @@ from headcheck.grader.course import CourseError
 from headcheck.grader.course.intake import scratch
 from headcheck.grader.course.intake.gather import Intake, SubmittedFile
 from headcheck.grader.course.intake.roster import Student
+from headcheck.grader.course.marks import make_marking
 from headcheck.grader.course.results import (
     ExerciseResult,
     ScoreChange,
@@ -51,6 +52,7 @@ from headcheck.grader.report.records import (
     get_version,
     record_seed,
 )
+from headcheck.grader.report.rubric import Rubrics
 from headcheck.grader.sandbox.grader_side.launch import Zygote
 from headcheck.grader.seed import SeedKind
 
@@ -72,20 +74,21 @@ def grade(
     attempts: str,
     trusted: bool,
     feedback: Feedback | None = None,
+    rubrics: Rubrics | None = None,
     cluster: str | None = None,
     ahead: Zygote | None = None,
 ) -> Report:
     """Grade files without a judgement, here or on a cluster, and report on the whole intake.
 
-    The feedback level is kept with the run, from the last command that set one. `ahead` is a zygote
-    that was started before. Raises SandboxError if submissions are neither confined nor trusted.
+    The feedback level and the rubrics are kept with the run, from the last command that set them.
+    `ahead` is a zygote that was started before. Raises SandboxError if submissions are neither
+    confined nor trusted.
     """
     planned = manifest.build_manifest(settings, attempts, feedback or FULL_FEEDBACK)
     begin = store.resume if settings.seed.kind is SeedKind.SECRET else store.begin
     begun = begin(name, planned)
     settings = replace(settings, seed=begun.manifest.case_seed)
-    if feedback is not None and feedback != begun.manifest.feedback:
-        begun = store.update_manifest(begun, replace(begun.manifest, feedback=feedback))
+    begun = store.update_manifest(begun, begun.manifest.tell(feedback, rubrics))
     key = begun.manifest.key
     groups = group_by_content(intake.submitted_files, settings)
     sandbox_then = score_judged(store, begun.manifest, groups)
@@ -257,14 +260,16 @@ def regrade(
     *,
     trusted: bool,
     feedback: Feedback | None = None,
+    rubrics: Rubrics | None = None,
 ) -> RegradeResult:
     """Grade the current files of a run again. Judgements are saved, but grades do not change.
 
-    The feedback level stays the same unless another is given. Raises SandboxError, StoreError, and
-    CourseError if a file could not be graded.
+    The feedback level and the rubrics stay the same unless others are given. Raises SandboxError,
+    StoreError, and CourseError if a file could not be graded.
     """
     last = store.load_newest_run(name).manifest
-    planned = manifest.build_manifest(settings, last.attempts, feedback or last.feedback)
+    planned = manifest.build_manifest(settings, last.attempts)
+    planned = planned.tell(last.feedback, last.rubrics).tell(feedback, rubrics)
     current = store.load_graded_files(name)
     with _restore_files(store, current) as submitted_files:
         groups = group_by_content(submitted_files, settings)
@@ -279,21 +284,21 @@ def regrade(
             store.save_judgement(None, planned.key, group.content, (), records)
     verdicts = store.load_verdicts(planned.key)
     regraded = [_replace_records(each, verdicts) for each in current]
-    overrides = store.load_overrides(name)
+    overrides, marks = store.load_overrides(name), store.load_marks(name)
+    then, now = make_marking(last.rubrics, marks), make_marking(planned.rubrics, marks)
     return RegradeResult(
         planned,
-        tuple(compute_results(current, overrides)),
-        tuple(compute_results(regraded, overrides)),
+        tuple(compute_results(current, overrides, marking=then)),
+        tuple(compute_results(regraded, overrides, marking=now)),
         tuple(regraded),
     )
 
 
 def adopt(store: Store, name: str, regraded: RegradeResult) -> Run:
-    """Make the new verdicts the current ones; overrides and comments remain."""
+    """Make the new verdicts the current ones; overrides, marks and comments remain."""
     begun = store.begin(name, regraded.manifest)
-    if begun.manifest.feedback != regraded.manifest.feedback:
-        told = replace(begun.manifest, feedback=regraded.manifest.feedback)
-        begun = store.update_manifest(begun, told)
+    told = begun.manifest.tell(regraded.manifest.feedback, regraded.manifest.rubrics)
+    begun = store.update_manifest(begun, told)
     known = store.load_judgement_ids(regraded.manifest.key)
     linked = [(_restore_file(each, None), known[each.content_key]) for each in regraded.stored]
     store.link_judgements(begun, linked)

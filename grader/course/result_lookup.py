@@ -1,5 +1,6 @@
 """Read from a store a run's results (all, those that students may see, or one) and its code."""
 
+from headcheck.grader.course.marks import make_marking
 from headcheck.grader.course.results import ExerciseResult, apply_feedback, compute_results
 from headcheck.grader.course.store import bundle
 from headcheck.grader.course.store.database import StoreError
@@ -9,10 +10,13 @@ from headcheck.grader.report.feedback import Feedback
 
 
 def load_results(store: Store, name: str) -> list[ExerciseResult]:
-    """Return all results under a run's name, with overrides and comments. Raises StoreError."""
-    store.load_newest_run(name)
+    """Return all results under a run's name, with all that people decided. Raises StoreError."""
+    rubrics = store.load_newest_run(name).manifest.rubrics
     return compute_results(
-        store.load_graded_files(name), store.load_overrides(name), store.load_comments(name)
+        store.load_graded_files(name),
+        store.load_overrides(name),
+        store.load_comments(name),
+        make_marking(rubrics, store.load_marks(name)),
     )
 
 

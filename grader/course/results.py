@@ -6,6 +6,7 @@ Pure functions of the results that a store holds under a run's name.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from headcheck.grader.course.marks import NO_MARKING, MarkedCriterion, Marking, add_marks
 from headcheck.grader.course.store.records import Comment, GradedFile, Override
 from headcheck.grader.report.collation import collate
 from headcheck.grader.report.feedback import Feedback, redact_submission
@@ -33,9 +34,10 @@ class ExerciseResult:
     handle: str
     exercise: str
     score: float
-    """the score that counts: the override if there is one, else the graded score"""
+    """the score that counts: the override if there is one, else what was earned"""
     max_score: float
     judged: float
+    """the automatic points"""
     status: str
     attempt: int
     late: bool
@@ -43,6 +45,15 @@ class ExerciseResult:
     record: SubmissionRecord
     override: Override | None = None
     comments: tuple[str, ...] = ()
+    criteria: tuple[MarkedCriterion, ...] = ()
+    """what people mark by hand"""
+    marked: float = 0.0
+    """what the marks add to the automatic points"""
+
+    @property
+    def earned(self) -> float:
+        """The score before any override: automatic points and marks."""
+        return round_sum(self.judged + self.marked)
 
     @property
     def is_judged(self) -> bool:
@@ -82,6 +93,7 @@ def compute_results(
     stored: Iterable[GradedFile],
     overrides: Mapping[tuple[str, str], Override] | None = None,
     comments: Iterable[Comment] = (),
+    marking: Marking = NO_MARKING,
 ) -> list[ExerciseResult]:
     """Return all results, sorted by name, then by id and exercise."""
     best: dict[tuple[str, str], tuple[GradedFile, SubmissionRecord]] = {}
@@ -98,7 +110,14 @@ def compute_results(
     max_scores = {slug: r.max_score for (_, slug), (_, r) in best.items() if r.max_score}
     said = list(comments)
     return [
-        _make_result(kept[key], key, max_scores, (overrides or {}).get(key), said)
+        _make_result(
+            kept[key],
+            key,
+            max_scores,
+            (overrides or {}).get(key),
+            said,
+            marking.list_criteria(*key),
+        )
         for key in sorted(kept, key=lambda key: _rank_result(kept[key][0], key[1]))
     ]
 
@@ -124,11 +143,13 @@ def _make_result(
     max_scores: Mapping[str, float],
     override: Override | None,
     comments: Sequence[Comment],
+    criteria: tuple[MarkedCriterion, ...],
 ) -> ExerciseResult:
     stored, record = best
     student, exercise = key
     most = round_sum(record.max_score or max_scores.get(exercise, 0.0))
     judged = round_points(record.score, most)
+    earned, full = add_marks(judged, most, criteria)
     decided = None if override is None else override.score
     own = [c.text for c in comments if c.student == student and c.exercise in ("", exercise)]
     return ExerciseResult(
@@ -137,8 +158,8 @@ def _make_result(
         email=stored.email,
         handle=stored.handle,
         exercise=exercise,
-        score=judged if decided is None else round_sum(decided),
-        max_score=most,
+        score=earned if decided is None else round_sum(decided),
+        max_score=full,
         judged=judged,
         status=record.status,
         attempt=stored.attempt,
@@ -147,7 +168,19 @@ def _make_result(
         record=record,
         override=override,
         comments=tuple(own),
+        criteria=criteria,
+        marked=round_sum(earned - judged),
     )
+
+
+def describe_open(results: Sequence[ExerciseResult]) -> str:
+    """Say how many marks nobody has given yet; empty if there are none."""
+    open_for = [each.student for each in results for mark in each.criteria if mark.is_open]
+    if not open_for:
+        return ""
+    count, students = len(open_for), len(set(open_for))
+    several = "s" * (count != 1), "s" * (students != 1)
+    return f"not yet marked: {count} mark{several[0]} of {students} student{several[1]}"
 
 
 def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult:
@@ -159,7 +192,7 @@ def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult
 def compare_results(
     before: Sequence[ExerciseResult], after: Sequence[ExerciseResult]
 ) -> list[ScoreChange]:
-    """Return the results whose graded score differs, the largest loss first."""
+    """Return the results whose score without overrides differs, the largest loss first."""
     old = {(each.student, each.exercise): each for each in before}
     new = {(each.student, each.exercise): each for each in after}
     changes = [_compare(key, old.get(key), new.get(key)) for key in old.keys() | new.keys()]
@@ -172,8 +205,8 @@ def _compare(
     maxima = (old.max_score, new.max_score) if old and new else (0.0, 0.0)
     return ScoreChange(
         *key,
-        before=old.judged if old else None,
-        after=new.judged if new else None,
+        before=old.earned if old else None,
+        after=new.earned if new else None,
         overridden=old is not None and old.override is not None,
         maxima=maxima if all(maxima) and maxima[0] != maxima[1] else None,
     )

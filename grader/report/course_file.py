@@ -1,4 +1,4 @@
-"""A course file, `headcheck.toml`: points, rounding, and how much students see.
+"""A course file, `headcheck.toml`: points, rounding, rubrics, and how much students see.
 
     round = 0.5                        # the step, in points, that scores are rounded to
     feedback = "message"               # or a table: see docs/feedback-levels.md
@@ -9,6 +9,8 @@
 
     [points.multi_head_attention]      # of groups of properties, where they are not the usual
     values = 40
+
+A rubric is in tables of its own: see `headcheck.grader.report.rubric`.
 
 Students get it with the exercise, so that their own checks use the same points. Grading never uses
 a file that a student handed in: a course file beside the work is read only when people check their
@@ -23,16 +25,17 @@ from pathlib import Path
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.contract_checks import suggest
 from headcheck.exercises.contract_file import CONTRACT_FILE
-from headcheck.exercises.toml_lines import Place, parse, read_text
+from headcheck.exercises.toml_lines import Place, Table, parse, read_text
 from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
 from headcheck.grader.report.points import SLIP, Points
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step
+from headcheck.grader.report.rubric import Rubrics, is_number, read_rubric, read_weights
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
 
 COURSE_FILE = "headcheck.toml"
-KEYS = ("round", "feedback", "thorough", "points")
+KEYS = ("round", "feedback", "thorough", "points", "rubric", "weights")
 MAX_BYTES = 1 << 16
 """far more than a file needs for the points of all groups and the levels of all properties"""
 MAX_MESSAGE = 1000
@@ -61,6 +64,8 @@ class CourseFile:
     """how much is asked in exercises that are not `thorough`; None if the file does not set it"""
     thorough: frozenset[str] = frozenset()
     """the slugs of exercises in which everything is asked"""
+    rubrics: Rubrics | None = None
+    """what people mark by hand; None if the file does not set it"""
     path: Path | None = None
     """None if there is no file"""
 
@@ -114,6 +119,7 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
         feedback=feedback,
         depth=None if thorough is None else Depth.THOROUGH if thorough is True else Depth.USUAL,
         thorough=thorough if isinstance(thorough, frozenset) else frozenset(),
+        rubrics=_read_rubrics(table, place, exercise),
         path=path,
     )
 
@@ -125,7 +131,7 @@ def _explain_unknown_key(key: str) -> str:
 
 
 def _read_step(value: object, place: Place) -> float:
-    if not _is_number(value):
+    if not is_number(value):
         raise place.fail_type(value, "a number, as in 0.5")
     step = float(value)  # type: ignore[arg-type]  # it is a number
     if problem := explain_bad_step(step):
@@ -136,18 +142,40 @@ def _read_step(value: object, place: Place) -> float:
 def _read_points(value: object, place: Place, exercise: Exercise | None) -> Points | None:
     if value is None:
         return None
-    if not isinstance(value, dict):
-        raise place.fail_type(value, "a table of exercises: write [points.SLUG]")
-    exercises = {slug: groups for slug, groups in value.items() if slug != "slip"}
-    for slug in exercises:
-        _refuse_unknown(slug, place.enter(slug), exercise)
+    groups_only = value
+    if isinstance(value, dict):
+        groups_only = {slug: groups for slug, groups in value.items() if slug != "slip"}
+    exercises = _read_exercises(groups_only, place, exercise)
     return {slug: _read_groups(groups, place.enter(slug)) for slug, groups in exercises.items()}
+
+
+def _read_rubrics(table: Table, place: Place, exercise: Exercise | None) -> Rubrics | None:
+    if "rubric" not in table and "weights" not in table:
+        return None
+    at, beside = place.enter("rubric"), place.enter("weights")
+    exercises = _read_exercises(table.get("rubric", {}), at, exercise)
+    rubrics = {slug: read_rubric(each, at.enter(slug)) for slug, each in exercises.items()}
+    for slug, weights in _read_exercises(table.get("weights", {}), beside, exercise).items():
+        if slug not in rubrics:
+            raise beside.enter(slug).fail(f"there is no [rubric.{slug}] to which these belong")
+        rubrics[slug] = read_weights(weights, rubrics[slug], beside.enter(slug))
+    return rubrics
+
+
+def _read_exercises(value: object, place: Place, exercise: Exercise | None) -> Table:
+    """Return a table of exercises. Raises BadCourseFile for an exercise that does not exist."""
+    if not isinstance(value, dict):
+        (name,) = place.keys
+        raise place.fail_type(value, f"a table of exercises: write [{name}.SLUG]")
+    for slug in value:
+        _refuse_unknown(slug, place.enter(slug), exercise)
+    return value
 
 
 def _read_slip(value: object, place: Place) -> float:
     """Return the price of a slip, in percent of the points."""
     slip = value.get("slip", SLIP) if isinstance(value, dict) else SLIP
-    if not _is_number(slip) or not 0 <= slip <= 100:
+    if not is_number(slip) or not 0 <= slip <= 100:
         raise place.enter("slip").fail_type(slip, "a number of percent from 0 to 100")
     return float(slip)
 
@@ -191,10 +219,6 @@ def _read_groups(groups: object, place: Place) -> Mapping[str, float]:
         at = place.enter(group)
         if group not in known:
             raise at.fail(f"there is no group {group!r}; {suggest(group, known)}")
-        if not _is_number(points) or not 0 <= points < math.inf:
+        if not is_number(points) or not 0 <= points < math.inf:
             raise at.fail_type(points, "a number of at least 0")
     return groups
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,6 +1,5 @@
 """The commands for a whole course. Nothing heavy is imported before a command needs it."""
 
-import getpass
 import secrets
 import sys
 from collections.abc import Callable, Mapping
@@ -15,14 +14,17 @@ from headcheck.grader import files
 from headcheck.grader.course import CourseError
 from headcheck.grader.course.formats import FORMATS, LAYOUT_NAMES
 from headcheck.grader.ui.course_options import (
+    get_author,
     get_slug,
     load_roster,
     naming_extras,
     open_store,
+    parse_student,
     roster_option,
     store_option,
     warn_about,
 )
+from headcheck.grader.ui.mark_command import mark
 from headcheck.grader.ui.options import (
     feedback_option,
     parse_feedback,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from headcheck.grader.grading.settings import Settings
     from headcheck.grader.report.feedback import Feedback
     from headcheck.grader.report.records import Report
+    from headcheck.grader.report.rubric import Rubrics
     from headcheck.grader.sandbox.grader_side.launch import Zygote
 
 
@@ -96,6 +99,7 @@ def grade_into_store(
     feedback: "Feedback | None",
     course_settings: dict[str, Any],
     *,
+    rubrics: "Rubrics | None",
     trusted: bool,
     ahead: "Zygote | None" = None,
 ) -> "Report":
@@ -135,17 +139,11 @@ def grade_into_store(
                     attempts=attempts,
                     trusted=trusted,
                     feedback=feedback,
+                    rubrics=rubrics,
                     cluster=course_settings["cluster"],
                     ahead=ahead,
                 )
             return redact_report(report, store.load_newest_run(name).manifest.feedback)
-
-
-def _parse_student(text: str) -> tuple[str, str]:
-    run, slash, student = text.partition("/")
-    if not (run and slash and student):
-        raise click.UsageError(f"{text}: write RUN/STUDENT; `headcheck runs` lists the runs")
-    return run, student
 
 
 # ---------------------------------------------------------------------------- commands
@@ -175,7 +173,7 @@ def override(
     """Set the score of one answer by hand. It outlasts every regrading."""
     if clear == (score is not None):
         raise click.UsageError("give a score, or --clear to take an earlier one back")
-    run, student = _parse_student(who)
+    run, student = parse_student(who)
     with open_store(location) as store:
         from headcheck.grader.course.result_lookup import find_result
         from headcheck.grader.course.store.records import Override
@@ -185,8 +183,8 @@ def override(
         if score is not None and score > result.max_score:
             most = format_number(result.max_score)
             raise CourseError(f"{who}: {format_number(score)} is over the {most} points there are")
-        store.add_override(Override(run, student, result.exercise, score, reason, _get_author()))
-        counts = result.judged if score is None else score
+        store.add_override(Override(run, student, result.exercise, score, reason, get_author()))
+        counts = result.earned if score is None else score
         change = f"{format_number(result.score)} before, {format_number(counts)} now"
         click.echo(f"{who} {result.exercise}: {change}")
 
@@ -198,7 +196,7 @@ def override(
 @click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise that the comment is about.")
 def comment(who: str, text: str, location: str, exercise: str | None) -> None:
     """Attach a comment to one answer; exports carry it as feedback."""
-    run, student = _parse_student(who)
+    run, student = parse_student(who)
     with open_store(location) as store:
         from headcheck.grader.course.result_lookup import find_result
         from headcheck.grader.course.store.records import Comment
@@ -206,7 +204,7 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
         slug = get_slug(exercise)
         about = "" if slug is None else find_result(store, run, student, slug).exercise
         store.load_student_files(run, student)
-        store.add_comment(Comment(run, student, about, text, _get_author()))
+        store.add_comment(Comment(run, student, about, text, get_author()))
 
 
 @click.command()
@@ -243,6 +241,9 @@ def replay(run: str, student: str, location: str, trusted: bool) -> None:
     help="What to fill in: the sheet of canvas or moodle-worksheet, the database of nbgrader-db.",
 )
 @click.option(
+    "--anonymous", is_flag=True, help="Write numbers instead of names, the same ones every time."
+)
+@click.option(
     "--column", default="", metavar="NAME", help="The name of the grade in the gradebook."
 )
 @click.option(
@@ -257,6 +258,7 @@ def export(
     form: str,
     roster: Path | None,
     into: Path | None,
+    anonymous: bool,
     column: str,
     out: Path | None,
     feedback: str | None,
@@ -270,10 +272,16 @@ def export(
         from headcheck.grader.course.result_lookup import load_code, load_released_results
 
         results = load_released_results(store, run, parse_feedback(feedback))
-        code = load_code(store, run) if FORMATS[form].is_code else ()
+        code = load_code(store, run) if FORMATS[form].contents == "code" else ()
+        secret = store.get_secret(run) if anonymous else ""
     from headcheck.grader.course.export import Gradebook, export, sheet
+    from headcheck.grader.course.export.gradebook import hide_students
+    from headcheck.grader.course.export.mark_sheet import number_students
+    from headcheck.grader.course.results import describe_open
 
     book = Gradebook(run, tuple(results), load_roster(roster), code=code, column=column)
+    if anonymous:
+        book = hide_students(book, number_students({each.student for each in results}, secret))
     if into is not None and FORMATS[form].fills == "database":
         book = replace(book, database=into.read_bytes())
     elif into is not None:
@@ -282,6 +290,8 @@ def export(
         exported = export(book, form)
     _write(exported.files, out)
     for remark in exported.remarks:
+        click.echo(f"headcheck: {remark}", err=True)
+    if FORMATS[form].contents == "results" and (remark := describe_open(book.results)):
         click.echo(f"headcheck: {remark}", err=True)
     warn_about("left out", exported.left_out)
     warn_about("without a score, since the machine was busy: grade again", book.waiting)
@@ -347,11 +357,4 @@ def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
         files.write(out / name, data)
 
 
-def _get_author() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may have no user of that number
-        return "unknown"
-
-
-COMMANDS = (runs, regrade, override, comment, replay, export, dashboard)
+COMMANDS = (runs, regrade, override, mark, comment, replay, export, dashboard)

@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command needs it.
 """
 
+import getpass
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -85,3 +86,19 @@ def get_slug(exercise: str | None) -> str | None:
     if exercise is None or not names_folder(exercise):
         return exercise
     return Path(exercise).resolve().name
+
+
+def parse_student(text: str) -> tuple[str, str]:
+    """Return the run and the student in RUN/STUDENT. Raises click.UsageError."""
+    run, slash, student = text.partition("/")
+    if not (run and slash and student):
+        raise click.UsageError(f"{text}: write RUN/STUDENT; `headcheck runs` lists the runs")
+    return run, student
+
+
+def get_author() -> str:
+    """Return the name of the user, which is kept with what a person decides."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have no user of that number
+        return "unknown"

@@ -7,8 +7,8 @@ import click
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "For students": ("start", "check", "show", "hint", "list"),
     "For instructors": (
-        *("grade", "author", "regrade", "runs", "export", "dashboard", "override", "comment"),
-        *("replay", "gradescope"),
+        *("grade", "author", "regrade", "runs", "export", "dashboard", "override", "mark"),
+        *("comment", "replay", "gradescope"),
     ),
     "For libraries and CI": ("verify", "replay-case"),
     "For sceptics": ("audit", "bank", "doctor"),
@@ -26,6 +26,7 @@ EXAMPLES: Mapping[str, str] = {
     "export": "headcheck export week-1 --store course.db --format canvas",
     "dashboard": "headcheck dashboard week-1 --store course.db --out dashboard.html",
     "override": "headcheck override week-1/ada 95 --store course.db",
+    "mark": "headcheck mark week-1/ada style 3 --store course.db --comment 'Clear names.'",
     "comment": "headcheck comment week-1/ada 'Well done!' --store course.db",
     "replay": "headcheck replay week-1 --student ada --store course.db",
     "gradescope": "headcheck gradescope causal_attention autograder.zip",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from headcheck.grader.ui.course_options import open_store, store_option
+from headcheck.grader.ui.course_options import open_store, store_option, warn_about
 from headcheck.grader.ui.options import (
     SEED_RANGE,
     load_course_file,
@@ -35,12 +35,13 @@ def regrade(
 ) -> None:
     """Grade a run again with this version; answers that nothing changed for keep their verdict.
 
-    Where only points or their rounding are new, nothing is. Shows who gains or loses. With --diff
-    nothing else happens: no grade changes. What people decided by `headcheck override` stays in any
-    case. Exit code: 0 nothing differs, 1 something.
+    Where only points, their rounding or the rubric are new, nothing is. Shows who gains or loses.
+    With --diff nothing else happens: no grade changes. What people decided by `headcheck override`
+    and `headcheck mark` stays in any case. Exit code: 0 nothing differs, 1 something.
     """
     with open_store(location) as store:
         from headcheck.grader.course import grading
+        from headcheck.grader.course.marks import list_weighted_strangers
         from headcheck.grader.course.results import format_changes
         from headcheck.grader.seed import make_seed
 
@@ -57,11 +58,20 @@ def regrade(
             settings = replace(settings, rounding=rounding)
         if seed is not None:
             settings = replace(settings, seed=make_seed(seed))
-        feedback = rules.feedback if rules else None
-        again = grading.regrade(store, run, settings, trusted=trusted, feedback=feedback)
+        again = grading.regrade(
+            store,
+            run,
+            settings,
+            trusted=trusted,
+            feedback=rules.feedback if rules else None,
+            rubrics=rules.rubrics if rules else None,
+        )
         if not diff:
             grading.adopt(store, run, again)
         changes, maxima = again.score_changes, again.changed_maxima
         text = format_changes(changes, len(again.before), would=diff, maxima=maxima)
         click.echo(text, nl=False)
+        answered = {(each.student, each.exercise) for each in again.after}
+        strangers = list_weighted_strangers(again.manifest.rubrics, answered)
+        warn_about("in [weights], and without a result there", strangers)
     sys.exit(1 if again.score_changes else 0)

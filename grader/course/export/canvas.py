@@ -85,7 +85,9 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
             results = book.students.get(student, [])
             for each in results:
                 if each.exercise in book.exercises:
-                    refuse_above(each.score, most[book.exercises.index(each.exercise)], student)
+                    # A bonus may lead above the maximum, which Canvas allows.
+                    asked = min(each.score, each.max_score)
+                    refuse_above(asked, most[book.exercises.index(each.exercise)], student)
             grades = _list_grades(book, results, before)
         rows.append([row[i] for i in kept] + grades)
     if not has_points_row:

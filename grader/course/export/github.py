@@ -16,6 +16,7 @@ from headcheck.grader.course.export.gradebook import (
     make_file_name,
     sum_max_points,
 )
+from headcheck.grader.course.marks import describe_mark, name_mark
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.report.render.github import format_command
@@ -69,7 +70,9 @@ def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:
     # The reporter adds up what the tests earned: the score, which is rounded.
     shown = [p.points for p in record.properties]
     hidden = max(record.score - sum(shown), 0.0) if record.hidden else 0.0
-    *shares, rest = share_out([*shown, hidden], result.score)
+    judged = share_out([*shown, hidden], result.judged)
+    earned = share_out([*judged, *(each.earned for each in result.criteria)], result.score)
+    shares, [rest, *marks] = earned[: len(shown)], earned[len(shown) :]
     for p, points in zip(record.properties, shares, strict=True):
         status = STATUSES.get(p.status, "error")
         name = sanitise_line(head_check(p.status, p.claim))
@@ -77,6 +80,10 @@ def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:
         yield test | {"message": sanitise(p.message), "test_code": p.name}
     if record.hidden:
         yield _make_hidden_test(record, rest)
+    for each, points in zip(result.criteria, marks, strict=True):
+        status = "pass" if each.earned >= each.most else "fail"
+        test = _make_test(record, name_mark(each), status, points)
+        yield test | {"message": describe_mark(each)}
 
 
 def _make_hidden_test(record: SubmissionRecord, got: float) -> dict[str, Any]:

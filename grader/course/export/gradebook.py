@@ -12,6 +12,7 @@ from urllib.parse import quote
 from headcheck.grader.course import CourseError
 from headcheck.grader.course.export.sheet import Sheet, build_sheet_roster, find_student
 from headcheck.grader.course.intake.roster import Roster, Student
+from headcheck.grader.course.marks import describe_marks
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.course.store.bundle import Unpacked
 from headcheck.grader.course.store.records import GradedFile
@@ -97,6 +98,35 @@ class ExportedFiles:
     """remarks about unexpected or missing parts of the files, one line for each"""
 
 
+def hide_students(book: Gradebook, numbers: Mapping[str, str]) -> Gradebook:
+    """Replace students with their numbers, and leave out what people wrote about them.
+
+    Messages, examples and code stay, and may contain names that a student chose.
+    """
+    results = [_hide_student(each, numbers[each.student]) for each in book.results]
+    results.sort(key=lambda each: (each.student, each.exercise))
+    code = [
+        (replace(file, student=numbers[file.student], name="", file="", submitted=None), content)
+        for file, content in book.code
+    ]
+    code.sort(key=lambda each: (each[0].student, each[0].attempt, each[0].content))
+    return Gradebook(book.run, tuple(results), code=tuple(code), column=book.column)
+
+
+def _hide_student(result: ExerciseResult, number: str) -> ExerciseResult:
+    return replace(
+        result,
+        student=number,
+        name="",
+        email="",
+        handle="",
+        submitted=None,
+        comments=(),
+        criteria=tuple(each.without_comment() for each in result.criteria),
+        record=replace(result.record, file="", student=number),
+    )
+
+
 def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str | None]:
     """Return a function from the ids and the name in a sheet's row to the student's id."""
     known = build_sheet_roster(book.find_student(each[0]) for each in book.students.values())
@@ -148,9 +178,10 @@ def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",", *, bom: bool
 
 
 def format_feedback(results: Sequence[ExerciseResult]) -> str:
-    """Return the text next to a student's grade: comments by people, then the result."""
+    """Return the text next to a student's grade: what people say and mark, then the verdict."""
     lines = list(dict.fromkeys(text for each in results for text in each.comments))
     for each in results:
+        lines += describe_marks(each.criteria)
         lines += describe_outcome(each.record)
         lines += describe_hidden(each.record.hidden)
     return sanitise("\n".join(lines), MAX_FEEDBACK)

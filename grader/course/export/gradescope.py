@@ -15,9 +15,11 @@ from headcheck.grader.course.export.gradebook import (
     round_properties,
     sum_points,
 )
+from headcheck.grader.course.marks import MarkedCriterion, describe_mark, name_mark
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import PropertyRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.rounding import round_sum
 from headcheck.properties.violations.violation import head_check
 
 COSTING_NOTHING = ("passed", "not_asked")
@@ -44,11 +46,36 @@ def make_results(results: list[ExerciseResult]) -> dict[str, Any]:
         "test_name_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "tests": [_make_test(*each, number) for number, each in enumerate(properties, start=1)],
-        "extra_data": {
-            each.exercise: {"status": each.status, "judged": each.judged, "attempt": each.attempt}
-            for each in results
-        },
+        "tests": [
+            *(_make_test(*each, number) for number, each in enumerate(properties, start=1)),
+            *(_make_mark(result, each) for result in results for each in result.criteria),
+        ],
+        "extra_data": {each.exercise: _describe_score(each) for each in results},
+    }
+
+
+def _describe_score(result: ExerciseResult) -> dict[str, Any]:
+    return {
+        "status": result.status,
+        "judged": result.judged,
+        "marked": result.marked,
+        "attempt": result.attempt,
+    }
+
+
+def _make_mark(result: ExerciseResult, each: MarkedCriterion) -> dict[str, Any]:
+    """Return a criterion as a test, without a score if there is no mark."""
+    points = (
+        {}
+        if each.points is None
+        else {"score": round_sum(each.earned), "max_score": round_sum(each.most)}
+    )
+    return {
+        "name": name_mark(each),
+        "output": describe_mark(each),
+        "tags": [result.exercise, "marked"],
+        "visibility": "visible",
+        **(points if each.points is not None else {}),
     }
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from xml.etree import ElementTree as ET
 
 from headcheck.grader.course.export.gradebook import ExportedFiles, Gradebook, format_number
+from headcheck.grader.course.marks import format_mark
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import PropertyRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
@@ -49,6 +50,7 @@ def _make_suite(result: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
         "score": format_number(result.score) if result.is_judged else "",
         "max_score": format_number(result.max_score),
         "file": record.file,
+        **{f"mark {each.criterion.name}": format_mark(each) for each in result.criteria},
     }
     for key, value in about.items():
         ET.SubElement(properties, "property", name=key, value=_clean_text(value))

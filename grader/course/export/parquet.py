@@ -1,14 +1,12 @@
 """Write the rows of `plain`, with types, as Parquet."""
 
 import io
-from dataclasses import asdict
-from typing import get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headcheck.grader.course.export.gradebook import ExportedFiles, Gradebook
-from headcheck.grader.course.export.plain import GradebookRow, make_rows
+from headcheck.grader.course.export.plain import make_table
 
 TYPES = {
     str: pa.string(),
@@ -21,8 +19,9 @@ TYPES = {
 
 def render(book: Gradebook) -> ExportedFiles:
     """Return one file. Text is not escaped: Parquet has no formulas."""
-    schema = pa.schema([(name, TYPES[kind]) for name, kind in get_type_hints(GradebookRow).items()])
-    table = pa.Table.from_pylist([asdict(row) for row in make_rows(book)], schema=schema)
+    types, rows = make_table(book)
+    schema = pa.schema([(name, TYPES[kind]) for name, kind in types.items()])
+    table = pa.Table.from_pylist(rows, schema=schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
     return ExportedFiles({"grades.parquet": buffer.getvalue()})

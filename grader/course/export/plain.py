@@ -1,6 +1,8 @@
 """Write a CSV row for every student and exercise, for any other use."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, get_type_hints
 
 from headcheck.grader.course.export.gradebook import (
     ExportedFiles,
@@ -10,6 +12,7 @@ from headcheck.grader.course.export.gradebook import (
     format_feedback,
     format_number,
 )
+from headcheck.grader.course.marks import list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import NOT_JUDGED
 from headcheck.grader.report.render.sanitise import sanitise
@@ -30,7 +33,11 @@ class GradebookRow:
     """None if there is no verdict yet"""
     max_score: float
     judged: float | None
-    """the points as graded, before any override"""
+    """the automatic points"""
+    marked: float
+    """what marks by hand add to them"""
+    not_yet_marked: str
+    """the criteria without a mark"""
     overridden: bool
     status: str
     diagnosis: str
@@ -42,9 +49,20 @@ class GradebookRow:
     """the feedback for the student, as in a gradebook"""
 
 
-def make_rows(book: Gradebook) -> list[GradebookRow]:
-    """Return the results of a run as rows, by student and exercise."""
-    return [_make_row(book, each) for each in book.results]
+def make_table(book: Gradebook) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the types of all columns and the rows, by student and exercise.
+
+    The points of each criterion that people mark have a column after the others.
+    """
+    names = list_criterion_names(c for each in book.results for c in each.criteria)
+    types = get_type_hints(GradebookRow) | {f"mark_{name}": float | None for name in names}
+    rows = [asdict(_make_row(book, each)) | _list_marks(each, names) for each in book.results]
+    return types, rows
+
+
+def _list_marks(result: ExerciseResult, names: Sequence[str]) -> dict[str, float | None]:
+    points = {each.criterion.name: each.points for each in result.criteria}
+    return {f"mark_{name}": points.get(name) for name in names}
 
 
 def _make_row(book: Gradebook, each: ExerciseResult) -> GradebookRow:
@@ -60,6 +78,8 @@ def _make_row(book: Gradebook, each: ExerciseResult) -> GradebookRow:
         score=each.score if each.is_judged else None,
         max_score=each.max_score,
         judged=None if each.status == NOT_JUDGED else each.judged,
+        marked=each.marked,
+        not_yet_marked=" ".join(list_criterion_names(c for c in each.criteria if c.is_open)),
         overridden=each.override is not None,
         status=each.status,
         diagnosis=" ".join(found.name for found in each.record.diagnosis),
@@ -73,9 +93,9 @@ def _make_row(book: Gradebook, each: ExerciseResult) -> GradebookRow:
 
 def render(book: Gradebook) -> ExportedFiles:
     """Return one CSV file."""
-    names = [each.name for each in fields(GradebookRow)]
-    lines = [[_format_cell(getattr(row, name)) for name in names] for row in make_rows(book)]
-    return ExportedFiles({"grades.csv": encode_csv([names, *lines])})
+    types, rows = make_table(book)
+    lines = [[_format_cell(row[name]) for name in types] for row in rows]
+    return ExportedFiles({"grades.csv": encode_csv([list(types), *lines])})
 
 
 def _format_cell(value: str | float | bool | None) -> str:

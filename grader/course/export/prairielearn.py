@@ -3,6 +3,7 @@
 Source: https://docs.prairielearn.com/externalGrading/#grading-result
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,8 +18,10 @@ from headcheck.grader.course.export.gradebook import (
     sum_max_points,
     sum_points,
 )
+from headcheck.grader.course.marks import MarkedCriterion, describe_mark, name_mark
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
+from headcheck.grader.report.rounding import round_sum
 from headcheck.properties.violations.violation import head_check
 
 MAX_BYTES = 1_000_000
@@ -28,7 +31,15 @@ MAX_BYTES = 1_000_000
 def render(book: Gradebook) -> ExportedFiles:
     """Return a file for every student."""
     encoded = {student: _encode_within_limit(each) for student, each in book.students.items()}
-    return ExportedFiles({make_file_name(s, ".json"): data for s, data in encoded.items()})
+    files = {make_file_name(s, ".json"): data for s, data in encoded.items()}
+    return ExportedFiles(files, remarks=tuple(_list_cut_bonuses(book)))
+
+
+def _list_cut_bonuses(book: Gradebook) -> Iterator[str]:
+    """Yield a remark for each student with more than all points: a score is a share up to 1."""
+    for student, results in book.students.items():
+        if sum_points(results) > sum_max_points(results):
+            yield f"{sanitise_line(student)} has more than all points, and gets all points"
 
 
 def _encode_within_limit(results: list[ExerciseResult]) -> bytes:
@@ -65,5 +76,16 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
             }
             for each in results
             for p in round_properties(each.record)
-        ],
+        ]
+        + [_make_mark(each, max_message) for result in results for each in result.criteria],
+    }
+
+
+def _make_mark(each: MarkedCriterion, max_message: int) -> dict[str, Any]:
+    return {
+        "name": each.criterion.name,
+        "description": name_mark(each),
+        "points": round_sum(each.earned),
+        "max_points": round_sum(each.most),
+        "message": sanitise(describe_mark(each), max_message) if max_message else "",
     }

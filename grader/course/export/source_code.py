@@ -33,7 +33,8 @@ def render(book: Gradebook) -> ExportedFiles:
         try:
             text = b"\n".join(_iter_parts(content))
         except Unreadable as error:
-            problems[sanitise_line(f"{graded.student} ({graded.file})")] = str(error)
+            file = f" ({graded.file})" if graded.file else ""
+            problems[sanitise_line(f"{graded.student}{file}")] = str(error)
             continue
         counts[graded.student] += 1
         number = counts[graded.student]

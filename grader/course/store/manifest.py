@@ -23,6 +23,7 @@ from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback
 from headcheck.grader.report.points import SLIP
 from headcheck.grader.report.records import SandboxRecord, get_version
 from headcheck.grader.report.rounding import HUNDREDTH
+from headcheck.grader.report.rubric import Rubric, Rubrics
 from headcheck.grader.seed import Seed, SeedKind, make_seed
 from headcheck.properties.terms.depth import Depth
 
@@ -75,6 +76,8 @@ class Manifest:
     attempts: str = "latest"
     feedback: Feedback = FULL_FEEDBACK
     """how much of the verdicts students may see; the store holds all of them"""
+    rubrics: dict[str, Rubric] | None = None
+    """what people mark by hand, by exercise; no verdict depends on it"""
     sandbox: SandboxRecord | None = None
     """how well submissions were confined; null until the first submission is graded"""
     contract: str = ""
@@ -87,7 +90,9 @@ class Manifest:
         """The digest of all that results depend on: equal keys and bytes give equal results."""
         nowhere = replace(self, python="", platform="", sandbox=None, seed_kind=None, folder="")
         relevant = replace(nowhere, attempts="", feedback=FULL_FEEDBACK)
-        return _digest(msgspec.json.encode(relevant, order="deterministic"))
+        entries = msgspec.to_builtins(relevant, order="deterministic")
+        del entries["rubrics"]  # so that runs from before there were any keep their keys
+        return _digest(msgspec.json.encode(entries))
 
     @property
     def verdict_key(self) -> str:
@@ -109,6 +114,14 @@ class Manifest:
         if earlier.seed_kind is None:
             return self
         return replace(self, seed=earlier.seed, seed_kind=earlier.seed_kind)
+
+    def tell(self, feedback: Feedback | None, rubrics: Rubrics | None) -> "Manifest":
+        """Return this manifest with what is given of these; no verdict depends on them."""
+        return replace(
+            self,
+            feedback=self.feedback if feedback is None else feedback,
+            rubrics=self.rubrics if rubrics is None else dict(rubrics),
+        )
 
     @property
     def settings(self) -> Settings:

@@ -87,6 +87,25 @@ class Comment:
     created: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A person's mark for a criterion of the rubric; without points it clears an earlier one."""
+
+    run: str
+    student: str
+    exercise: str
+    criterion: str
+    points: float | None
+    comment: str
+    author: str
+    created: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it marks: the newest mark with the same key counts."""
+        return self.student, self.exercise, self.criterion
+
+
 def hash_content(data: bytes, kind: str) -> FileContent:
     """Return a file's bytes with their digest."""
     return FileContent(hashlib.sha256(data).hexdigest(), kind, data)

@@ -34,7 +34,7 @@ def _build_insert(connection: Connection, table: Table) -> Any:
     return dialect.insert(table)
 
 
-def _insert_if_absent(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+def insert_if_absent(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert a row unless it exists; return whether it was inserted."""
     added = _build_insert(connection, table).values(row).on_conflict_do_nothing()
     return connection.execute(added.returning(*table.primary_key)).first() is not None
@@ -50,9 +50,9 @@ def save_judgement(
     if content.data is not None:
         compressed = zlib.compress(content.data)
         row = {"digest": content.digest, "size": len(content.data), "compressed": compressed}
-        _insert_if_absent(connection, contents, row)
+        insert_if_absent(connection, contents, row)
     identity = {"content": content.digest, "kind": content.kind, "key": key}
-    added = _insert_if_absent(connection, judgements, {**identity, "judged": get_timestamp()})
+    added = insert_if_absent(connection, judgements, {**identity, "judged": get_timestamp()})
     query = select(judgements.c.id).filter_by(**identity)
     id_ = int(connection.execute(query).scalar_one())
     rows = [_make_verdict_row(id_, i, record) for i, record in enumerate(records)]

@@ -138,3 +138,23 @@ comments = Table(
     Column("created", TIME, nullable=False),
     Index("ix_comments_run", "run"),
 )
+marks = Table(
+    "marks",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("run", CleanText, nullable=False),
+    Column("student", CleanText, nullable=False),
+    Column("exercise", CleanText, nullable=False),
+    Column("criterion", CleanText, nullable=False),  # its name in the course file
+    Column("points", Float),  # null clears an earlier one
+    Column("comment", CleanText, nullable=False),
+    Column("author", CleanText, nullable=False),
+    Column("created", TIME, nullable=False),
+    Index("ix_marks_run", "run"),
+)
+secrets = Table(
+    "secrets",
+    METADATA,
+    Column("run", CleanText, primary_key=True),
+    Column("secret", DIGEST, nullable=False),  # the key of the numbers that stand for students
+)

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
@@ -22,6 +23,7 @@ from headcheck.grader.course.store.records import (
     Comment,
     FileContent,
     GradedFile,
+    Mark,
     Override,
     Run,
     compute_submission_key,
@@ -29,6 +31,7 @@ from headcheck.grader.course.store.records import (
 )
 from headcheck.grader.course.store.rows import (
     get_timestamp,
+    insert_if_absent,
     link_judgements,
     load_records,
     make_graded_file,
@@ -39,8 +42,10 @@ from headcheck.grader.course.store.schema import (
     comments,
     contents,
     judgements,
+    marks,
     overrides,
     runs,
+    secrets,
     submissions,
     verdicts,
 )
@@ -89,6 +94,8 @@ class Store:
     def update_manifest(self, run: Run, manifest: Manifest) -> Run:
         """Replace entries of a run's manifest, such as its sandbox, but not settings."""
         assert manifest.key == run.manifest.key, "use another run for other settings"
+        if manifest == run.manifest:
+            return run
         with begin_write(self.engine) as connection:
             changed = update(runs).where(runs.c.id == run.id)
             connection.execute(changed.values(manifest=encode(manifest)))
@@ -241,6 +248,24 @@ class Store:
         """Add a comment."""
         self._insert_decision(comments, comment)
 
+    def add_marks(self, added: Sequence[Mark]) -> None:
+        """Add marks, all or none of them; they stay in force whatever is graded later."""
+        rows = [{**asdict(each), "created": get_timestamp()} for each in added]
+        if rows:
+            with begin_write(self.engine) as connection:
+                connection.execute(insert(marks), rows)
+
+    def load_marks(self, name: str) -> list[Mark]:
+        """Return all marks under a run's name, the oldest first."""
+        return self._select_decisions(marks, Mark, name)
+
+    def get_secret(self, name: str) -> str:
+        """Return the secret that belongs to a run's name; made when it is first asked for."""
+        with begin_write(self.engine) as connection:
+            insert_if_absent(connection, secrets, {"run": name, "secret": token_hex(32)})
+            query = select(secrets.c.secret).where(secrets.c.run == name)
+            return str(connection.execute(query).scalar_one())
+
     def load_overrides(self, name: str) -> dict[tuple[str, str], Override]:
         """Return the decisions in force under a run's name, by student and exercise."""
         decisions = self._select_decisions(overrides, Override, name)
@@ -267,6 +292,8 @@ def _find_or_create_run(
 ) -> Run:
     if newest is not None and newest.manifest.key == manifest.key:
         return newest
+    if newest is not None and manifest.rubrics is None:  # marks count in every run of the name
+        manifest = manifest.tell(None, newest.manifest.rubrics)
     row = {
         "name": name,
         "key": manifest.key,

@@ -9,10 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,8 +18,8 @@ from headcheck.grader import run
 from headcheck.grader.course import grading
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.ui import course_commands
-from headcheck.grader.ui.cli import main
 from headcheck.properties.terms.depth import Depth
+from tests.grader.course.commands import Command
 
 RIGHT = """
 import torch
@@ -31,37 +28,6 @@ def simplified_attention(x):
 """
 WRONG = RIGHT.replace("dim=-1", "dim=0")
 SLUG = "simplified_attention"
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ran]
-
-
-@pytest.fixture
-def headcheck(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
-    """Runs the command in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def ran(*arguments: str) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["headcheck", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        out, err = capfd.readouterr()
-        assert "Traceback" not in out + err and "an internal error of headcheck" not in out + err
-        return Ran(code or 0, out, err)
-
-    return ran
 
 
 @pytest.fixture
@@ -364,6 +330,7 @@ WITHOUT_TORCH = [
     ("override", f"{SLUG}/17", "50"),
     ("override", f"{SLUG}/17", "--clear"),
     ("comment", f"{SLUG}/17", "see me", "--exercise", SLUG),
+    ("mark", f"{SLUG}/17"),
 ]
 
 

@@ -56,7 +56,7 @@ def totals(exported: ExportedFiles, form: str) -> float:
     return sum(float(text) for text in numbers)
 
 
-ALONE = [name for name, form in FORMATS.items() if not (form.fills or form.is_code)]
+ALONE = [name for name, form in FORMATS.items() if form.contents == "results" and not form.fills]
 """those with results that need nothing to fill in"""
 PLAIN = [name for name in ALONE if not FORMATS[name].extra]
 """... and no package of their own"""

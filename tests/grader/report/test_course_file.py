@@ -15,6 +15,7 @@ from headcheck.grader.report.course_file import (
     read_course_file,
 )
 from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
+from headcheck.grader.report.rubric import Criterion
 from headcheck.grader.run import make_settings
 from headcheck.properties import families
 from headcheck.properties.property import PropertyGroup
@@ -54,6 +55,22 @@ def test_a_file_says_where_everything_is_asked(tmp_path: Path) -> None:
     assert make_settings(course=some, thorough=True).get_depth(BY_SLUG["rope"]) is Depth.THOROUGH
 
 
+def test_a_file_has_rubrics_and_weights_of_single_students(tmp_path: Path) -> None:
+    assert read(tmp_path, "").rubrics is None
+    assert read(tmp_path, "rubric = {}").rubrics == {}
+    found = read(
+        tmp_path,
+        '[rubric.rope]\nstyle = { points = 4, text = "It is short." }\nextra = { bonus = 1.239 }\n'
+        "[weights.rope]\n17 = { style = 0 }\n",
+    ).rubrics
+    assert found is not None
+    style, extra = found["rope"].criteria
+    assert style == Criterion("style", 4, "It is short.")
+    assert extra == Criterion("extra", 1.24, bonus=True)
+    asked = [("17", "style"), ("17", "extra"), ("18", "style")]
+    assert [found["rope"].get_weight(*each) for each in asked] == [0, 1, 1]
+
+
 def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
     found = read(
         tmp_path,
@@ -90,7 +107,10 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         ("round = inf", "1: scores are rounded to hundredths of a point or multiples"),
         ("round = true", "1: `round` must be a number, as in 0.5, not True"),
         ("rounds = 1", "1: there is no key 'rounds'; did you mean 'round'?"),
-        ("x = 1", "1: there is no key 'x'; there are feedback, points, round, thorough"),
+        (
+            "x = 1",
+            "1: there is no key 'x'; there are feedback, points, round, rubric, thorough, weights",
+        ),
         (
             "[causal_attention]\nvalues = 1",
             "1: there is no key 'causal_attention'; points are in a table [points.cau",
@@ -119,6 +139,51 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         ("[points.causal_attention]\nvalues = nan", "2: `points.causal_attention.values` must be"),
         ("[points.causal_attention]\nvalues = inf", "2: `points.causal_attention.values` must be"),
         ("[points.causal_attention]\nvalues = 'x'", "2: `points.causal_attention.values` must be"),
+        ("rubric = 3", "1: `rubric` must be a table of exercises: write [rubric.SLUG], not 3"),
+        ("[rubric.rop]", "1: there is no exercise 'rop'; did you mean 'rope'?"),
+        ("[rubric]\nrope = 4", "2: `rubric.rope` must be a table of criteria, as in style = {"),
+        (
+            "[rubric.rope]\n\nstyle = 4",
+            "3: `rubric.rope.style` must be a table, as in { points = 4 }, not 4",
+        ),
+        (
+            "[rubric.rope]\n'a comment' = { points = 4 }",
+            "2: 'a comment' is no name for a criterion: write up to 40 letters a to z, digits",
+        ),
+        ("[rubric.rope]\n'=1' = { points = 4 }", "2: '=1' is no name for a criterion"),
+        ("[rubric.rope]\nstyle = { point = 4 }", "2: there is no key 'point'; did you mean 'po"),
+        (
+            "[rubric.rope]\nstyle = { text = 'It is short.' }",
+            "2: 'style' needs either `points` or, if it is a bonus, `bonus`",
+        ),
+        ("[rubric.rope]\nstyle = { points = 4, bonus = 4 }", "2: 'style' needs either `points`"),
+        (
+            "[rubric.rope]\nstyle = { points = 0 }",
+            "2: `rubric.rope.style.points` must be a number from 0.01 to 1000000, not 0",
+        ),
+        ("[rubric.rope]\nstyle = { points = nan }", "2: `rubric.rope.style.points` must be a nu"),
+        ("[rubric.rope]\nstyle = { bonus = inf }", "2: `rubric.rope.style.bonus` must be a num"),
+        ("[rubric.rope]\nstyle = { points = true }", "2: `rubric.rope.style.points` must be a n"),
+        (
+            "[rubric.rope]\nstyle = { points = 4, text = 4 }",
+            "2: `rubric.rope.style.text` must be a sentence, not 4",
+        ),
+        (
+            "[weights.rope]\nada = { style = 0 }",
+            "1: there is no [rubric.rope] to which these belong",
+        ),
+        (
+            "[rubric.rope]\nstyle = { points = 4 }\n[weights.rope]\nada = { stile = 0 }",
+            "4: there is no criterion 'stile'; did you mean 'style'?",
+        ),
+        (
+            "[rubric.rope]\nstyle = { points = 4 }\n[weights.rope]\nada = { style = -1 }",
+            "4: `weights.rope.ada.style` must be a number from 0 to 100, not -1",
+        ),
+        (
+            "[rubric.rope]\nstyle = { points = 4 }\n[weights.rope]\nada = 0",
+            "4: `weights.rope.ada` must be a table of criteria and factors, as in { style = 0 }",
+        ),
         ("feedback = 'mesage'", "1: there is no level 'mesage'; did you mean 'message'?"),
         ("feedback = 3", "1: there is no level 3; there are case, full, message, name"),
         ("[feedback]\nlevel = 3", "2: there is no level 3; there are case, full, message, name"),
