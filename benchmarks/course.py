@@ -50,7 +50,9 @@ def main() -> None:
             measure_time("taken in again", lambda: grade_again(store, archive, settings))
             standings = measure_time("read from the store", lambda: load_results(store, "course"))
         book = Gradebook("course", tuple(standings))
-        for form in [name for name, each in FORMATS.items() if not each.fills]:
+        for form in [
+            name for name, each in FORMATS.items() if not each.fills and each.contents != "marks"
+        ]:
             measure_time(f"exported as {form}", partial(export, book, form))
         page = measure_time("dashboard", lambda: dashboard.render(book, "benchmark"))
         Path("dashboard.html").write_text(page, encoding="utf-8")

@@ -11,17 +11,26 @@ from dataclasses import dataclass
 from datetime import date
 
 from headcheck.grader.course.export.gradebook import Gradebook, format_number, hide_students
+from headcheck.grader.course.marks import MarkedCriterion, format_mark, list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import Report
 from headcheck.grader.report.render import html
 from headcheck.grader.report.render.heading import Occasion, make_heading
 from headcheck.grader.report.render.overview import ClassResult, make_overview
-from headcheck.grader.report.render.sanitise import sanitise_line
+from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.view import format_points, format_status, tally_statuses
 from headcheck.properties.violations.violation import NOT_FAILED, Status
 
 ANSWERED = frozenset({Status.PASSED, Status.FAILED, Status.CRASHED})
 """the statuses that say whether a submission satisfies a check"""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkCell:
+    """A student's points in one criterion, and the number to sort by."""
+
+    text: str
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,8 @@ class DashboardRow:
     overridden: bool
     seconds: float
     link: str
+    marks: tuple[MarkCell, ...]
+    """a cell for each criterion of all rubrics"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,8 @@ def render(
     """Return the page; `links`, if any, lead to the report of each result, in order."""
     links = links or [""] * len(book.results)
     template = html.get_environment().get_template("dashboard.html.j2")
+    criteria = list_criterion_names(c for each in book.results for c in each.criteria)
+    rows = zip(book.results, links, strict=True)
     return template.render(
         version=sanitise_line(version),
         sandbox="",
@@ -69,7 +82,8 @@ def render(
         tally=tally_statuses([each.status for each in book.results]),
         students=len({each.student for each in book.results}),
         mean=_format_mean(book),
-        rows=[_make_row(each, link) for each, link in zip(book.results, links, strict=True)],
+        criteria=criteria,
+        rows=[_make_row(each, link, criteria) for each, link in rows],
         overview=make_overview(_make_entries(book, links)),
         hard=rank_properties(book.results),
     )
@@ -79,7 +93,25 @@ def render_pages(book: Gradebook, version: str, day: date | None = None) -> dict
     """Return each result's report, by the name of its page."""
     records = [each.record for each in book.results]
     report = Report(1, version, tuple(records))
-    return html.render_pages(report, _label_results(book), Occasion(book.run, day))
+    marks = [_view_marks(each) for each in book.results]
+    return html.render_pages(report, _label_results(book), Occasion(book.run, day), marks)
+
+
+def _view_marks(result: ExerciseResult) -> html.MarksView | None:
+    """Return what people marked; not who did and when, since students may see it."""
+    if not result.criteria:
+        return None
+    judged, marked = format_number(result.judged), format_number(result.marked)
+    return html.MarksView(
+        score=format_points(result.earned, result.max_score),
+        explanation=f"The checks give {judged} points, and the marks add {marked}.",
+        criteria=tuple(_view_mark(each) for each in result.criteria),
+    )
+
+
+def _view_mark(each: MarkedCriterion) -> html.MarkView:
+    name, about = sanitise_line(each.criterion.name), sanitise(each.criterion.text)
+    return html.MarkView(name, about, format_mark(each), sanitise(each.comment))
 
 
 def anonymise(book: Gradebook, salt: str) -> Gradebook:
@@ -126,7 +158,8 @@ def _label_results(book: Gradebook) -> list[str]:
     ]
 
 
-def _make_row(each: ExerciseResult, link: str) -> DashboardRow:
+def _make_row(each: ExerciseResult, link: str, criteria: Sequence[str]) -> DashboardRow:
+    found = {mark.criterion.name: mark for mark in each.criteria}
     return DashboardRow(
         student=sanitise_line(each.student),
         name=sanitise_line(each.name) if each.name != each.student else "",
@@ -140,7 +173,14 @@ def _make_row(each: ExerciseResult, link: str) -> DashboardRow:
         overridden=each.override is not None,
         seconds=each.record.seconds,
         link=link,
+        marks=tuple(_make_cell(found.get(name)) for name in criteria),
     )
+
+
+def _make_cell(each: MarkedCriterion | None) -> MarkCell:
+    if each is None:
+        return MarkCell("", -2)
+    return MarkCell(format_mark(each), -1 if each.points is None else each.points)
 
 
 def _format_mean(book: Gradebook) -> str:

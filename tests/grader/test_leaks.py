@@ -103,7 +103,8 @@ def course_forms(
     standings = tuple(apply_feedback(standing(one, i), feedback) for i, one in enumerate(records))
     book = Gradebook("week 1", standings)
     # The others fill in what is there, or need a package; what they write is in these.
-    for form in [name for name, each in FORMATS.items() if not (each.fills or each.extra)]:
+    plain = [name for name, each in FORMATS.items() if not (each.fills or each.extra)]
+    for form in [name for name in plain if FORMATS[name].contents != "marks"]:
         for content in export(book, form).files.values():
             yield form, content.decode()
     yield "dashboard", dashboard.render(book, "0.1.0")

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from posixpath import commonpath
@@ -75,6 +75,26 @@ class Neighbours:
     next: Neighbour | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class MarkView:
+    """What people marked by one criterion, as text."""
+
+    name: str
+    about: str
+    points: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarksView:
+    """What people marked in a submission, and its score with that."""
+
+    score: str
+    explanation: str
+    """how the score adds up"""
+    criteria: tuple[MarkView, ...]
+
+
 def render_index(report: Report, occasion: Occasion = NO_OCCASION) -> str:
     """Render a page on all submissions together, with a link to the page of each."""
     labels = label_submissions(report.submissions)
@@ -95,19 +115,24 @@ def render_index(report: Report, occasion: Occasion = NO_OCCASION) -> str:
 
 
 def render_pages(
-    report: Report, labels: Sequence[str] = (), occasion: Occasion = NO_OCCASION
+    report: Report,
+    labels: Sequence[str] = (),
+    occasion: Occasion = NO_OCCASION,
+    marks: Sequence[MarksView | None] = (),
 ) -> dict[str, str]:
     """Render the page of each submission, by file name, with links to its neighbours.
 
-    `labels` are the names of the submissions; by default these are their files.
+    `labels` are the names of the submissions; by default these are their files. `marks` are what
+    people marked in each of them.
     """
     labels = labels or label_submissions(report.submissions)
+    marks = marks or [None] * len(labels)
     names = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
     order = _sort_indices(labels)
     line = [None, *(Neighbour(sanitise_line(labels[i]), names[i]) for i in order), None]
     beside = {i: Neighbours(line[at], line[at + 2]) for at, i in enumerate(order)}
     return {
-        name: render_page(record, report, beside[i], occasion)
+        name: render_page(record, report, beside[i], occasion, marks[i])
         for i, (name, record) in enumerate(zip(names, report.submissions, strict=True))
     }
 
@@ -117,12 +142,18 @@ def render_page(
     report: Report,
     neighbours: Neighbours | None = None,
     occasion: Occasion = NO_OCCASION,
+    marks: MarksView | None = None,
 ) -> str:
     """Render the page of one submission of a report."""
     shown = make_view(submission)
-    beside = neighbours or Neighbours()
-    heading = make_heading([submission.exercise], occasion)
-    return _render_template("page.html.j2", report, shown=shown, beside=beside, heading=heading)
+    return _render_template(
+        "page.html.j2",
+        report,
+        shown=shown if marks is None else replace(shown, score=marks.score),
+        beside=neighbours or Neighbours(),
+        heading=make_heading([submission.exercise], occasion),
+        marks=marks,
+    )
 
 
 def label_submissions(submissions: Sequence[SubmissionRecord]) -> list[str]:

@@ -15,9 +15,11 @@ import pytest
 
 from headcheck.grader.course import dashboard
 from headcheck.grader.course.export import Gradebook
+from headcheck.grader.course.marks import MarkedCriterion
 from headcheck.grader.course.results import ExerciseResult
-from headcheck.grader.course.store.records import Override
+from headcheck.grader.course.store.records import Mark, Override
 from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.report.rubric import Criterion
 
 Record = Callable[..., SubmissionRecord]
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
@@ -206,3 +208,46 @@ def test_thousands_of_students_are_a_page(
     text = browse(page, "#sort=-4&status=passed")
     assert "666 of 2000" in text and "data-ready=" in text
     assert rows(text)[0][0] == "s0002"
+
+
+# ------------------------------------------------------------------------ marks by hand
+
+
+def mark_by_hand(book: Gradebook) -> Gradebook:
+    """The same, where ada has a mark with a hostile comment, and bob is excused."""
+    style = Criterion("style", 4.0, "Names <b>say</b> what things are.")
+    mark = Mark(
+        "week 1", "ada", "causal_weights", "style", 3.0, EVIL, "prof. x", "2026-02-03T10:30"
+    )
+    ada, bob, cyd, *others = book.results
+    marked = (
+        replace(ada, criteria=(MarkedCriterion(style, 1.0, mark),), marked=3.0, max_score=104.0),
+        replace(bob, criteria=(MarkedCriterion(style, 0.0),), marked=2.0, max_score=104.0),
+        replace(cyd, criteria=(MarkedCriterion(style),), max_score=104.0),
+    )
+    return replace(book, results=(*marked, *others))
+
+
+def test_marks_have_a_column_and_a_section_on_each_page(odd_gradebook: Gradebook) -> None:
+    book = mark_by_hand(odd_gradebook)
+    pages = list(dashboard.render_pages(book, "1.0").values())
+    index = dashboard.render(book, "1.0")
+    cells = re.findall(r'<td data-label="style" data-value="(.*?)">(.*?)</td>', index)
+    told = [("3.0", "3 of 4 points"), ("-1", "excused"), ("-1", "not yet marked")]
+    assert cells == [*told, *[("-2", "")] * 3]
+    assert index.count('<th scope="col">style</th>') == 1
+    ada, bob, _, dan, *_ = pages
+    assert "<title>file-ada.py: 103 / 104" in ada and '<p class="verdict">103 / 104' in ada
+    assert "The checks give 100 points, and the marks add 3." in ada
+    assert "Names &lt;b&gt;say&lt;/b&gt; what things are." in ada
+    assert html.escape(EVIL, quote=False)[:30] in ada and "<script>document" not in ada
+    assert "excused" in bob and "Marked by hand" not in dan
+    for text in (index, *pages):
+        assert "prof. x" not in text and "2026-02-03" not in text, "students may see these pages"
+    assert 'data-label="style"' not in dashboard.render(odd_gradebook, "1.0")
+
+
+def test_an_anonymous_page_has_marks_without_comments(odd_gradebook: Gradebook) -> None:
+    hidden = dashboard.anonymise(mark_by_hand(odd_gradebook), "salt")
+    marks = [c.mark for each in hidden.results for c in each.criteria if c.mark]
+    assert [(m.points, m.student, m.comment, m.author) for m in marks] == [(3.0, "", "", "")]

@@ -12,16 +12,26 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from headcheck.grader.course.export import FORMATS, ExportedFiles, Gradebook, export
+from headcheck.grader.course.export import (
+    FORMATS,
+    ExportedFiles,
+    ExportError,
+    Gradebook,
+    export,
+)
 from headcheck.grader.course.export.gradebook import (
     FORMULA_PREFIXES,
     escape_cell,
     format_number,
     make_file_name,
 )
-from headcheck.grader.course.store.records import Override
+from headcheck.grader.course.export.sheet import Sheet
+from headcheck.grader.course.marks import MarkedCriterion, add_marks
+from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.course.store.records import Mark, Override
 from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 from headcheck.grader.report.render.sanitise import UNSAFE
+from headcheck.grader.report.rubric import Criterion
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
     WEEK,
@@ -68,6 +78,98 @@ def test_every_format_has_the_same_sum_of_points(odd_gradebook: Gradebook, form:
         pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     assert odd_gradebook.total == pytest.approx(200.0 / 1 + 16.666667 + 33.333333 - 50.0)
     assert totals(export(odd_gradebook, form), form) == pytest.approx(odd_gradebook.total, abs=2e-6)
+
+
+STYLE, EXTRA = Criterion("style", 4.0), Criterion("extra", 2.0, bonus=True)
+
+
+def mark_by_hand(book: Gradebook, weight: float = 1.0, bonus: float | None = None) -> Gradebook:
+    """The same, where everybody has 3 of 4 points for style, but one student has no mark yet."""
+
+    def marked(each: ExerciseResult) -> ExerciseResult:
+        points = (None if each.student == "s2" else 3.0, bonus)
+        marks = [Mark("", "", "", "", p, "=cmd <b>\x1b[1m", "prof") for p in points]
+        style = MarkedCriterion(STYLE, weight, marks[0])
+        criteria = (style, MarkedCriterion(EXTRA, 1.0, marks[1]))
+        earned, full = add_marks(each.judged, each.max_score, criteria)
+        score = each.score if each.override else earned
+        added = {"criteria": criteria, "marked": earned - each.judged}
+        return replace(each, **added, score=score, max_score=full)  # type: ignore[arg-type]
+
+    return replace(book, results=tuple(map(marked, book.results)))
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.0, 2.5])
+@pytest.mark.parametrize("form", [form for form in ALONE if form != "prairielearn"])
+def test_every_format_adds_marks_to_the_sum(
+    odd_gradebook: Gradebook, form: str, weight: float
+) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    book = mark_by_hand(odd_gradebook, weight, 1.5)
+    if weight == 1.0:
+        decided = sum(each.override is not None for each in book.results)
+        assert book.total == pytest.approx(odd_gradebook.total + 3 * 3.0 + 4 * 1.5)
+        assert decided == 1
+    assert totals(export(book, form), form) == pytest.approx(book.total, abs=2e-6)
+
+
+def test_what_is_marked_stands_in_every_feedback(odd_gradebook: Gradebook) -> None:
+    book = mark_by_hand(odd_gradebook)
+    style = "Marked by hand, style"
+    said = f"{style}: 3 of 4 points. =cmd <b>\\x1b[1m"
+    rows = read_table(export(book, "csv"))
+    feedback = dict(zip(get_column(rows, "student"), get_column(rows, "feedback"), strict=True))
+    assert said in feedback["s1"] and f"{style}: not yet marked" in feedback["s2"]
+    assert set(get_column(rows, "mark_style")) == {"3", ""}
+    assert set(get_column(rows, "mark_extra")) == {""}
+    table = export(book, "moodle-gradebook").files["moodle-gradebook.csv"].decode()
+    assert said in table
+    for form, about in (("gradescope", "output"), ("prairielearn", "message")):
+        files = load_json(export(book, form))
+        name = "name" if form == "gradescope" else "description"
+        found = {
+            (student, test[about])
+            for student, each in files.items()
+            for test in each.get("tests", ())
+            if test[name] == style
+        }
+        assert ("s1.json", said.removeprefix(f"{style}: ")) in found
+        assert ("s2.json", "not yet marked") in found
+    [test] = [
+        each
+        for each in load_json(export(book, "gradescope"))["s2.json"]["tests"]
+        if each["name"] == style
+    ]
+    assert "score" not in test
+    junit = ET.fromstring(export(book, "junit").files["junit.xml"])
+    told = [each.get("value") for each in junit.iterfind(".//property[@name='mark style']")]
+    assert told.count("3 of 4 points") == 4 and told.count("not yet marked") == 1
+
+
+def test_marks_have_tests_of_their_own_on_github(odd_gradebook: Gradebook) -> None:
+    files = export(mark_by_hand(odd_gradebook), "github").files
+    found = {}
+    for student in ("s1", "s2", "s3"):
+        tests = json.loads(base64.b64decode(files[f"{student}.result"]))["tests"]
+        found[student] = [(t["score"], t["status"]) for t in tests if "style" in t["name"]]
+    assert found == {"s1": [(3.0, "fail")], "s2": [(0.0, "fail")], "s3": []}
+
+
+def test_a_bonus_may_lead_above_the_maximum(odd_gradebook: Gradebook) -> None:
+    ada = replace(odd_gradebook, results=odd_gradebook.results[1:2])
+    full = mark_by_hand(ada, weight=0.0, bonus=2.0)
+    assert (full.results[0].score, full.results[0].max_score) == (106.0, 104.0)
+    exported = export(full, "prairielearn")
+    assert load_json(exported)["s1.json"]["score"] == 1.0
+    assert exported.remarks == ("s1 has more than all points, and gets all points",)
+    possible = ("    Points Possible", "", "104")
+    sheet = Sheet(("Student", "ID", WEEK), (possible, ("Ada", "17", "")))
+    rows = read_table(export(replace(full, sheet=sheet), "canvas"))
+    assert rows[-1] == ["Ada", "17", "106"]
+    low = replace(sheet, rows=(("    Points Possible", "", "100"), sheet.rows[1]))
+    with pytest.raises(ExportError, match="s1 has 104 points, and the sheet allows 100"):
+        export(replace(full, sheet=low), "canvas")
 
 
 @pytest.mark.parametrize("form", ALONE)
