@@ -174,6 +174,31 @@ def test_a_course_file_decides_how_much_is_asked_only_if_it_says_so(kept: Comman
         assert count_asked() == {thorough}
 
 
+def test_a_rubric_is_set_by_regrade_and_by_grade_and_judges_nothing(
+    kept: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(*_: object, **__: object) -> None:
+        raise AssertionError("a worker was started")
+
+    monkeypatch.setattr(run, "create_sandbox", judged)
+    weights = f"[weights.{SLUG}]\n99 = {{ style = 0 }}\n"
+    Path("course.toml").write_text(f"[rubric.{SLUG}]\nstyle = {{ points = 18 }}\n{weights}")
+    regrade = ("regrade", SLUG, "--store", "c.db", "--course", "course.toml")
+    shown = kept(*regrade, "--diff")
+    assert f"{SLUG}: 82 points before, 100 now" in shown.out and "2 would lose" in shown.out
+    assert shown.err == "headcheck: in [weights], and without a result there: 99\n"
+    assert "no criterion" not in kept(*regrade).err
+    assert "32.83 before, 50.83 now" in kept("mark", WHO, "style", "18", "--store", "c.db").out
+    Path("course.toml").write_text(f"[rubric.{SLUG}]\nstyle = {{ points = 8 }}\n")
+    assert kept(*GRADE, "--roster", "roster.csv", "--course", "course.toml").code == 1
+    assert kept(*GRADE, "--roster", "roster.csv").code == 1, "it stays without a course file"
+    exported = kept("export", SLUG, "--store", "c.db", "--format", "csv")
+    assert exported.err == "headcheck: not yet marked: 2 marks of 2 students\n"
+    rows = {r["student"]: r for r in csv.DictReader(io.StringIO(exported.out))}
+    assert (rows["18"]["score"], rows["18"]["max_score"]) == ("40.83", "90")
+    assert len(kept("runs", "--store", "c.db").out.splitlines()) == 1
+
+
 def test_a_score_is_one_number_everywhere(course: Command) -> None:
     Path("course.toml").write_text(f"[points.{SLUG}]\ngradients = 7.7\nprecision = 3.31\n")
     ran = course(*GRADE, "--course", "course.toml", "--round", "0.25", "--out", "report")

@@ -31,6 +31,7 @@ from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.course.store.records import Mark, Override
 from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 from headcheck.grader.report.render.sanitise import UNSAFE
+from headcheck.grader.report.rounding import round_sum
 from headcheck.grader.report.rubric import Criterion
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
@@ -92,7 +93,7 @@ def mark_by_hand(book: Gradebook, weight: float = 1.0, bonus: float | None = Non
         style = MarkedCriterion(STYLE, weight, marks[0])
         criteria = (style, MarkedCriterion(EXTRA, 1.0, marks[1]))
         earned, full = add_marks(each.judged, each.max_score, criteria)
-        score = each.score if each.override else earned
+        score = round_sum(each.score) if each.override else earned
         added = {"criteria": criteria, "marked": earned - each.judged}
         return replace(each, **added, score=score, max_score=full)  # type: ignore[arg-type]
 
