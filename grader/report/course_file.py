@@ -142,10 +142,9 @@ def _read_step(value: object, place: Place) -> float:
 def _read_points(value: object, place: Place, exercise: Exercise | None) -> Points | None:
     if value is None:
         return None
-    groups_only = value
     if isinstance(value, dict):
-        groups_only = {slug: groups for slug, groups in value.items() if slug != "slip"}
-    exercises = _read_exercises(groups_only, place, exercise)
+        value = {slug: groups for slug, groups in value.items() if slug != "slip"}
+    exercises = _read_exercises(value, place, exercise)
     return {slug: _read_groups(groups, place.enter(slug)) for slug, groups in exercises.items()}
 
 
