@@ -45,9 +45,11 @@ class DashboardRow:
     status: str
     mistake: str
     attempt: int
-    late: bool
+    late: str
+    """what late work lost, or that it is late"""
     overridden: bool
     seconds: float
+    group: str
     link: str
     marks: tuple[MarkCell, ...]
     """a cell for each criterion of all rubrics"""
@@ -80,6 +82,7 @@ def render(
         sandbox="",
         heading=make_heading(book.exercises, Occasion(book.run, day)),
         tally=tally_statuses([each.status for each in book.results]),
+        grouped=any(each.group for each in book.results),
         students=len({each.student for each in book.results}),
         mean=_format_mean(book),
         criteria=criteria,
@@ -169,9 +172,10 @@ def _make_row(each: ExerciseResult, link: str, criteria: Sequence[str]) -> Dashb
         status=format_status(each.status),
         mistake=" + ".join(format_status(found.name) for found in each.record.diagnosis),
         attempt=each.attempt,
-        late=each.late,
+        late=each.calculation or ("late" if each.late else ""),
         overridden=each.override is not None,
         seconds=each.record.seconds,
+        group=sanitise_line(each.group),
         link=link,
         marks=tuple(_make_cell(found.get(name)) for name in criteria),
     )

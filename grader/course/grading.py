@@ -16,7 +16,7 @@ from headcheck.grader.course import CourseError
 from headcheck.grader.course.intake import scratch
 from headcheck.grader.course.intake.gather import Intake, SubmittedFile
 from headcheck.grader.course.intake.roster import Student
-from headcheck.grader.course.marks import make_marking
+from headcheck.grader.course.policy import Policy
 from headcheck.grader.course.results import (
     ExerciseResult,
     ScoreChange,
@@ -52,7 +52,6 @@ from headcheck.grader.report.records import (
     get_version,
     record_seed,
 )
-from headcheck.grader.report.rubric import Rubrics
 from headcheck.grader.sandbox.grader_side.launch import Zygote
 from headcheck.grader.seed import SeedKind
 
@@ -74,21 +73,22 @@ def grade(
     attempts: str,
     trusted: bool,
     feedback: Feedback | None = None,
-    rubrics: Rubrics | None = None,
+    policy: Policy | None = None,
     cluster: str | None = None,
     ahead: Zygote | None = None,
 ) -> Report:
     """Grade files without a judgement, here or on a cluster, and report on the whole intake.
 
-    The feedback level and the rubrics are kept with the run, from the last command that set them.
+    The feedback level and the policy are kept with the run, from the last command that set them.
     `ahead` is a zygote that was started before. Raises SandboxError if submissions are neither
     confined nor trusted.
     """
-    planned = manifest.build_manifest(settings, attempts, feedback or FULL_FEEDBACK)
+    kept = policy or store.find_policy(name)
+    planned = manifest.build_manifest(settings, attempts, feedback or FULL_FEEDBACK, kept)
     begin = store.resume if settings.seed.kind is SeedKind.SECRET else store.begin
     begun = begin(name, planned)
     settings = replace(settings, seed=begun.manifest.case_seed)
-    begun = store.update_manifest(begun, begun.manifest.tell(feedback, rubrics))
+    begun = store.keep_rules(begun, feedback or begun.manifest.feedback, kept)
     key = begun.manifest.key
     groups = group_by_content(intake.submitted_files, settings)
     sandbox_then = score_judged(store, begun.manifest, groups)
@@ -111,9 +111,7 @@ def grade(
         store.save_judgement(begun, key, group.content, group.submitted_files, records)
     store.remove_superseded(begun, intake.submitted_files)
     students = {each.student.id for each in intake.submitted_files}
-    return build_report(
-        begun, [each for each in store.load_graded_files(name) if each.student in students]
-    )
+    return build_report(begun, (e for e in store.load_graded_files(name) if e.student in students))
 
 
 def score_judged(
@@ -243,6 +241,11 @@ class RegradeResult:
     """the current files with their new verdicts"""
 
     @property
+    def count(self) -> int:
+        """How many results there are, before or after."""
+        return len({(e.student, e.exercise) for e in (*self.before, *self.after)})
+
+    @property
     def changed_maxima(self) -> list[tuple[str, float, float]]:
         """The exercises whose maximum points have changed, with the maxima before and after."""
         return list_changed_maxima(self.before, self.after)
@@ -260,16 +263,16 @@ def regrade(
     *,
     trusted: bool,
     feedback: Feedback | None = None,
-    rubrics: Rubrics | None = None,
+    policy: Policy | None = None,
 ) -> RegradeResult:
     """Grade the current files of a run again. Judgements are saved, but grades do not change.
 
-    The feedback level and the rubrics stay the same unless others are given. Raises SandboxError,
+    The feedback level and the policy stay the same unless others are given. Raises SandboxError,
     StoreError, and CourseError if a file could not be graded.
     """
     last = store.load_newest_run(name).manifest
-    planned = manifest.build_manifest(settings, last.attempts)
-    planned = planned.tell(last.feedback, last.rubrics).tell(feedback, rubrics)
+    kept = feedback or last.feedback, policy or last.policy
+    planned = manifest.build_manifest(settings, last.attempts, *kept)
     current = store.load_graded_files(name)
     with _restore_files(store, current) as submitted_files:
         groups = group_by_content(submitted_files, settings)
@@ -285,20 +288,17 @@ def regrade(
     verdicts = store.load_verdicts(planned.key)
     regraded = [_replace_records(each, verdicts) for each in current]
     overrides, marks = store.load_overrides(name), store.load_marks(name)
-    then, now = make_marking(last.rubrics, marks), make_marking(planned.rubrics, marks)
-    return RegradeResult(
-        planned,
-        tuple(compute_results(current, overrides, marking=then)),
-        tuple(compute_results(regraded, overrides, marking=now)),
-        tuple(regraded),
+    then, now = (
+        compute_results(stored, overrides, marks=marks, policy=about.policy, step=about.rounding)
+        for about, stored in ((last, current), (planned, regraded))
     )
+    return RegradeResult(planned, tuple(then), tuple(now), tuple(regraded))
 
 
 def adopt(store: Store, name: str, regraded: RegradeResult) -> Run:
     """Make the new verdicts the current ones; overrides, marks and comments remain."""
     begun = store.begin(name, regraded.manifest)
-    told = begun.manifest.tell(regraded.manifest.feedback, regraded.manifest.rubrics)
-    begun = store.update_manifest(begun, told)
+    begun = store.keep_rules(begun, regraded.manifest.feedback, regraded.manifest.policy)
     known = store.load_judgement_ids(regraded.manifest.key)
     linked = [(_restore_file(each, None), known[each.content_key]) for each in regraded.stored]
     store.link_judgements(begun, linked)

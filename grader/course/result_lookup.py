@@ -1,6 +1,5 @@
 """Read from a store a run's results (all, those that students may see, or one) and its code."""
 
-from headcheck.grader.course.marks import make_marking
 from headcheck.grader.course.results import ExerciseResult, apply_feedback, compute_results
 from headcheck.grader.course.store import bundle
 from headcheck.grader.course.store.database import StoreError
@@ -11,12 +10,14 @@ from headcheck.grader.report.feedback import Feedback
 
 def load_results(store: Store, name: str) -> list[ExerciseResult]:
     """Return all results under a run's name, with all that people decided. Raises StoreError."""
-    rubrics = store.load_newest_run(name).manifest.rubrics
+    about = store.load_newest_run(name).manifest
     return compute_results(
         store.load_graded_files(name),
         store.load_overrides(name),
         store.load_comments(name),
-        make_marking(rubrics, store.load_marks(name)),
+        marks=store.load_marks(name),
+        policy=about.policy,
+        step=about.rounding,
     )
 
 
@@ -39,10 +40,17 @@ def load_code(store: Store, name: str) -> tuple[tuple[GradedFile, bundle.Unpacke
     )
 
 
+def load_student_results(store: Store, name: str, student: str) -> list[ExerciseResult]:
+    """Return one student's results, of which some may be a group's. Raises StoreError if none."""
+    results = [each for each in load_results(store, name) if each.student == student]
+    if not results:
+        store.load_student_files(name, student)  # raises, and suggests another id
+    return results
+
+
 def find_result(store: Store, name: str, student: str, exercise: str | None) -> ExerciseResult:
     """Return one result of a student. Raises StoreError if there is none or more than one."""
-    store.load_student_files(name, student)
-    results = [each for each in load_results(store, name) if each.student == student]
+    results = load_student_results(store, name, student)
     if exercise is not None:
         results = [each for each in results if each.exercise == exercise]
         if not results:

@@ -6,9 +6,19 @@ Pure functions of the results that a store holds under a run's name.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headcheck.grader.course.marks import NO_MARKING, MarkedCriterion, Marking, add_marks
-from headcheck.grader.course.store.records import Comment, GradedFile, Override
+from headcheck.grader.course.grouping import (
+    Answer,
+    Membership,
+    assign_groups,
+    list_extensions,
+    share_answers,
+)
+from headcheck.grader.course.marks import MarkedCriterion, add_marks, make_marking
+from headcheck.grader.course.policy import NO_POLICY, Policy
+from headcheck.grader.course.scoring import Lateness, Score, compute_score, measure_lateness
+from headcheck.grader.course.store.records import Comment, GradedFile, Mark, Override
 from headcheck.grader.report.collation import collate
+from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.feedback import Feedback, redact_submission
 from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise_line
@@ -49,11 +59,35 @@ class ExerciseResult:
     """what people mark by hand"""
     marked: float = 0.0
     """what the marks add to the automatic points"""
+    taken_off: float = 0.0
+    """the points that late work lost"""
+    penalty: str = ""
+    """the same in words, such as `10 % late`"""
+    group: str = ""
+    """the student's group"""
 
     @property
     def earned(self) -> float:
-        """The score before any override: automatic points and marks."""
+        """The automatic points and the marks, before anything is taken off."""
         return round_sum(self.judged + self.marked)
+
+    @property
+    def graded(self) -> float:
+        """The points that count without an override."""
+        return round_sum(self.earned - self.taken_off)
+
+    @property
+    def calculation(self) -> str:
+        """How the score follows from what was earned, if it is less: `112 − 10 % late`."""
+        if not self.penalty or self.override is not None:
+            return ""
+        return f"{format_number(self.earned)} − {self.penalty}"
+
+    @property
+    def explanation(self) -> str:
+        """The same with its result, such as `112 − 10 % late: 100.8 points`."""
+        text = self.calculation
+        return f"{text}: {format_number(self.score)} points" if text else ""
 
     @property
     def is_judged(self) -> bool:
@@ -75,6 +109,8 @@ class ScoreChange:
     maxima: tuple[float, float] | None = None
     """the maximum points before and after, if they differ; then shares of the maxima are compared
     """
+    penalties: tuple[str, str] = ("", "")
+    """how points were taken off before and after, such as `112 − 10 % late`"""
 
     @property
     def gain(self) -> float:
@@ -89,37 +125,63 @@ class ScoreChange:
         return round(100 * gained, DECIMALS) if abs(gained) > noise else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _RatedAnswer:
+    """An answer of a student, and what it is worth to this student."""
+
+    file: GradedFile
+    record: SubmissionRecord
+    judged: float
+    criteria: tuple[MarkedCriterion, ...]
+    most: float
+    """the maximum with the criteria"""
+    lateness: Lateness
+    score: Score
+
+
 def compute_results(
     stored: Iterable[GradedFile],
     overrides: Mapping[tuple[str, str], Override] | None = None,
     comments: Iterable[Comment] = (),
-    marking: Marking = NO_MARKING,
+    *,
+    marks: Iterable[Mark] = (),
+    policy: Policy = NO_POLICY,
+    step: float = HUNDREDTH,
 ) -> list[ExerciseResult]:
-    """Return all results, sorted by name, then by id and exercise."""
-    best: dict[tuple[str, str], tuple[GradedFile, SubmissionRecord]] = {}
+    """Return all results, sorted by name, then by id and exercise.
+
+    This is where the deadline, the groups and the rubrics of a run are applied. `step` is what
+    scores are rounded to if points are taken off.
+    """
     graded_files = list(stored)
-    only = _find_only_exercise(graded_files)
-    for each in graded_files:
-        for record in each.records:
-            key = (each.student, record.exercise or only)
-            if key not in best or _is_better(record, best[key][1]):
-                best[key] = (each, record)
+    membership = assign_groups(policy, graded_files)
+    granted = list_extensions(policy.deadline.extensions if policy.deadline else (), membership)
+    marking = make_marking(policy.rubrics, marks)
+    best: dict[tuple[str, str], _RatedAnswer] = {}
+    for exercise, answers in collect_answers(graded_files).items():
+        most = _find_maximum(answers)
+        for student, own in share_answers(answers, membership, policy.alone):
+            criteria = marking.list_criteria(student, exercise)
+            rules = policy.deadline, granted.get(student, ()), step
+            rated = [_rate(each, most, criteria, *rules) for each in own]
+            best[student, exercise] = max(rated, key=_rank_answer)
     # Files without any exercise count only for students who answered none.
     answered = {student for student, exercise in best if exercise}
     kept = {k: v for k, v in best.items() if k[1] or k[0] not in answered}
-    max_scores = {slug: r.max_score for (_, slug), (_, r) in best.items() if r.max_score}
-    said = list(comments)
-    return [
-        _make_result(
-            kept[key],
-            key,
-            max_scores,
-            (overrides or {}).get(key),
-            said,
-            marking.list_criteria(*key),
-        )
-        for key in sorted(kept, key=lambda key: _rank_result(kept[key][0], key[1]))
-    ]
+    said, decided = list(comments), overrides or {}
+    results = [_make_result(v, k, membership, decided.get(k), said) for k, v in kept.items()]
+    return sorted(results, key=_rank_result)
+
+
+def collect_answers(stored: Sequence[GradedFile]) -> dict[str, dict[str, list[Answer]]]:
+    """Return what was handed in by exercise, and by the id under which it was handed in."""
+    only = _find_only_exercise(stored)
+    answers: dict[str, dict[str, list[Answer]]] = {}
+    for each in stored:
+        for record in each.records:
+            by_student = answers.setdefault(record.exercise or only, {})
+            by_student.setdefault(each.student, []).append((each, record))
+    return answers
 
 
 def _find_only_exercise(stored: Sequence[GradedFile]) -> str:
@@ -128,48 +190,70 @@ def _find_only_exercise(stored: Sequence[GradedFile]) -> str:
     return slugs.pop() if len(slugs) == 1 else ""
 
 
-def _rank_result(graded: GradedFile, exercise: str) -> tuple[object, ...]:
-    return collate(graded.name or graded.student), collate(graded.student), exercise
+def _find_maximum(answers: Mapping[str, Sequence[Answer]]) -> float:
+    """Return the maximum points of an exercise, which unreadable files do not know."""
+    found = (record.max_score for own in answers.values() for _, record in own if record.max_score)
+    return next(found, 0.0)
 
 
-def _is_better(record: SubmissionRecord, than: SubmissionRecord) -> bool:
-    """Return whether a record has more points or, at equal points, no error."""
-    return (record.score, record.error is None) > (than.score, than.error is None)
+def _rate(
+    answer: Answer,
+    maximum: float,
+    criteria: tuple[MarkedCriterion, ...],
+    deadline: Deadline | None,
+    extensions: Iterable[Extension],
+    step: float,
+) -> _RatedAnswer:
+    file, record = answer
+    most = round_sum(record.max_score or maximum)
+    judged = round_points(record.score, most)
+    earned, full = add_marks(judged, most, criteria)
+    lateness = measure_lateness(deadline, extensions, file.submitted_at, marked=file.late)
+    score = compute_score(earned, full, lateness, step)
+    return _RatedAnswer(file, record, judged, criteria, full, lateness, score)
+
+
+def _rank_answer(rated: _RatedAnswer) -> tuple[float, bool]:
+    """Return the rank of an answer: more points are better or, at equal points, no error."""
+    return rated.score.points, rated.record.error is None
+
+
+def _rank_result(result: ExerciseResult) -> tuple[object, ...]:
+    return collate(result.name or result.student), collate(result.student), result.exercise
 
 
 def _make_result(
-    best: tuple[GradedFile, SubmissionRecord],
+    best: _RatedAnswer,
     key: tuple[str, str],
-    max_scores: Mapping[str, float],
+    membership: Membership,
     override: Override | None,
     comments: Sequence[Comment],
-    criteria: tuple[MarkedCriterion, ...],
 ) -> ExerciseResult:
-    stored, record = best
     student, exercise = key
-    most = round_sum(record.max_score or max_scores.get(exercise, 0.0))
-    judged = round_points(record.score, most)
-    earned, full = add_marks(judged, most, criteria)
+    person = membership.people[student]
     decided = None if override is None else override.score
     own = [c.text for c in comments if c.student == student and c.exercise in ("", exercise)]
     return ExerciseResult(
         student=student,
-        name=stored.name,
-        email=stored.email,
-        handle=stored.handle,
+        name=person.name,
+        email=person.email,
+        handle=next(iter(person.handles), student),
         exercise=exercise,
-        score=earned if decided is None else round_sum(decided),
-        max_score=full,
-        judged=judged,
-        status=record.status,
-        attempt=stored.attempt,
-        late=stored.late,
-        submitted=stored.submitted,
-        record=record,
+        score=best.score.points if decided is None else round_sum(decided),
+        max_score=best.most,
+        judged=best.judged,
+        status=best.record.status,
+        attempt=best.file.attempt,
+        late=best.lateness.late,
+        submitted=best.file.submitted,
+        record=replace(best.record, student=student),
         override=override,
         comments=tuple(own),
-        criteria=criteria,
-        marked=round_sum(earned - judged),
+        criteria=best.criteria,
+        marked=round_sum(best.score.earned - best.judged),
+        taken_off=round_sum(best.score.earned - best.score.points),
+        penalty=best.score.penalty,
+        group=membership.group_of.get(student, ""),
     )
 
 
@@ -205,11 +289,17 @@ def _compare(
     maxima = (old.max_score, new.max_score) if old and new else (0.0, 0.0)
     return ScoreChange(
         *key,
-        before=old.earned if old else None,
-        after=new.earned if new else None,
+        before=old.graded if old else None,
+        after=new.graded if new else None,
         overridden=old is not None and old.override is not None,
         maxima=maxima if all(maxima) and maxima[0] != maxima[1] else None,
+        penalties=(_explain(old), _explain(new)),
     )
+
+
+def _explain(result: ExerciseResult | None) -> str:
+    """Return how the points follow from the verdict, if any were taken off."""
+    return "" if result is None else replace(result, override=None).calculation
 
 
 def list_changed_maxima(
@@ -248,7 +338,8 @@ def _explain_maximum(slug: str, then: float, now: float) -> str:
 
 
 def _format_change(change: ScoreChange) -> tuple[str, ...]:
-    before, after = map(_format_score, (change.before, change.after), change.maxima or (0.0, 0.0))
+    scores, maxima = (change.before, change.after), change.maxima or (0.0, 0.0)
+    before, after = map(_format_score, scores, maxima, change.penalties)
     overridden = "overridden" if change.overridden else ""
     names = map(sanitise_line, (change.student, change.exercise))
     unit = "" if change.maxima is None else " %"
@@ -259,9 +350,9 @@ def _format_gain(gain: float) -> str:
     return f"{'+' if gain > 0 else '-'}{format_number(abs(gain))}"
 
 
-def _format_score(score: float | None, most: float) -> str:
-    """Format points, with their share of a maximum if it is given."""
+def _format_score(score: float | None, most: float, penalty: str) -> str:
+    """Format points, with their share of a maximum and how they were reduced, if it is given."""
     if score is None:
         return "–"
     share = f" ({format_number(100 * score / most)} %)" if most else ""
-    return f"{format_number(score)}{share}"
+    return f"{format_number(score)}{share}{f' = {penalty}' if penalty else ''}"

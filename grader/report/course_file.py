@@ -1,4 +1,4 @@
-"""A course file, `headcheck.toml`: points, rounding, rubrics, and how much students see.
+"""A course file, `headcheck.toml`: points, feedback, deadlines, groups of students, rubrics.
 
     round = 0.5                        # the step, in points, that scores are rounded to
     feedback = "message"               # or a table: see docs/feedback-levels.md
@@ -10,6 +10,12 @@
     [points.multi_head_attention]      # of groups of properties, where they are not the usual
     values = 40
 
+    [deadlines.week-1]                 # of the run week-1: see grader/report/deadlines.py
+    due = 2026-02-01T18:00:00+01:00
+
+    [groups]                           # of students: see grader/report/groups.py
+    blue = ["s17", "s18"]
+
 A rubric is in tables of its own: see `headcheck.grader.report.rubric`.
 
 Students get it with the exercise, so that their own checks use the same points. Grading never uses
@@ -19,14 +25,16 @@ own work.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.contract_checks import suggest
 from headcheck.exercises.contract_file import CONTRACT_FILE
 from headcheck.exercises.toml_lines import Place, Table, parse, read_text
+from headcheck.grader.report.deadlines import Deadline, read_deadlines
 from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
+from headcheck.grader.report.groups import NO_GROUPS, AloneRule, GroupSettings, read_groups
 from headcheck.grader.report.points import SLIP, Points
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step
@@ -35,9 +43,12 @@ from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
 
 COURSE_FILE = "headcheck.toml"
-KEYS = ("round", "feedback", "thorough", "points", "rubric", "weights")
+KEYS = (
+    *("round", "feedback", "thorough", "points", "rubric", "weights"),
+    *("deadlines", "groups", "alone"),
+)
 MAX_BYTES = 1 << 16
-"""far more than a file needs for the points of all groups and the levels of all properties"""
+"""far more than a file needs, even with the groups of a class of a thousand"""
 MAX_MESSAGE = 1000
 """the maximum length of a message, limited because it may quote the file or its name"""
 MISSING = "there is no such file: name a course file"
@@ -64,8 +75,11 @@ class CourseFile:
     """how much is asked in exercises that are not `thorough`; None if the file does not set it"""
     thorough: frozenset[str] = frozenset()
     """the slugs of exercises in which everything is asked"""
-    rubrics: Rubrics | None = None
-    """what people mark by hand; None if the file does not set it"""
+    rubrics: Rubrics = field(default_factory=dict)
+    """what people mark by hand"""
+    deadlines: Mapping[str, Deadline] = field(default_factory=dict)
+    """by the names of runs"""
+    groups: GroupSettings = NO_GROUPS
     path: Path | None = None
     """None if there is no file"""
 
@@ -120,6 +134,8 @@ def read_course_file(path: Path | None, exercise: Exercise | None = None) -> Cou
         depth=None if thorough is None else Depth.THOROUGH if thorough is True else Depth.USUAL,
         thorough=thorough if isinstance(thorough, frozenset) else frozenset(),
         rubrics=_read_rubrics(table, place, exercise),
+        deadlines=read_deadlines(table.get("deadlines", {}), place.enter("deadlines")),
+        groups=read_groups(table.get("groups", {}), table.get("alone", AloneRule.GROUP), place),
         path=path,
     )
 
@@ -148,9 +164,7 @@ def _read_points(value: object, place: Place, exercise: Exercise | None) -> Poin
     return {slug: _read_groups(groups, place.enter(slug)) for slug, groups in exercises.items()}
 
 
-def _read_rubrics(table: Table, place: Place, exercise: Exercise | None) -> Rubrics | None:
-    if "rubric" not in table and "weights" not in table:
-        return None
+def _read_rubrics(table: Table, place: Place, exercise: Exercise | None) -> Rubrics:
     at, beside = place.enter("rubric"), place.enter("weights")
     exercises = _read_exercises(table.get("rubric", {}), at, exercise)
     rubrics = {slug: read_rubric(each, at.enter(slug)) for slug, each in exercises.items()}

@@ -146,13 +146,7 @@ def grade(
             files.ensure_writable(out)  # rather than fail after an hour
         if course is not None:
             report = course_commands.grade_into_store(
-                paths,
-                settings,
-                level,
-                course,
-                rubrics=rules.rubrics,
-                trusted=trusted,
-                ahead=server,
+                paths, settings, level, course, rules=rules, trusted=trusted, ahead=server
             )
         else:
             complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server, shared=True)

@@ -4,7 +4,7 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,13 @@ from headcheck.grader.ui.course_options import (
     get_author,
     get_slug,
     load_roster,
+    make_policy,
     naming_extras,
     open_store,
     parse_student,
     roster_option,
     store_option,
+    tell_policy,
     warn_about,
 )
 from headcheck.grader.ui.mark_command import mark
@@ -33,10 +35,11 @@ from headcheck.grader.ui.options import (
 from headcheck.grader.ui.regrade_command import regrade
 
 if TYPE_CHECKING:
+    from headcheck.grader.course.store.store import Store
     from headcheck.grader.grading.settings import Settings
+    from headcheck.grader.report.course_file import CourseFile
     from headcheck.grader.report.feedback import Feedback
     from headcheck.grader.report.records import Report
-    from headcheck.grader.report.rubric import Rubrics
     from headcheck.grader.sandbox.grader_side.launch import Zygote
 
 
@@ -66,11 +69,6 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Which of several attempts counts. [default: latest]",
         ),
         click.option(
-            "--due",
-            type=click.DateTime(),
-            help="Mark what was handed in later than this as late, in UTC.",
-        ),
-        click.option(
             "--cluster", metavar="URL", help="Grade on the workers of this Dask scheduler."
         ),
     )
@@ -84,7 +82,7 @@ def pop_course_options(options: dict[str, Any]) -> dict[str, Any] | None:
 
     Raises click.UsageError if one of them is given without a store.
     """
-    names = ("location", "run", "roster", "layout", "assignment", "attempts", "due", "cluster")
+    names = ("location", "run", "roster", "layout", "assignment", "attempts", "cluster")
     course_settings = {name: options.pop(name) for name in names}
     if course_settings["location"] is not None:
         return course_settings
@@ -99,7 +97,7 @@ def grade_into_store(
     feedback: "Feedback | None",
     course_settings: dict[str, Any],
     *,
-    rubrics: "Rubrics | None",
+    rules: "CourseFile",
     trusted: bool,
     ahead: "Zygote | None" = None,
 ) -> "Report":
@@ -115,16 +113,15 @@ def grade_into_store(
     with open_store(course_settings["location"], create=True) as store:
         from headcheck.grader.course import grading
         from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
-        from headcheck.grader.report.feedback import redact_report
 
         attempts = course_settings["attempts"] or "latest"
-        due = course_settings["due"]
+        roster = load_roster(course_settings["roster"])
+        policy = make_policy(rules, name, roster)
         intake_options = IntakeOptions(
-            roster=load_roster(course_settings["roster"]),
+            roster=roster,
             layout=course_settings["layout"] or "auto",
             assignment=course_settings["assignment"] or "",
             attempts=attempts,
-            due=None if due is None else due.replace(tzinfo=UTC),
         )
         with gather_submissions(paths, intake_options) as intake:
             warn_about("not on the roster", intake.not_on_roster)
@@ -139,11 +136,22 @@ def grade_into_store(
                     attempts=attempts,
                     trusted=trusted,
                     feedback=feedback,
-                    rubrics=rubrics,
+                    policy=policy,
                     cluster=course_settings["cluster"],
                     ahead=ahead,
                 )
-            return redact_report(report, store.load_newest_run(name).manifest.feedback)
+        return _finish_report(store, name, report, roster)
+
+
+def _finish_report(store: "Store", name: str, report: "Report", roster: Any) -> "Report":
+    """Return what students may see of a report, and tell the instructor who is late."""
+    from headcheck.grader.course.remarks import note_lateness
+    from headcheck.grader.course.result_lookup import load_results
+    from headcheck.grader.report.feedback import redact_report
+
+    about, results = store.load_newest_run(name).manifest, load_results(store, name)
+    tell_policy(about.policy, store.load_graded_files(name), results, roster)
+    return note_lateness(redact_report(report, about.feedback), results)
 
 
 # ---------------------------------------------------------------------------- commands
@@ -184,7 +192,7 @@ def override(
             most = format_number(result.max_score)
             raise CourseError(f"{who}: {format_number(score)} is over the {most} points there are")
         store.add_override(Override(run, student, result.exercise, score, reason, get_author()))
-        counts = result.earned if score is None else score
+        counts = result.graded if score is None else score
         change = f"{format_number(result.score)} before, {format_number(counts)} now"
         click.echo(f"{who} {result.exercise}: {change}")
 
@@ -198,12 +206,12 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
     """Attach a comment to one answer; exports carry it as feedback."""
     run, student = parse_student(who)
     with open_store(location) as store:
-        from headcheck.grader.course.result_lookup import find_result
+        from headcheck.grader.course.result_lookup import find_result, load_student_results
         from headcheck.grader.course.store.records import Comment
 
         slug = get_slug(exercise)
         about = "" if slug is None else find_result(store, run, student, slug).exercise
-        store.load_student_files(run, student)
+        load_student_results(store, run, student)
         store.add_comment(Comment(run, student, about, text, get_author()))
 
 

@@ -4,7 +4,7 @@ Nothing heavy is imported before a command needs it.
 """
 
 import getpass
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,11 @@ import click
 from headcheck.grader.course import CourseError
 
 if TYPE_CHECKING:
+    from headcheck.grader.course.policy import Policy
+    from headcheck.grader.course.results import ExerciseResult
+    from headcheck.grader.course.store.records import GradedFile
     from headcheck.grader.course.store.store import Store
+    from headcheck.grader.report.course_file import CourseFile
 
 EXTRAS = {
     "sqlalchemy": "course", "alembic": "course", "psycopg": "course", "pyarrow": "parquet",
@@ -67,6 +71,34 @@ def load_roster(path: Path | None) -> Any:
     from headcheck.grader.course.intake import roster
 
     return roster.Roster() if path is None else roster.read_roster(path)
+
+
+def make_policy(rules: "CourseFile", run: str, roster: Any) -> "Policy | None":
+    """Return what a course file says of a run's deadline and groups; None without a file.
+
+    Raises RosterError if the file with the groups cannot be read.
+    """
+    from headcheck.grader.course import policy
+    from headcheck.grader.report.render.sanitise import sanitise_line
+
+    if rules.path is None:
+        return None
+    if missing := policy.explain_missing_deadline(rules, run):
+        click.echo(f"headcheck: {sanitise_line(missing)}", err=True)
+    return policy.make_policy(rules, run, roster)
+
+
+def tell_policy(
+    policy: "Policy",
+    stored: "Sequence[GradedFile]",
+    results: "Sequence[ExerciseResult]",
+    roster: Any,
+) -> None:
+    """Tell on standard error what is odd about the groups of a run, and who is late."""
+    from headcheck.grader.course.remarks import describe_policy
+
+    for what, names in describe_policy(policy, stored, results, roster):
+        warn_about(what, names)
 
 
 def warn_about(what: str, names: tuple[str, ...]) -> None:

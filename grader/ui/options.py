@@ -34,7 +34,7 @@ format_option = click.option(
 
 def make_course_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option that names the course file; `default` describes what applies without it."""
-    text = f"The course file: points, rounding, rubrics, feedback.  [default: {default}]"
+    text = f"The course file: points, feedback, deadlines, groups, rubrics.  [default: {default}]"
     path = click.Path(path_type=Path)
     return click.option("--course", "course_file", metavar="FILE", type=path, help=text)
 

@@ -108,8 +108,10 @@ def _make_test(record: SubmissionRecord, name: str, status: str, score: float) -
 
 
 def format_annotations(results: list[ExerciseResult]) -> Iterator[str]:
-    """Yield workflow commands that display mistakes next to their lines."""
+    """Yield workflow commands that display mistakes next to their lines, and what is taken off."""
     for each in results:
+        if each.explanation:
+            yield format_command("notice", each.explanation, file=each.record.file)
         error = each.record.error
         messages = [(found.sentence, found.line, found.cell) for found in each.record.diagnosis]
         messages += [(error.message, error.line, error.cell)] if error else []

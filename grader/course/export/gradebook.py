@@ -178,10 +178,14 @@ def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",", *, bom: bool
 
 
 def format_feedback(results: Sequence[ExerciseResult]) -> str:
-    """Return the text next to a student's grade: what people say and mark, then the verdict."""
+    """Return the text next to a student's grade: what people say and mark, then the verdict.
+
+    If points were taken off because the work came late, it says so.
+    """
     lines = list(dict.fromkeys(text for each in results for text in each.comments))
     for each in results:
         lines += describe_marks(each.criteria)
+        lines += [each.explanation] if each.explanation else []
         lines += describe_outcome(each.record)
         lines += describe_hidden(each.record.hidden)
     return sanitise("\n".join(lines), MAX_FEEDBACK)

@@ -59,6 +59,7 @@ def _describe_score(result: ExerciseResult) -> dict[str, Any]:
         "status": result.status,
         "judged": result.judged,
         "marked": result.marked,
+        "penalty": result.penalty,
         "attempt": result.attempt,
     }
 

@@ -52,6 +52,8 @@ def _make_suite(result: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
         "file": record.file,
         **{f"mark {each.criterion.name}": format_mark(each) for each in result.criteria},
     }
+    about |= {"late": result.calculation} if result.calculation else {}
+    about |= {"group": result.group} if result.group else {}
     for key, value in about.items():
         ET.SubElement(properties, "property", name=key, value=_clean_text(value))
     counts: Counter[str] = Counter(tests=0)

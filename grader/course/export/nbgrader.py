@@ -18,14 +18,18 @@ COLUMNS = (
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """Return one CSV file. There is no late penalty: that is for instructors to decide."""
+    """Return one CSV file. An override replaces the penalty of late work as well."""
     rows: list[tuple[str, ...]] = [COLUMNS]
     for each in book.results:
         person = book.find_student(each)
         first, _, last = person.display_name.rpartition(" ")
         texts = (book.make_column_title(each.exercise), "", each.submitted or "", each.student)
         names = (person.last or last, person.first or first, person.email)
-        score = format_number(each.score) if each.is_judged else ""
-        numbers = (score, "0", score, format_number(each.max_score))
+        off = each.taken_off if each.override is None else 0.0
+        raw, score = (
+            format_number(points) if each.is_judged else ""
+            for points in (each.score + off, each.score)
+        )
+        numbers = (raw, format_number(off), score, format_number(each.max_score))
         rows.append((*map(escape_cell, (*texts, *names)), *numbers))
     return ExportedFiles({"nbgrader.csv": encode_csv(rows)})

@@ -38,12 +38,17 @@ class GradebookRow:
     """what marks by hand add to them"""
     not_yet_marked: str
     """the criteria without a mark"""
+    taken_off: float
+    """the points that late work lost"""
+    penalty: str
+    """the same in words, such as `10 % late`"""
     overridden: bool
     status: str
     diagnosis: str
     attempt: int
     late: bool
     submitted: str
+    group: str
     file: str
     feedback: str
     """the feedback for the student, as in a gradebook"""
@@ -80,12 +85,15 @@ def _make_row(book: Gradebook, each: ExerciseResult) -> GradebookRow:
         judged=None if each.status == NOT_JUDGED else each.judged,
         marked=each.marked,
         not_yet_marked=" ".join(list_criterion_names(c for c in each.criteria if c.is_open)),
+        taken_off=each.taken_off,
+        penalty=each.penalty,
         overridden=each.override is not None,
         status=each.status,
         diagnosis=" ".join(found.name for found in each.record.diagnosis),
         attempt=each.attempt,
         late=each.late,
         submitted=each.submitted or "",
+        group=each.group,
         file=sanitise(each.record.file),
         feedback=format_feedback([each]),
     )

@@ -51,6 +51,12 @@ def _encode_within_limit(results: list[ExerciseResult]) -> bytes:
     return text
 
 
+def _summarise(results: list[ExerciseResult]) -> str:
+    points = f"{format_number(sum_points(results))} of {format_number(sum_max_points(results))}"
+    late = ", ".join(each.calculation for each in results if each.calculation)
+    return f"{points} points{f' ({late})' if late else ''}"
+
+
 def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict[str, Any]:
     """Return one student's results.json. `score` is a share; points are those of properties.
 
@@ -64,7 +70,7 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
     return {
         "gradable": True,
         "score": min(sum_points(results) / top, 1.0) if top else 0.0,
-        "message": f"{format_number(sum_points(results))} of {format_number(top)} points",
+        "message": _summarise(results),
         "output": format_feedback(results),
         "tests": [
             {

@@ -47,6 +47,7 @@ class SubmittedFile:
     """the file's name in the course system, for display"""
     attempt: int
     late: bool
+    """whether the course system marks it as late"""
     submitted: datetime | None
     submission: Submission | None
     problem: str = ""
@@ -77,8 +78,6 @@ class IntakeOptions:
     """the assignment's name in nbgrader or GitHub Classroom, if the folders do not show it"""
     attempts: str = "latest"
     """`latest` keeps only each student's last attempt, `best` keeps all attempts"""
-    due: datetime | None = None
-    """files submitted later are late, if the time is known"""
     limits: UnpackLimits = field(default_factory=UnpackLimits)
 
 
@@ -139,7 +138,7 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOp
     ]
     return Intake(
         tuple(
-            _make_submitted_file(each, people.students[each.owner], order, options, beside)
+            _make_submitted_file(each, people.students[each.owner], order, beside)
             for each in attributed
             if is_submission(each.item)
         ),
@@ -229,20 +228,18 @@ def _make_submitted_file(
     attributed: AttributedFile,
     student: Student,
     order: int,
-    options: IntakeOptions,
     beside: Mapping[tuple[object, ...], FilesByPath | None],
 ) -> SubmittedFile:
     """Return the record of a file; its attempt is only a sort key until all files are known."""
     name = escape_path(Path(attributed.item.path))
     file = attributed.item.file
-    after_due = bool(options.due and attributed.submitted and attributed.submitted > options.due)
     own = beside.get(_get_submission_key(attributed))
     return SubmittedFile(
         student=student,
         handle=attributed.owner.handle,
         file=name,
         attempt=order * 10_000 + attributed.order,
-        late=attributed.late or after_due,
+        late=attributed.late,
         submitted=attributed.submitted,
         submission=(
             None if file is None else Submission(file, name, submitted_by=student.id, beside=own)

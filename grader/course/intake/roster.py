@@ -17,17 +17,22 @@ from headcheck.grader.course import CourseError
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": (
         "student_id", "sis user id", "sid", "student id", "id number", "identifier", "id",
+        "user_id", "roster_identifier",
     ),
     "name": ("name", "student", "full name", "student name"),
     "first": ("first name", "first_name", "firstname", "given name"),
     "last": ("last name", "last_name", "lastname", "surname", "family name"),
     "email": ("email", "email address", "e-mail", "mail"),
-    "login": ("sis login id", "login", "username", "github_username", "user name", "uid"),
+    "login": (
+        "sis login id", "login", "username", "github_username", "user name", "uid", "login_id",
+    ),
     "section": ("section", "sections", "group", "groups", "section name"),
 }  # fmt: skip
 """Headers of Canvas, Moodle, Gradescope, nbgrader and GitHub Classroom for each field, the
 more specific first. Case and underscores do not matter."""
-HANDLE_COLUMNS = ("github_username", "github_id", "lms_user_id", "canvas id", "integration id")
+HANDLE_COLUMNS = (
+    "github_username", "github_id", "lms_user_id", "canvas id", "integration id", "canvas_user_id",
+)  # fmt: skip
 """headers of further ids under which a student may submit"""
 
 PARTICIPANT = re.compile(r"(?P<word>.*[^\d\s])\s?(?P<number>[0-9]+)")
@@ -121,18 +126,14 @@ def normalise_name(text: str) -> str:
 def read_roster(path: Path) -> Roster:
     """Read a roster from a CSV file. Raises RosterError."""
     header, rows = read_table(path)
-    columns = _find_columns(header)
+    columns = find_columns(header)
     worksheet = _is_worksheet(rows)
     if worksheet:
         columns["id"] = 0
-    if columns.keys().isdisjoint(("id", "email", "login")):
-        raise RosterError(
-            f"{path}: no column for an id; its headers are {', '.join(header)}. "
-            "Name one of them student_id, email or login"
-        )
+    require_id(path, header, columns)
     students: dict[str, Student] = {}
     for number, row in enumerate(rows, start=2):
-        student = _parse_student(header, columns, row)
+        student = parse_student(header, columns, row)
         if student is None:
             continue
         if worksheet and (participant := PARTICIPANT.fullmatch(row[0].strip())):
@@ -143,6 +144,20 @@ def read_roster(path: Path) -> Roster:
     if not students:
         raise RosterError(f"{path}: lists no students below its headers")
     return build_roster(students.values())
+
+
+def require_id(path: Path, header: Sequence[str], columns: Mapping[str, int]) -> None:
+    """Raise RosterError if no column identifies students."""
+    known = ("id", "email", "login")
+    if columns.keys().isdisjoint(known) and not any(map(_is_handle, header)):
+        raise RosterError(
+            f"{path}: no column for an id; its headers are {', '.join(header)}. "
+            "Name one of them student_id, email or login"
+        )
+
+
+def _is_handle(header: str) -> bool:
+    return normalise_header(header) in map(normalise_header, HANDLE_COLUMNS)
 
 
 def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -173,12 +188,12 @@ def detect_delimiter(text: str) -> str:
     return max(",;\t", key=first.count)
 
 
-def _find_columns(header: Sequence[str]) -> dict[str, int]:
-    """Return the index of each field's column."""
-    indices = {_normalise_header(cell): i for i, cell in reversed(list(enumerate(header)))}
+def find_columns(header: Sequence[str]) -> dict[str, int]:
+    """Return the index of each field's column, for the fields of `COLUMNS`."""
+    indices = {normalise_header(cell): i for i, cell in reversed(list(enumerate(header)))}
     columns: dict[str, int] = {}
     for field_, names in COLUMNS.items():
-        if known := [name for name in map(_normalise_header, names) if name in indices]:
+        if known := [name for name in map(normalise_header, names) if name in indices]:
             columns[field_] = indices[known[0]]
     return columns
 
@@ -200,11 +215,12 @@ def _is_maximum(column: Sequence[str]) -> bool:
     )
 
 
-def _normalise_header(header: str) -> str:
+def normalise_header(header: str) -> str:
+    """Return the normal form of a header's spellings: `group_name` is `group name`."""
     return re.sub(r"[\s_]+", " ", header.strip().casefold())
 
 
-def _parse_student(
+def parse_student(
     header: Sequence[str], columns: Mapping[str, int], row: Sequence[str]
 ) -> Student | None:
     """Return the student of a row; None in Canvas's rows of points and of its test student."""
@@ -212,8 +228,8 @@ def _parse_student(
     name = cells.get("name", "")
     if name in ("Points Possible", "Student, Test", "Test Student") or not any(cells.values()):
         return None
-    column = {_normalise_header(cell): row[i].strip() for i, cell in enumerate(header)}
-    ids = [column.get(_normalise_header(each), "") for each in (*COLUMNS["id"], *HANDLE_COLUMNS)]
+    column = {normalise_header(cell): row[i].strip() for i, cell in enumerate(header)}
+    ids = [column.get(normalise_header(each), "") for each in (*COLUMNS["id"], *HANDLE_COLUMNS)]
     ids.insert(0, cells.get("id", ""))
     known = [each for each in (*ids, cells.get("email"), cells.get("login")) if each]
     if not known:

@@ -16,6 +16,7 @@ from headcheck.exercises import ALL, BY_SLUG, Exercise
 from headcheck.exercises.contract_file import CONTRACT_FILE, omit_points, read_exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader.course import CourseError
+from headcheck.grader.course.policy import NO_POLICY, Policy
 from headcheck.grader.grading.search_limit import SearchLimit
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report import points
@@ -23,7 +24,6 @@ from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback
 from headcheck.grader.report.points import SLIP
 from headcheck.grader.report.records import SandboxRecord, get_version
 from headcheck.grader.report.rounding import HUNDREDTH
-from headcheck.grader.report.rubric import Rubric, Rubrics
 from headcheck.grader.seed import Seed, SeedKind, make_seed
 from headcheck.properties.terms.depth import Depth
 
@@ -76,10 +76,10 @@ class Manifest:
     attempts: str = "latest"
     feedback: Feedback = FULL_FEEDBACK
     """how much of the verdicts students may see; the store holds all of them"""
-    rubrics: dict[str, Rubric] | None = None
-    """what people mark by hand, by exercise; no verdict depends on it"""
     sandbox: SandboxRecord | None = None
     """how well submissions were confined; null until the first submission is graded"""
+    policy: Policy = NO_POLICY
+    """deadline, groups and rubrics, on which no verdict and no points of a verdict depend"""
     contract: str = ""
     """the contract file of an exercise that does not come with headcheck; else empty"""
     folder: str = ""
@@ -91,7 +91,7 @@ class Manifest:
         nowhere = replace(self, python="", platform="", sandbox=None, seed_kind=None, folder="")
         relevant = replace(nowhere, attempts="", feedback=FULL_FEEDBACK)
         entries = msgspec.to_builtins(relevant, order="deterministic")
-        del entries["rubrics"]  # so that runs from before there were any keep their keys
+        del entries["policy"]  # so that runs from before there was any keep their keys
         return _digest(msgspec.json.encode(entries))
 
     @property
@@ -114,14 +114,6 @@ class Manifest:
         if earlier.seed_kind is None:
             return self
         return replace(self, seed=earlier.seed, seed_kind=earlier.seed_kind)
-
-    def tell(self, feedback: Feedback | None, rubrics: Rubrics | None) -> "Manifest":
-        """Return this manifest with what is given of these; no verdict depends on them."""
-        return replace(
-            self,
-            feedback=self.feedback if feedback is None else feedback,
-            rubrics=self.rubrics if rubrics is None else dict(rubrics),
-        )
 
     @property
     def settings(self) -> Settings:
@@ -155,7 +147,10 @@ class Manifest:
 
 
 def build_manifest(
-    settings: Settings, attempts: str = "latest", feedback: Feedback = FULL_FEEDBACK
+    settings: Settings,
+    attempts: str = "latest",
+    feedback: Feedback = FULL_FEEDBACK,
+    policy: Policy = NO_POLICY,
 ) -> Manifest:
     """Return the manifest of a run with these settings, by this version on this machine."""
     import torch  # here, so that reading a store does not import it
@@ -185,6 +180,7 @@ def build_manifest(
         platform=platform.platform(terse=True),
         attempts=attempts,
         feedback=feedback,
+        policy=policy,
         contract="" if outside is None else outside.source,
         folder="" if outside is None else str(outside.folder),
     )

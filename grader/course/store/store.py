@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
 
 from headcheck.grader.course.intake.gather import SubmittedFile
+from headcheck.grader.course.policy import NO_POLICY, Policy
 from headcheck.grader.course.store import database
 from headcheck.grader.course.store.database import LOCK_ID, StoreError, begin_write
 from headcheck.grader.course.store.manifest import Manifest, decode, encode
@@ -49,6 +50,7 @@ from headcheck.grader.course.store.schema import (
     submissions,
     verdicts,
 )
+from headcheck.grader.report.feedback import Feedback
 from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 
 T = TypeVar("T")
@@ -100,6 +102,17 @@ class Store:
             changed = update(runs).where(runs.c.id == run.id)
             connection.execute(changed.values(manifest=encode(manifest)))
         return replace(run, manifest=manifest)
+
+    def find_policy(self, name: str) -> Policy:
+        """Return the policy of the newest run of a name; an empty one if there is no run yet."""
+        with self.engine.connect() as connection:
+            newest = _select_newest_run(connection, name)
+        return NO_POLICY if newest is None else newest.manifest.policy
+
+    def keep_rules(self, run: Run, feedback: Feedback, policy: Policy) -> Run:
+        """Keep with a run what may change without any grading."""
+        told = replace(run.manifest, feedback=feedback, policy=policy)
+        return run if told == run.manifest else self.update_manifest(run, told)
 
     def load_judgement_ids(self, key: str) -> dict[tuple[str, str], int]:
         """Return the ids of all judgements under these settings, by content and kind.
@@ -292,8 +305,6 @@ def _find_or_create_run(
 ) -> Run:
     if newest is not None and newest.manifest.key == manifest.key:
         return newest
-    if newest is not None and manifest.rubrics is None:  # marks count in every run of the name
-        manifest = manifest.tell(None, newest.manifest.rubrics)
     row = {
         "name": name,
         "key": manifest.key,

@@ -265,7 +265,7 @@ def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
     ("arguments", "message"),
     [
         (("grade", "x", "--store", "c.db"), "add one, such as --run week-1"),
-        (("grade", "x", "--due", "2026-01-01"), "--due is about a course, which needs --store"),
+        (("grade", "x", "--run", "a"), "--run is about a course, which needs --store"),
         (("grade", "x", "--store", "c.db", "--run", "a"), "x: no such file or folder"),
         (("grade", "x", "--store", "c.db", "--run", "a/b"), "x: no such file or folder"),
         (("runs", "--store", "none.db"), "none.db: no such store; `headcheck grade"),

@@ -173,12 +173,6 @@ def test_a_group_on_gradescope_shares_its_submission(course: Course) -> None:
     assert "so its student is not known" in unknown.problem and unknown.submission is None
 
 
-def test_submission_after_the_due_date_is_late(course: Course) -> None:
-    due = datetime(2026, 2, 1, 17, 0, tzinfo=UTC)  # ada: 18:00:00.5 UTC
-    late = [(h.student.id, h.late) for h in taken(course(NBGRADER), due=due).submitted_files]
-    assert late == [("ada", True), ("alan", False), ("alan", False)]
-
-
 def test_one_assignment_of_nbgrader_is_chosen_by_its_name(course: Course) -> None:
     found = taken(course(NBGRADER), assignment="ps2")
     assert only(found).file == "submitted/alan/ps2/attention.ipynb"

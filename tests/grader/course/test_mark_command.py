@@ -19,6 +19,7 @@ from headcheck.grader.course.export.gradebook import FORMULA_PREFIXES
 from headcheck.grader.course.export.mark_sheet import number_students
 from headcheck.grader.course.intake.gather import SubmittedFile
 from headcheck.grader.course.intake.roster import Student
+from headcheck.grader.course.policy import Policy
 from headcheck.grader.course.result_lookup import load_results
 from headcheck.grader.course.store import manifest
 from headcheck.grader.course.store.records import Mark, hash_content
@@ -59,7 +60,7 @@ def fill_store(
     planned = manifest.build_manifest(Settings(exercise=BY_SLUG["causal_weights"]))
     chosen = rubrics or {"causal_weights": RUBRIC}
     with open_store("c.db", create=True) as store:
-        run = store.begin("week", replace(planned, rubrics=dict(chosen)))
+        run = store.begin("week", replace(planned, policy=Policy(rubrics=dict(chosen))))
         for student in students:
             handed = SubmittedFile(
                 Student(student, student.title()), student, f"{student}.py", 1, False, None, None

@@ -1,0 +1,248 @@
+"""Deadlines and groups from the command line, in a made-up class; a judge without a sandbox."""
+
+import csv
+import io
+import random
+import re
+import shlex
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headcheck.exercises import BY_SLUG
+from headcheck.grader.course import grading
+from headcheck.grader.course.intake.roster import Roster
+from headcheck.grader.course.policy import make_policy
+from headcheck.grader.course.result_lookup import load_results
+from headcheck.grader.course.store.store import open_store
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.report.course_file import read_course_file
+from headcheck.grader.ui.cli import cli
+from tests.grader.course.test_course import killed
+
+SLUG = "causal_weights"
+WORK = {
+    "s1": ("100 blue", "2026-02-01 17:00:00 UTC"),
+    "s3": ("100 green", "2026-02-02 12:00:00 UTC"),
+    "s4": ("50 alone", "2026-02-01 12:00:00 UTC"),
+    "s6": ("100 extended", "2026-02-02 17:00:00 UTC"),
+    "s7": ("50 late", "2026-02-02 19:30:00 UTC"),
+    "s8": ("100 too late", "2026-03-01 00:00:00 UTC"),
+    "s9": ("100 at no time", ""),
+}
+COURSE = """
+[deadlines.week-1]
+due = 2026-02-01T18:00:00Z
+penalty = "10 % per day"
+cut_off = "3 days"
+[deadlines.week-1.extensions]
+s6 = "2 days"
+green = "6 h"
+[deadlines.week-2]
+due = 2026-02-08T18:00:00Z
+[groups]
+blue = ["s1", "s2"]
+green = ["s3", "s4", "s5"]
+"""
+GRADE = ("grade", "submitted", "--layout", "nbgrader", "--store", "c.db", "--run", "week-1")
+Command = Callable[..., tuple[int, str, list[str]]]
+
+
+@pytest.fixture
+def headcheck(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    fake_grader: Any,
+) -> Command:
+    """Runs a command; its exit code, its output, and its lines on standard error but progress."""
+    monkeypatch.chdir(tmp_path)
+    for student, (text, time) in WORK.items():
+        folder = tmp_path / "submitted" / student / "ps1"
+        folder.mkdir(parents=True)
+        (folder / "a.py").write_text(text)
+        if time:
+            (folder / "timestamp.txt").write_text(time)
+    Path("headcheck.toml").write_text(COURSE)
+
+    def ran(*arguments: str) -> tuple[int, str, list[str]]:
+        code: Any = 0
+        try:
+            cli([*arguments], standalone_mode=False, obj=lambda _: None)
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capfd.readouterr()
+        return code, out, [line for line in err.splitlines() if line.startswith("headcheck")]
+
+    return ran
+
+
+def graded(headcheck: Command, *more: str) -> list[str]:
+    code, _, said = headcheck(*GRADE, "--exercise", SLUG, "--course", "headcheck.toml", *more)
+    assert code == 1
+    return said
+
+
+def exported(headcheck: Command, store: str = "c.db") -> dict[str, tuple[str, str, str]]:
+    code, out, _ = headcheck("export", "week-1", "--store", store, "--format", "csv")
+    assert code == 0
+    rows = csv.DictReader(io.StringIO(out))
+    return {row["student"]: (row["score"], row["penalty"], row["group"]) for row in rows}
+
+
+RESULTS = {
+    "s1": ("100", "", "blue"),
+    "s2": ("100", "", "blue"),
+    "s3": ("90", "10 % late", "green"),
+    "s4": ("90", "10 % late", "green"),
+    "s5": ("90", "10 % late", "green"),
+    "s6": ("100", "", ""),
+    "s7": ("40", "20 % late", ""),
+    "s8": ("0", "100 % too late", ""),
+    "s9": ("100", "", ""),
+}
+
+
+def test_a_class_is_graded_by_its_deadline_and_in_groups(
+    headcheck: Command, fake_grader: Any
+) -> None:
+    Path("roster.csv").write_text("student_id\n" + "\n".join(f"s{i}" for i in range(1, 10)))
+    said = graded(headcheck, "--roster", "roster.csv")
+    assert said == [
+        "headcheck: in a group, but handed in something else as well; the group's work counts: "
+        "s4 (green)",
+        "headcheck: late: s3 100 − 10 % late, s4 100 − 10 % late, s5 100 − 10 % late, "
+        "s7 50 − 20 % late, s8 100 − 100 % too late",
+        "headcheck: handed in at no known time, so not late: s9",
+    ]
+    assert exported(headcheck) == RESULTS
+    judged = fake_grader.graded_texts
+    assert graded(headcheck, "--roster", "roster.csv") == said
+    _, out, _ = headcheck(*GRADE, "--exercise", SLUG, "--verbose")
+    assert out.count("50 − 20 % late: 40 points") == 1
+    assert exported(headcheck) == RESULTS, "without a course file the run keeps what it has"
+    assert fake_grader.graded_texts == judged
+
+
+def test_a_course_file_changed_later_judges_nothing_again(
+    headcheck: Command, fake_grader: Any
+) -> None:
+    graded(headcheck)
+    judged = fake_grader.graded_texts
+    text = COURSE.replace('"10 % per day"', '"5 points per day"').replace('"s5"]', "]")
+    Path("new.toml").write_text('alone = "own"\n' + text)
+    regrade = ("regrade", "week-1", "--store", "c.db", "--course", "new.toml")
+    code, out, said = headcheck(*regrade, "--diff")
+    assert code == 1
+    assert [line.split(maxsplit=2) for line in out.splitlines()[1:-1]] == [
+        ["s5", SLUG, "90 = 100 − 10 % late  –                         -90"],
+        ["s4", SLUG, "90 = 100 − 10 % late  50                        -40"],
+        ["s3", SLUG, "90 = 100 − 10 % late  95 = 100 − 5 points late  +5"],
+    ]
+    assert out.splitlines()[-1] == "1 would gain, 2 would lose, 6 stay"
+    assert any("their own work counts: s4 (green)" in line for line in said)
+    assert exported(headcheck) == RESULTS, "a preview changes nothing"
+    assert headcheck(*regrade)[0] == 1
+    found = exported(headcheck)
+    assert found["s4"] == ("50", "", "green") and "s5" not in found
+    assert found["s3"] == ("95", "5 points late", "green")
+    assert headcheck(*regrade)[:2] == (0, "0 gain, 0 lose, 8 stay\n")
+    assert fake_grader.graded_texts == judged
+    with open_store("c.db") as store:
+        assert len(store.list_runs()) == 1
+
+
+def test_members_without_a_file_are_decided_about_like_others(headcheck: Command) -> None:
+    graded(headcheck)
+    store = ("--store", "c.db")
+    code, out, _ = headcheck("override", "week-1/s5", "70", *store)
+    assert (code, out) == (0, f"week-1/s5 {SLUG}: 90 before, 70 now\n")
+    assert headcheck("comment", "week-1/s2", "well done", *store)[0] == 0
+    found = exported(headcheck)
+    assert (found["s5"][0], found["s4"][0]) == ("70", "90")
+    out = headcheck("export", "week-1", *store, "--format", "moodle-gradebook")[1]
+    assert "s2,,s2,100,well done" in out and 's7,,s7,40,"50 − 20 % late: 40 points\n' in out
+    assert headcheck("override", "week-1/s5", "--clear", *store)[1].endswith("70 before, 90 now\n")
+    with pytest.raises(Exception, match="nobody with this id has handed in anything"):
+        headcheck("comment", "week-1/s0", "who?", *store)
+
+
+def test_a_run_without_a_deadline_in_the_file_is_told(headcheck: Command) -> None:
+    Path("headcheck.toml").write_text(COURSE.replace("week-1", "week-l"))
+    assert graded(headcheck) == [
+        "headcheck: headcheck.toml has no deadline for the run week-1, so nothing is late; "
+        "it has week-l, week-2",
+        "headcheck: in a group, but on no roster, and nobody handed in as: s2, s5",
+        "headcheck: in a group, but handed in something else as well; the group's work counts: "
+        "s4 (green)",
+    ]
+
+
+def test_a_file_with_groups_that_cannot_be_read_is_a_line(headcheck: Command) -> None:
+    Path("headcheck.toml").write_text('groups = "none.csv"')
+    with pytest.raises(Exception, match=r"none.csv: cannot be read: No such file"):
+        graded(headcheck)
+
+
+def test_kills_of_a_regrade_with_a_policy_lose_nothing(
+    store_url: str, headcheck: Command, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it is killed, everybody has the points of before or after, and it can go on."""
+    monkeypatch.setattr("tempfile.tempdir", str(Path.cwd()))
+    location = ("--store", store_url)
+    headcheck(*GRADE, *location, "--exercise", SLUG)
+    headcheck("override", "week-1/s9", "33", *location)
+    policy = make_policy(read_course_file(Path("headcheck.toml")), "week-1", Roster())
+    settings = Settings(exercise=BY_SLUG[SLUG], limit_overrides={"total_s": 9.0})
+
+    expected = {who: float(score) for who, (score, *_) in RESULTS.items()} | {"s9": 33.0}
+
+    def load() -> dict[str, float]:
+        with open_store(store_url) as store:
+            return {each.student: each.score for each in load_results(store, "week-1")}
+
+    def regrade() -> None:
+        with open_store(store_url) as store:
+            seed = store.load_newest_run("week-1").manifest.case_seed
+            chosen = replace(settings, seed=seed)
+            again = grading.regrade(store, "week-1", chosen, trusted=False, policy=policy)
+            grading.adopt(store, "week-1", again)
+
+    before, kills = load(), 0
+    chance = random.Random(0)
+    for _ in range(20):
+        if killed(regrade, after=chance.uniform(0.0, 0.15)):
+            break
+        kills += 1
+        found = load()
+        assert all(found[who] in (before[who], expected[who]) for who in before)
+    regrade()
+    assert load() == expected
+    assert len(fake_grader.graded_texts) <= 2 * len(WORK) + kills
+
+
+def find_blocks(section: str, kind: str) -> list[str]:
+    page = (Path(__file__).parents[3] / "docs" / "cohort.md").read_text(encoding="utf-8")
+    text = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)
+
+
+@pytest.mark.parametrize("section", ["Deadlines", "Groups"])
+def test_examples_of_the_page_are_run_as_given(headcheck: Command, section: str) -> None:
+    [example], blocks = find_blocks(section, "toml"), find_blocks(section, "bash")
+    Path("headcheck.toml").write_text(example)
+    with zipfile.ZipFile("submissions.zip", "w") as archive:
+        for student in ("s17", "s19", "s21", "s22"):
+            archive.writestr(f"{student}.py", f"50 {student}")
+    Path("roster.csv").write_text("student_id\n" + "\n".join(f"s{i}" for i in range(17, 23)))
+    commands = [line for block in blocks for line in block.splitlines()]
+    assert len(commands) >= 2
+    codes = [headcheck(*shlex.split(line)[1:])[0] for line in commands]
+    assert codes == [1] + [0] * (len(codes) - 1)
+    members = {"s18", "s20"} if section == "Groups" else set()
+    found = exported(headcheck, "course.db")
+    assert found.keys() == {"s17", "s19", "s21", "s22"} | members
