@@ -38,7 +38,7 @@ from headcheck.properties.violations.violation import (
 MAX_TRIED = 200
 """how many edits are tried; in our tests one took some 8 ms"""
 MAX_WORK = 2 * 10**8
-"""the estimated work of all trials, so that fewer edits are tried on large models"""
+"""the estimated work of all calls, so that fewer edits are tried on large models"""
 Plan = Mapping[Property, Sequence[Case]]
 
 
@@ -48,13 +48,18 @@ def find_stop(judged: Judgement) -> SubmissionFailed | None:
     if target.contract is not None or is_open(target.exercise):
         return None
     if judged.failure is not None:
-        return judged.failure if judged.failure.status is Status.CRASHED else None
+        return judged.failure if _is_slip(judged.failure) else None
     if any(_returns_nothing(verdict) for verdict in judged.verdicts):
         return SubmissionFailed(Status.CRASHED, "it returns nothing")
     if summarise_status(judged.verdicts) is not Status.CRASHED:
         return None
     failed = (v.failure for v in judged.verdicts if v.status not in NOT_FAILED)
-    return next((each for each in failed if each is not None), None)
+    return next((each for each in failed if each is not None and _is_slip(each)), None)
+
+
+def _is_slip(failure: SubmissionFailed) -> bool:
+    """Whether code was stopped by an error, and did not end its process or run for too long."""
+    return failure.status is Status.CRASHED and failure.raised
 
 
 def _returns_nothing(verdict: Verdict) -> bool:

@@ -185,6 +185,8 @@ class SubmissionFailed(Exception):
     """the sizes in one line, if they are not those of the case that the check was given"""
     known: Peculiarity | None = None
     """the peculiarity of the failing call, if the submission is known not to support it"""
+    raised: bool = False
+    """whether its code raised an error, and its process went on"""
 
     def __str__(self) -> str:
         return f"{self.message}{format_location(self.cell, self.line)}"

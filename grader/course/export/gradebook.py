@@ -122,6 +122,7 @@ def _hide_student(result: ExerciseResult, number: str) -> ExerciseResult:
         handle="",
         submitted=None,
         comments=(),
+        group="",
         criteria=tuple(each.without_comment() for each in result.criteria),
         record=replace(result.record, file="", student=number),
     )

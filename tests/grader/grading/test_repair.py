@@ -133,6 +133,16 @@ def test_a_slip_is_not_undone_if_there_is_a_mistake_besides(
     assert (record.repair, record.score) == (None, 0)
 
 
+@pytest.mark.parametrize(
+    "statement", ["import os; os._exit(0)", "raise SystemExit", "while True: pass"]
+)
+def test_what_ends_its_process_has_no_slip(
+    grade: Callable[..., SubmissionRecord], statement: str
+) -> None:
+    record = grade(ANSWER.replace("        scores =", f"        {statement}\n        scores ="))
+    assert (record.repair, record.score) == (None, 0)
+
+
 def test_two_slips_are_not_undone(grade: Callable[..., SubmissionRecord]) -> None:
     record = grade(slip("name").replace("self.W_value(x)", "self.W_vlaue(x)"))
     assert (record.repair, record.score) == (None, 0)

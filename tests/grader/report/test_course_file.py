@@ -56,7 +56,7 @@ def test_a_file_says_where_everything_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_file_has_rubrics_and_weights_of_single_students(tmp_path: Path) -> None:
-    assert read(tmp_path, "").rubrics is None
+    assert read(tmp_path, "").rubrics == {}
     assert read(tmp_path, "rubric = {}").rubrics == {}
     found = read(
         tmp_path,
