@@ -1,6 +1,6 @@
 """How many answers that stop one change repairs: `python -m benchmarks.slips [SLUG…]`.
 
-The answers are the wrong answers of the bank that stop on every input, and the crashes of
+The answers are the wrong answers of the bank that stop with an error, and the crashes of
 `tests/crashes`. Each is graded, then graded with its change, and everything is asked then: a change
 that fails a check that no other mistake explains would be a wrong repair.
 """

@@ -30,6 +30,7 @@ from headcheck.grader.batch.check import make_batch_check
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.open_mode import is_open
 from headcheck.grader.reading.edits import Edit
+from headcheck.grader.report.records import DiagnosisRecord
 from headcheck.grader.sandbox.grader_side.budget import Purpose
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import (
@@ -57,6 +58,8 @@ class Repair:
 
     edit: Edit
     stop: SubmissionFailed
+    diagnosis: tuple[DiagnosisRecord, ...] = ()
+    """the known mistakes that explain how it stops"""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from headcheck.grader.grading.stated_form import check_stated_form
 from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.points import add_up, charge_repair
-from headcheck.grader.report.records import ErrorRecord, SubmissionRecord
+from headcheck.grader.report.records import DiagnosisRecord, ErrorRecord, SubmissionRecord
 from headcheck.grader.sandbox.grader_side.budget import Purpose
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
@@ -106,7 +106,7 @@ class DefinitionGrader:
 
     def repair(self, judged: LiveJudgement) -> Attempt | None:
         """Return the attempt with the one edit that undoes a slip, if the answer has one."""
-        stop = find_stop(judged)
+        stop = find_stop(judged, self.settings.points)
         if stop is None:
             return None
         limits = self.settings.get_limits(judged.attempt.target.exercise)
@@ -115,7 +115,17 @@ class DefinitionGrader:
             edit = find_repair(session, judged.attempt, stop, self.settings.seed.value)
         if edit is None:
             return None
-        return replace(judged.attempt, repair=Repair(edit, stop), purpose=Purpose.REPAIRED)
+        repair = Repair(edit, stop, self._name_mistakes(judged))
+        return replace(judged.attempt, repair=repair, purpose=Purpose.REPAIRED)
+
+    def _name_mistakes(self, judged: LiveJudgement) -> tuple[DiagnosisRecord, ...]:
+        """Return the known mistakes for which an answer stops."""
+        if not judged.verdicts:
+            return ()
+        given = judged.live, judged.attempt.target, self.settings, judged.verdicts
+        with contextlib.suppress(SubmissionFailed):
+            return explain_failures(*given).diagnosis
+        return ()
 
     def _open(self, attempt: Attempt) -> LiveChecker:
         target, exercise = attempt.target, attempt.target.exercise
@@ -175,9 +185,13 @@ class DefinitionGrader:
         """Return the record of an answer that stops, and was judged with a change."""
         repair = record_repair(found, self.settings.slip)
         source = collect_excerpts(live.session, [(repair.cell, repair.line)])
-        charged = replace(charge_repair(record, repair), status=Status.CRASHED.value)
-        shown = tuple(dict.fromkeys((*source, *record.source)))
-        return add_up(replace(charged, source=shown), self.settings.rounding)
+        charged = replace(
+            charge_repair(record, repair),
+            status=Status.CRASHED.value,
+            diagnosis=tuple(dict.fromkeys((*found.diagnosis, *record.diagnosis))),
+            source=tuple(dict.fromkeys((*source, *record.source))),
+        )
+        return add_up(charged, self.settings.rounding)
 
     def _record_failure(
         self, failed: SubmissionFailed, judged: LiveJudgement, submission: Submission

@@ -3,10 +3,10 @@
 Theory
 ------
 A misspelt name or a missing `return` costs every point, although the answer may be right otherwise.
-So if an answer stops on every input, the edits that may undo a slip (`worker.slips`) are tried, the
-likeliest first, on one plain case. An edit counts only if all essential checks of the exercise
-hold on all their cases. The answer is then judged with this edit, in a process of its own like
-every attempt, and pays for it (`report.points`).
+So if an answer stops before it earns anything, the edits that may undo a slip (`worker.slips`) are
+tried, the likeliest first, on one plain case. An edit counts only if all essential checks of the
+exercise hold on all their cases. The answer is then judged with this edit, in a process of its own
+like every attempt, and pays for it (`report.points`).
 
 An answer that computes something is judged by what it computes, even if one edit would make it
 right: a missing scale is no slip. How many edits are tried is fixed, so that what is found does not
@@ -20,6 +20,7 @@ from headcheck.grader.grading.attempts import Attempt, Judgement
 from headcheck.grader.grading.open_mode import is_open
 from headcheck.grader.grading.recording import summarise_status
 from headcheck.grader.reading.edits import Edit
+from headcheck.grader.report.points import Points, award_points
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
@@ -42,13 +43,15 @@ MAX_WORK = 2 * 10**8
 Plan = Mapping[Property, Sequence[Case]]
 
 
-def find_stop(judged: Judgement) -> SubmissionFailed | None:
-    """Return how an answer to an exercise stopped before it computed anything, if it did."""
+def find_stop(judged: Judgement, points: Points | None) -> SubmissionFailed | None:
+    """Return how an answer to an exercise stopped before it earned anything, if it did."""
     target = judged.attempt.target
     if target.contract is not None or is_open(target.exercise):
         return None
     if judged.failure is not None:
         return judged.failure if _is_slip(judged.failure) else None
+    if any(award_points(target.exercise, judged.verdicts, points)):
+        return None
     if any(_returns_nothing(verdict) for verdict in judged.verdicts):
         return SubmissionFailed(Status.CRASHED, "it returns nothing")
     if summarise_status(judged.verdicts) is not Status.CRASHED:

@@ -103,7 +103,8 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         for p in shown
         if _has_failed(p) and feedback.get_level(p.name).includes(FeedbackLevel.MESSAGE)
     ]
-    diagnosis = _redact_diagnosis(record.diagnosis, explained, feedback)
+    stops = record.repair is not None and feedback.level.includes(FeedbackLevel.MESSAGE)
+    diagnosis = () if not (explained or stops) else _redact_diagnosis(record, explained, feedback)
     if not diagnosis:  # that a property follows from a mistake says that there is a known one
         shown = [replace(p, follows=False) for p in shown]
     place = record.place if _discloses_cases(explained, feedback) else None
@@ -132,14 +133,13 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
 
 
 def _redact_diagnosis(
-    diagnosis: Sequence[DiagnosisRecord], explained: Sequence[PropertyRecord], feedback: Feedback
+    record: SubmissionRecord, explained: Sequence[PropertyRecord], feedback: Feedback
 ) -> tuple[DiagnosisRecord, ...]:
-    """Return the mistakes if they explain a failure, with numbers and lines from `case` on."""
-    if not explained:
-        return ()
-    if _discloses_cases(explained, feedback):
-        return tuple(diagnosis)
-    return tuple(replace(each, example=None, cell=None, line=None) for each in diagnosis)
+    """Return the mistakes that explain a failure, with numbers and lines from `case` on."""
+    stops = record.repair is not None and feedback.level.includes(FeedbackLevel.CASE)
+    if stops or _discloses_cases(explained, feedback):
+        return record.diagnosis
+    return tuple(replace(each, example=None, cell=None, line=None) for each in record.diagnosis)
 
 
 def _discloses_cases(explained: Sequence[PropertyRecord], feedback: Feedback) -> bool:

@@ -51,6 +51,7 @@ def render_feedback(server: ServerHandle, slug: str, answer: Answer) -> Text:
     shown = make_view(grade(server, slug, answer))
     mistakes = shown.diagnosis.sentences if shown.diagnosis else ()
     said = [format_row("mistake", sentence) for sentence in mistakes]
+    said += [format_row("slip", sentence) for sentence in shown.repair]
     said += [format_row("place", shown.place.sentence)] if shown.place else []
     said += [format_row("error", shown.error.message)] if shown.error else []
     failures = shown.failures[:1]

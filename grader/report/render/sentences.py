@@ -10,6 +10,8 @@ from headcheck.properties.counting import count, join_words
 from headcheck.properties.violations.violation import UNKNOWN, Status, format_location
 
 BECAUSE = "because this check did not pass: "
+MAX_STOPPED = 600
+"""the most characters of an error and its explanation"""
 NOT_TRIED_WORDS = "Not tried"
 """the beginning of every reason why a property was not tried"""
 
@@ -20,13 +22,13 @@ def describe_repair(repair: RepairRecord | None) -> tuple[str, ...]:
         return ()
     at = format_location(repair.cell, repair.line).strip(" ()")
     why = repair.stopped.rstrip(".")
-    stopped = f"It stops: {why}." if why else "It stops on every input."
+    stopped = f"It stops: {why}." if why else "It stops with an error."
     after, before = (f"`{sanitise_line(code)}`" for code in (repair.after, repair.before))
     change = f"{after} instead of {before}" if repair.before else f"{after} added"
     change = change if repair.after else "one change"
     price = f"{format_number(repair.price)} % of the points"
     return (
-        sanitise_line(stopped),
+        sanitise_line(stopped, MAX_STOPPED),
         f"With {change} at {at} all essential checks hold. It was judged with this change, "
         f"which costs {price}.",
     )

@@ -208,7 +208,7 @@ RECORD = SubmissionRecord(
 @pytest.mark.parametrize(
     ("level", "told"),
     [
-        ("name", ("It stops on every input.", "With one change at line 15")),
+        ("name", ("It stops with an error.", "With one change at line 15")),
         ("case", ("It stops: NameError: name 'kesy' is not", "With one change at line 15")),
         ("full", ("It stops: NameError: name 'kesy' is not", "With `keys` instead of `kesy` at")),
     ],
