@@ -25,9 +25,15 @@ class ExportFormat:
     fills: str = ""
     """what the instructor provides for filling in: a "sheet" or a "database\""""
     contents: str = "results"
-    """what the files hold: "results", the students' "code", or "marks" to be given"""
+    """what the files hold: "results", the students' "code", their notebooks with "feedback", or
+    "marks" to be given"""
     extra: str = ""
     """the extra of headcheck with the packages that the format needs"""
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether the format is made from the files that were handed in."""
+        return self.contents in ("code", "feedback")
 
 
 FORMATS: Mapping[str, ExportFormat] = {
@@ -77,6 +83,12 @@ FORMATS: Mapping[str, ExportFormat] = {
         "nbgrader's `gradebook.db`, `--into` yours, written by nbgrader's own code.",
         fills="database",
         extra="nbgrader",
+    ),
+    "notebooks": ExportFormat(
+        "notebooks:render",
+        "Each student's own notebook, with [what was found](cohort.md#feedback-in-notebooks) below "
+        "the cell that it is about; a page for other files.",
+        contents="feedback",
     ),
     "parquet": ExportFormat("parquet:render", "The rows of `csv`, typed.", extra="parquet"),
     "prairielearn": ExportFormat(

@@ -132,22 +132,23 @@ def list_code_cells(data: bytes) -> list[tuple[int, str | None]]:
 
     Only the notebook's JSON is parsed, not the code. Raises Unreadable.
     """
-    cells = [
+    return select_code_cells(list_cells(parse_notebook(data)))
+
+
+def select_code_cells(cells: list[object]) -> list[tuple[int, str | None]]:
+    """Return the same of cells that are already parsed. Raises Unreadable if there are none."""
+    code = [
         (number, _join_source(cell.get("source", cell.get("input", ""))))
-        for number, cell in enumerate(list_notebook_cells(data), start=1)
+        for number, cell in enumerate(cells, start=1)
         if isinstance(cell, dict) and cell.get("cell_type") == "code"
     ]
-    if not cells:
+    if not code:
         raise Unreadable("The notebook has no code cells. Was it saved, and is it the right file?")
-    return cells
+    return code
 
 
-def list_notebook_cells(data: bytes) -> list[object]:
-    """Return the cells of a notebook as they are in its JSON. Raises Unreadable."""
-    return _list_cells(_parse_json(data))
-
-
-def _parse_json(data: bytes) -> object:
+def parse_notebook(data: bytes) -> object:
+    """Return what the JSON of a notebook holds. Raises Unreadable."""
     _refuse_other_formats(data)
     if not data.strip():
         raise Unreadable("The file is empty. Save the notebook and hand it in again.")
@@ -184,8 +185,11 @@ def _explain_invalid_json(data: bytes, error: json.JSONDecodeError) -> str:
     )
 
 
-def _list_cells(notebook: object) -> list[object]:
-    """Return the cells of nbformat 4, or of nbformat 3, which keeps them in worksheets."""
+def list_cells(notebook: object) -> list[object]:
+    """Return the cells of nbformat 4, or of nbformat 3, which keeps them in worksheets.
+
+    They are the notebook's own objects. Raises Unreadable.
+    """
     if isinstance(notebook, dict):
         sheets = notebook.get("worksheets")
         pages = [notebook, *(sheets if isinstance(sheets, list) else [])]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headcheck.grader.reading.cells import list_notebook_cells
+from headcheck.grader.reading.cells import list_cells, parse_notebook
 
 MAX_FOUND = 8
 """at most this many cells are named"""
@@ -29,7 +29,7 @@ def find_unread_code(data: bytes) -> list[UnreadCode]:
 
 
 def _iter_unread(data: bytes) -> Iterator[UnreadCode]:
-    for number, cell in enumerate(list_notebook_cells(data), start=1):
+    for number, cell in enumerate(list_cells(parse_notebook(data)), start=1):
         if not isinstance(cell, dict):
             continue
         source = cell.get("source", cell.get("input", ""))

@@ -271,7 +271,7 @@ def export(
     out: Path | None,
     feedback: str | None,
 ) -> None:
-    """Write the results of a run for a gradebook, as CSV, Parquet or JUnit XML, or write the code.
+    """Write the results of a run for a gradebook or for the students, or write the code.
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
@@ -280,7 +280,7 @@ def export(
         from headcheck.grader.course.result_lookup import load_code, load_released_results
 
         results = load_released_results(store, run, parse_feedback(feedback))
-        code = load_code(store, run) if FORMATS[form].contents == "code" else ()
+        code = load_code(store, run) if FORMATS[form].needs_files else ()
         secret = store.get_secret(run) if anonymous else ""
     from headcheck.grader.course.export import Gradebook, export, sheet
     from headcheck.grader.course.export.gradebook import hide_students
@@ -351,7 +351,8 @@ def dashboard(
 
 def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
     """Write one file to `out` or standard output, several into the folder `out`."""
-    if len(exported) == 1 and (out is None or not out.is_dir()):
+    in_folders = any("/" in name for name in exported)
+    if len(exported) == 1 and not in_folders and (out is None or not out.is_dir()):
         (data,) = exported.values()
         if out is None:
             click.echo(data, nl=False)
@@ -360,7 +361,8 @@ def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
         return
     if out is None:
         raise click.UsageError(f"these are {len(exported)} files: give a folder by --out")
-    files.ensure_writable(out)
+    for folder in {out, *((out / name).parent for name in exported)}:
+        files.ensure_writable(folder)
     for name, data in exported.items():
         files.write(out / name, data)
 

@@ -46,7 +46,7 @@ class Gradebook:
     database: bytes = b""
     """the database to be filled in, for formats without a sheet"""
     code: tuple[tuple[GradedFile, Unpacked], ...] = ()
-    """the files that were graded and their contents, for the format that exports code"""
+    """the files that were graded and their contents, for the formats made from files"""
     column: str = ""
     """the gradebook's name for the grade; by default the run's name"""
 
@@ -203,6 +203,12 @@ def make_file_name(student: str, ending: str) -> str:
     if len(safe.encode()) > 150:
         safe = f"{safe[:40]}-{hashlib.sha256(student.encode()).hexdigest()[:16]}"
     return f"{safe}{ending}"
+
+
+def make_numbered_name(student: str, number: int, ending: str) -> str:
+    """Return a valid name for one of several files of a student, numbered from 1."""
+    # No id has a dot in a file name, so a number after one belongs to no other student.
+    return make_file_name(student, ending if number == 1 else f".{number}{ending}")
 
 
 def _escape(character: str) -> str:

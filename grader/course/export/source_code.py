@@ -12,7 +12,7 @@ from headcheck.grader.course.export.gradebook import (
     Gradebook,
     encode_csv,
     escape_cell,
-    make_file_name,
+    make_numbered_name,
 )
 from headcheck.grader.course.store.bundle import Unpacked
 from headcheck.grader.reading.cells import Unreadable, list_code_cells
@@ -37,9 +37,7 @@ def render(book: Gradebook) -> ExportedFiles:
             problems[sanitise_line(f"{graded.student}{file}")] = str(error)
             continue
         counts[graded.student] += 1
-        number = counts[graded.student]
-        # No id has a dot in a file name, so a number after one belongs to no other student.
-        name = make_file_name(graded.student, ".py" if number == 1 else f".{number}.py")
+        name = make_numbered_name(graded.student, counts[graded.student], ".py")
         files[name] = text
         person = book.find_student(graded)
         about = (person.display_name, person.section, graded.submitted or "", graded.file)

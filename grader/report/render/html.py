@@ -183,12 +183,12 @@ def _sort_indices(labels: Sequence[str]) -> list[int]:
     return sorted(range(len(labels)), key=lambda i: collate(labels[i]))
 
 
-def render_all(report: Report, occasion: Occasion = NO_OCCASION) -> str:
-    """Render everything on one page, as a single file."""
+def render_all(report: Report, occasion: Occasion = NO_OCCASION, said: Sequence[str] = ()) -> str:
+    """Render everything on one page, as a single file, below the sentences in `said`."""
     links = [f"#submission-{i + 1}" for i in range(len(report.submissions))]
     heading = make_heading([record.exercise for record in report.submissions], occasion)
     return _render_template(
-        "whole.html.j2", report, heading=heading, rows=_make_rows(report, links)
+        "whole.html.j2", report, heading=heading, said=said, rows=_make_rows(report, links)
     )
 
 
@@ -198,7 +198,28 @@ def render_fragment(submission: SubmissionRecord) -> str:
     Its style rules apply to nothing else on the page, and its headings are kept out of the
     notebook's table of contents.
     """
-    shown = get_environment().get_template("fragment.html.j2").render(shown=make_view(submission))
+    return _render_fragment("fragment.html.j2", shown=make_view(submission))
+
+
+def render_feedback(
+    about: str, said: Sequence[str], submissions: Sequence[SubmissionRecord]
+) -> str:
+    """Render what stands below a cell of a notebook that was handed in.
+
+    It can be read without its styles and has no pictures, because Jupyter removes both from a
+    notebook that it does not trust. The code is left out, because the notebook has it.
+    """
+    views = [make_view(_leave_out_pictures(record)) for record in submissions]
+    return _render_fragment("feedback.html.j2", about=about, said=said, views=views)
+
+
+def _leave_out_pictures(record: SubmissionRecord) -> SubmissionRecord:
+    properties = tuple(replace(each, evidence=None) for each in record.properties)
+    return replace(record, properties=properties, source=())
+
+
+def _render_fragment(name: str, **variables: object) -> str:
+    shown = get_environment().get_template(name).render(**variables)
     # Text from the submission is escaped by now, so all tags are from the template.
     return re.sub(r'<(h[4-6])(?: class="([^"]*)")?>', rf'<\1 class="{TOC_IGNORE_CLASS} \2">', shown)
 

@@ -294,7 +294,7 @@ def tally_statuses(statuses: Sequence[str]) -> str:
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
     """Return the lines of an excerpt, with the faults next to the marked lines."""
     messages: dict[int, list[str]] = {}
-    for cell, number, message in _list_located(record):
+    for cell, number, message in list_located(record):
         if cell == excerpt.cell and number is not None:
             messages.setdefault(number, []).append(sanitise(message))
     marked = set(excerpt.marked)
@@ -313,7 +313,7 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
     )
 
 
-def _list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | None, str]]:
+def list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | None, str]]:
     """Yield cells, lines, and the faults there: mistakes, the error, and the first crash."""
     yield from ((d.cell, d.line, d.sentence) for d in record.diagnosis)
     if record.place is not None and not record.diagnosis:

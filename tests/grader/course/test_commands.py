@@ -256,6 +256,26 @@ def test_code_is_exported_into_a_folder(kept: Command) -> None:
     assert Path("code", "s1.py").read_text() == RIGHT
 
 
+def test_feedback_is_written_into_a_folder(kept: Command) -> None:
+    assert kept("comment", WHO, "see me", "--store", "c.db").code == 0
+    ran = kept("export", SLUG, "--store", "c.db", "--format", "notebooks", "--out", "back")
+    assert (ran.code, ran.err) == (0, "")
+    assert {each.name for each in Path("back").iterdir()} == {"18.html", "19.html", "s1.html"}
+    assert "see me" in Path("back/18.html").read_text()
+    cell = {"cell_type": "code", "source": RIGHT, "metadata": {}, "outputs": []}
+    notebook = {"cells": [{**cell, "execution_count": None}], "metadata": {}, "nbformat": 4}
+    place = Path("submitted/ada/ps1/hw.ipynb")
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps({**notebook, "nbformat_minor": 4}))
+    graded = ("grade", "submitted", "--layout", "nbgrader", "--exercise", SLUG, "--run", "ps1")
+    assert kept(*graded, "--store", "d.db").code == 0
+    given = ("export", "ps1", "--store", "d.db", "--format", "notebooks")
+    assert "give a folder by --out" in kept(*given).err
+    assert kept(*given, "--out", "feedback").code == 0
+    back = Path("feedback/ada/ps1/hw.ipynb")
+    assert "82 / 82" in json.loads(back.read_text())["cells"][0]["outputs"][0]["data"]["text/plain"]
+
+
 def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
     ran = kept("replay", SLUG, "--student", "s1", "--store", "c.db")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "the verdicts are the same")
