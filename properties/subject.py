@@ -58,7 +58,6 @@ class CallResult:
     dtypes: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     inputs_after: tuple[Tensor, ...] = ()
-    printed: int = 0
     earlier_result_changed: bool = False
     config_changed: bool = False
     random_state_moved: bool = False

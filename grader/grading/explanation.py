@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from headcheck.grader import fault
-from headcheck.grader.grading import evidence, explain
+from headcheck.grader.grading import evidence, explain, prints
 from headcheck.grader.grading.attempts import has_side_effects
 from headcheck.grader.grading.consequences import Explained, explain_verdicts
 from headcheck.grader.grading.evidence import list_candidates
@@ -100,9 +100,15 @@ def explain_failures(
         locations = list_locations(shown, diagnosis, place)
         collect = functools.partial(collect_excerpts, session, locations)
         source: Sequence[Excerpt] = _contain(faults, collect, [])
+        apart = {v.property for v in shown} - explained.properties
+        told = apart | set(_list_shown(shown, explained))
+        listen = functools.partial(prints.attach_prints, properties, shown, told, live)
+        properties = _contain(faults, listen, properties)
     record = None if searched is None else record_search(searched)
-    told = (*explained.faults, *faults)
-    return Explanation(tuple(properties), tuple(diagnosis), tuple(source), place, record, told)
+    all_faults = (*explained.faults, *faults)
+    return Explanation(
+        tuple(properties), tuple(diagnosis), tuple(source), place, record, all_faults
+    )
 
 
 def _contain(faults: list[NoteRecord], stage: Callable[[], T], otherwise: T) -> T:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from headcheck.grader.sandbox.grader_side.budget import BudgetExhausted
 from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.grader.sandbox.operations import PrintsReply
 from headcheck.properties.cases.case_transforms import transform_cases
 from headcheck.properties.cases.search_cases import estimate_work
 from headcheck.properties.cases.smaller_inputs import is_large, make_smaller
@@ -14,7 +15,7 @@ from headcheck.properties.check import Searched, find_first_failure, shrink_fail
 from headcheck.properties.harness.harness import Harness
 from headcheck.properties.property import Property, Verdict
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import Status, SubmissionFailed
+from headcheck.properties.violations.violation import Status, SubmissionFailed, Violation
 
 SLOW_FRACTION = 1 / 20
 """if a check takes a larger share of the file's time limit, the next inputs are smaller"""
@@ -112,6 +113,24 @@ class LiveChecker:
                 return verdict, before
             shrunk = shrink_failure(verdict, self.harness, before)
         return shrunk
+
+    def collect_prints(self, verdict: Verdict) -> PrintsReply:
+        """Check a property once more on the case on which it failed; return what that prints.
+
+        Raises SubmissionFailed if the process ends, or has no time left.
+        """
+        prop, case, harness = verdict.property, verdict.case, self.harness
+        assert case is not None, "it was called"
+        self.revive()
+        self.session.take_prints()
+        # A new module is constructed, because a constructor may print, too.
+        fits = harness.contract.has(*prop.needs)
+        context = (
+            harness.create_context(case) if fits else harness.get_context_for(prop.needs, case)
+        )
+        with harness.suppress_notes(), contextlib.suppress(Violation, SubmissionFailed):
+            prop.check(context)
+        return self.session.take_prints()
 
     def check_in_process(self, prop: Property, check: Callable[[], Verdict]) -> Verdict:
         """Check one property, again if the process was ended from outside during the check."""

@@ -65,6 +65,8 @@ class Feedback:
     """exceptions by the name of a property"""
     hidden: frozenset[str] = frozenset()
     """names of properties that are counted but not described"""
+    prints: bool = True
+    """whether a failure that is shown with its case is shown with what the submission printed"""
 
     def get_level(self, name: str) -> FeedbackLevel:
         """Return the level of a property that is not hidden."""
@@ -120,7 +122,10 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         max_score=record.max_score,
         status=_redact_status(record, shown),
         seconds=0.0,
-        properties=tuple(_redact_property(p, feedback.get_level(p.name), shown) for p in shown),
+        properties=tuple(
+            _redact_property(p, feedback.get_level(p.name), shown, prints=feedback.prints)
+            for p in shown
+        ),
         notes=_filter_notes(record.notes, feedback, hidden),
         error=record.error,
         diagnosis=diagnosis,
@@ -214,13 +219,18 @@ def _filter_source(
 
 
 def _redact_property(
-    prop: PropertyRecord, level: FeedbackLevel, shown: Sequence[PropertyRecord]
+    prop: PropertyRecord,
+    level: FeedbackLevel,
+    shown: Sequence[PropertyRecord],
+    *,
+    prints: bool,
 ) -> PropertyRecord:
     """Return the fields of a property that a level names; at the highest level, all fields."""
     message = _redact_message(prop, level, shown)
     words = "" if prop.status in UNKNOWN else prop.words
+    printed = prop.printed if prints else ""
     if level is FeedbackLevel.FULL:
-        return replace(prop, message=message, words=words)
+        return replace(prop, message=message, words=words, printed=printed)
     explained, with_case = level.includes(FeedbackLevel.MESSAGE), level.includes(FeedbackLevel.CASE)
     example = prop.counterexample
     return PropertyRecord(
@@ -237,6 +247,7 @@ def _redact_property(
         cell=prop.cell if explained else None,
         line=prop.line if explained else None,
         follows=prop.follows,
+        printed=printed if with_case else "",
     )
 
 
@@ -276,13 +287,17 @@ def read_feedback(value: object, place: Place) -> Feedback:
     """
     if not isinstance(value, dict):
         return Feedback(_read_level(value, place))
-    settings = ("level", "hidden", "levels")
+    settings = ("level", "hidden", "levels", "prints")
     for key in value:
         if key not in settings:
             raise place.enter(key).fail(f"there is no key {key!r}; {suggest(key, settings)}")
     level = _read_level(value.get("level", FeedbackLevel.FULL.value), place.enter("level"))
     levels = _read_levels(value.get("levels", {}), place.enter("levels"))
-    return Feedback(level, levels, _read_hidden(value.get("hidden", []), place.enter("hidden")))
+    hidden = _read_hidden(value.get("hidden", []), place.enter("hidden"))
+    prints = value.get("prints", True)
+    if not isinstance(prints, bool):
+        raise place.enter("prints").fail_type(prints, "true or false")
+    return Feedback(level, levels, hidden, prints)
 
 
 def _read_levels(value: object, place: Place) -> Mapping[str, FeedbackLevel]:
@@ -331,6 +346,7 @@ def bind_feedback(wanted: Feedback | None, binding: Feedback) -> Feedback:
         _get_lower(wanted.level, binding.level),
         {name: _get_lower(wanted.get_level(name), binding.get_level(name)) for name in names},
         wanted.hidden | binding.hidden,
+        wanted.prints and binding.prints,
     )
 
 

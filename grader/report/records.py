@@ -129,6 +129,7 @@ class PropertyRecord:
     cell: int | None = None
     line: int | None = None
     follows: bool = False
+    printed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

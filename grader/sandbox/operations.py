@@ -15,6 +15,8 @@ from headcheck.grader.reading.edits import Edit
 from headcheck.grader.reading.excerpts import SourceLines
 from headcheck.grader.reading.feeding_lines import LineNeighbours
 
+MAX_PRINTED = 2000
+"""the most characters of what a submission prints that are kept"""
 NamedTensors = tuple[tuple[str, Tensor], ...]
 
 
@@ -65,6 +67,16 @@ class SlipsReply:
     """Edits that may undo a slip, the likeliest first."""
 
     edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True)
+class PrintsReply:
+    """What was printed since the last such request."""
+
+    text: str
+    """at most `MAX_PRINTED` characters"""
+    length: int
+    """the characters of all that was printed"""
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,6 @@ class ForwardReply:
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
     form: str
-    printed: int
     random_state_moved: bool
     training_after: bool
     earlier_result_changed: bool
@@ -242,6 +253,7 @@ FIND_CODE_PATTERNS = Operation("find_code_patterns", CodePatternsReply)
 EXTRACT_EXCERPTS = Operation("extract_excerpts", ExcerptsReply)
 FINGERPRINT = Operation("fingerprint", FingerprintsReply)
 LIST_SLIPS = Operation("list_slips", SlipsReply)
+TAKE_PRINTS = Operation("take_prints", PrintsReply)
 
 # Objects: made, described, changed.
 CONSTRUCT = Operation("construct", HandleReply)

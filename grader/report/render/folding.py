@@ -1,11 +1,14 @@
 """The parts of a submission's text to leave out if it does not fit, and in which order."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from headcheck.grader.report.render.view import PlaceView, SubmissionView
+from headcheck.grader.report.render.view import FailureView, PlaceView, SubmissionView
 
 FOLDED_NOTES = 2
 """how many notes stand below failures; the others are collapsed, unless there is only one other"""
+FOLDED_PRINTS = 5
+"""how many lines that a submission printed stand below a failure"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,23 @@ FOLDINGS = (
 
 def leave_out_figures(view: SubmissionView) -> SubmissionView:
     """Return the view without the captions of its failures' figures."""
-    groups = (
-        replace(group, failures=tuple(replace(each, evidence=None) for each in group.failures))
-        for group in view.groups
-    )
+    return _change_failures(view, lambda failure: replace(failure, evidence=None))
+
+
+def fold_prints(view: SubmissionView, more: str) -> SubmissionView:
+    """Return the view with the first lines of what was printed, and how many more there are."""
+
+    def fold(failure: FailureView) -> FailureView:
+        first, rest = failure.printed[:FOLDED_PRINTS], failure.printed[FOLDED_PRINTS:]
+        if len(rest) < 2:
+            return failure
+        return replace(failure, printed=(*first, f"[… {len(rest)} more lines; {more} shows them]"))
+
+    return _change_failures(view, fold)
+
+
+def _change_failures(
+    view: SubmissionView, change: Callable[[FailureView], FailureView]
+) -> SubmissionView:
+    groups = (replace(g, failures=tuple(map(change, g.failures))) for g in view.groups)
     return replace(view, groups=tuple(groups))

@@ -11,7 +11,7 @@ COLUMNS = 80
 """the width of a terminal into which the text fits"""
 COMMAND = re.compile(r"\s*(?:::|##\[)")
 """the beginning of lines that some continuous-integration systems obey as commands"""
-LABEL = re.compile(r" {4}(?:expected|got|after|because|on|hint|seen) +|  note {2}")
+LABEL = re.compile(r" {4}(?:expected|got|after|because|on|hint|seen|printed) +|  note {2}")
 """the label of a row; continued lines are indented to the text after it"""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate, chain, repeat, zip_longest
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -15,6 +15,7 @@ from headcheck.grader.report.render.diagnosis_view import DiagnosisView
 from headcheck.grader.report.render.folding import (
     FOLDINGS,
     Folding,
+    fold_prints,
     leave_out_figures,
 )
 from headcheck.grader.report.render.lines import (
@@ -153,6 +154,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
     There is always room for one other failure, or for the consequence if there are no others. The
     examples of mistakes are shown if they fit, and so are notes.
     """
+    view = fold_prints(view, more)
     folded = [list(_render_around(view, more, each)) for each in FOLDINGS]
     yield from next((each for each in folded if count_rows(each) <= MAX_LINES), folded[-1])
 
@@ -332,6 +334,8 @@ def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
         yield from indent(4, f"on        {failure.case}")
     if failure.evidence and (seen := describe_seen(failure.evidence, failure.case)):
         yield StyledLine(f"    seen      {seen}")
+    for text, label in zip(failure.printed, chain(["printed"], repeat("")), strict=False):
+        yield StyledLine(f"    {label:<9} {text}".rstrip())
     if failure.alike:
         checks = "checks" if failure.alike > 1 else "check"
         yield StyledLine(f"    {failure.alike} more {checks} ended the same way")

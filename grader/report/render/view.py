@@ -65,6 +65,8 @@ class FailureView:
     evidence: EvidenceRecord | None = None
     follows: bool = False
     """whether the failure follows from the diagnosed mistakes"""
+    printed: tuple[str, ...] = ()
+    """the lines that the submission printed on the case"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +420,7 @@ def _view_failure(prop: PropertyRecord, alike: int) -> FailureView:
         alike=alike,
         evidence=prop.evidence,
         follows=prop.follows,
+        printed=tuple(sanitise(prop.printed).expandtabs(4).split("\n")) if prop.printed else (),
     )
 
 

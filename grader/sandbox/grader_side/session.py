@@ -32,6 +32,7 @@ from headcheck.grader.sandbox.operations import (
     NamedTensors,
     Operation,
     OutlineReply,
+    PrintsReply,
 )
 from headcheck.grader.sandbox.timing import RequestTime
 from headcheck.grader.sandbox.wire import Message
@@ -150,6 +151,10 @@ class Session:
         answers.
         """
         return self._ask(operations.EXTRACT_EXCERPTS, places=list(places)).excerpts
+
+    def take_prints(self) -> PrintsReply:
+        """Fetch what was printed since this was last called. Raises SubmissionFailed."""
+        return self._ask(operations.TAKE_PRINTS)
 
     def _ask(self, operation: Operation[Form], **meta: Any) -> Form:
         return ChannelSubject(self).ask(operation, meta)[0]

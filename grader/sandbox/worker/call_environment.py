@@ -10,14 +10,38 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headcheck.grader.sandbox.operations import MAX_PRINTED, PrintsReply
+
+
+class PrintLog:
+    """The beginning of what a submission printed since this was last taken, and its length."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.length = 0
+
+    def add(self, text: str) -> None:
+        """Add a text; only as much of it is kept as there is room for."""
+        self.length += len(text)
+        if len(self.text) < MAX_PRINTED:
+            self.text += text[: MAX_PRINTED - len(self.text)]
+
+    def take(self) -> PrintsReply:
+        """Return what was kept, and start again."""
+        text, length = self.text, self.length
+        self.text, self.length = "", 0
+        # A lone surrogate cannot be sent.
+        return PrintsReply(text.encode("utf-8", "backslashreplace").decode(), length)
+
 
 class OutputSink(io.TextIOBase):
-    """Discards what a submission prints, and counts its characters."""
+    """Keeps what a submission prints from every stream, and logs it."""
 
-    written = 0
+    def __init__(self, log: PrintLog) -> None:
+        self.log = log
 
     def write(self, text: str) -> int:
-        self.written += len(text)
+        self.log.add(text)
         return len(text)
 
     def writable(self) -> bool:
@@ -228,11 +252,14 @@ def watch_attention_calls(is_watched: bool) -> Iterator[set[str]]:
 
 
 class suppress_output:
-    """Discard what the submission prints to standard output and error."""
+    """Discard what the submission prints to standard error; log standard output."""
+
+    def __init__(self, log: PrintLog) -> None:
+        self.log = log
 
     def __enter__(self) -> None:
         self.before = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = OutputSink(), OutputSink()
+        sys.stdout, sys.stderr = OutputSink(self.log), OutputSink(PrintLog())
 
     def __exit__(self, *_: object) -> None:
         sys.stdout, sys.stderr = self.before

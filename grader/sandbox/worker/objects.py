@@ -220,7 +220,6 @@ class ObjectHost:
         advance(meta["seed"])
         before = get_random_state() if meta["seed"] is None else ()
         snapshots = [snapshot_state(tensor) for tensor in inputs]
-        sink = sys.stdout
         tracking = moving.track_call(unmoved, meta["device"], made.dtype)
         with (
             GRADIENT_MODES[meta["grad"]](),
@@ -235,7 +234,6 @@ class ObjectHost:
         observed = ForwardReply(
             *describe_dtypes_and_devices(outputs),
             form=describe_result(result),
-            printed=getattr(sink, "written", 0),
             random_state_moved=meta["seed"] is None and before != get_random_state(),
             training_after=bool(getattr(made.target, "training", meta["training"])),
             earlier_result_changed=made.keep_result(outputs),

@@ -45,6 +45,7 @@ from headcheck.grader.sandbox.operations import (
     LoadReply,
     NoReply,
     OutlineReply,
+    PrintsReply,
     SlipsReply,
     TraceReply,
     TranscriptEntry,
@@ -54,6 +55,7 @@ from headcheck.grader.sandbox.wire import Message, label_by_position
 from headcheck.grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from headcheck.grader.sandbox.worker.call_environment import (
     INITIAL_SEED,
+    PrintLog,
     forbid_builtin_attention,
     seed,
     suppress_output,
@@ -97,6 +99,7 @@ class WorkerRuntime(ObjectHost):
         """the modules in which objects were made, by their handles"""
         self.numbered: dict[int, int] = {}
         """handles of objects that transcripts made, by their numbers there"""
+        self.prints = PrintLog()
 
     def answer(self, request: Message) -> Message:
         """Answer one request; an exception of the submission becomes a reply that describes it.
@@ -126,8 +129,8 @@ class WorkerRuntime(ObjectHost):
             return {**describe_error(error), "crash": None}
 
     def discard_output(self) -> contextlib.AbstractContextManager[None]:
-        """Discard what is printed while a request is answered, in this thread and all others."""
-        return suppress_output()
+        """Log what is printed while a request is answered, in this thread and all others."""
+        return suppress_output(self.prints)
 
     def _dispatch(self, op: str, meta: Meta, tensors: Tensors) -> Reply:
         if op not in NAMES:
@@ -334,6 +337,10 @@ class WorkerRuntime(ObjectHost):
         """Extract the lines around positions in the source."""
         places = [(cell, line) for cell, line in meta["places"]]
         return ExcerptsReply(extract_excerpts(self.source, places)), ()
+
+    def take_prints(self, meta: Meta, tensors: Tensors) -> Answer[PrintsReply]:
+        """Return what was printed since the last such request."""
+        return self.prints.take(), ()
 
     def fingerprint(self, meta: Meta, tensors: Tensors) -> Answer[FingerprintsReply]:
         """Make the fingerprints of definitions, which are compared with those of a starter file."""

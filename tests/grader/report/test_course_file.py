@@ -187,6 +187,10 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         ("[feedback.levels]\nvalues = 'all'", "2: there is no level 'all'; there are case, full"),
         ("[feedback]\nhiden = []", "2: there is no key 'hiden'; did you mean 'hidden'?"),
         (
+            '[feedback]\nprints = "no"',
+            "2: `feedback.prints` must be true or false, not 'no'",
+        ),
+        (
             "[feedback]\nhidden = 'dropout'",
             "2: `feedback.hidden` must be a list of names, as in [\"dropout\"], not 'dropout'",
         ),

@@ -68,6 +68,7 @@ CLAIM = PropertyRecord(
     words="The claim.\n  got       THE WORDS",
     cell=7,
     line=3,
+    printed="THE PRINTS",
 )
 HIDDEN = PropertyRecord(
     "hidden_name", "HIDDEN CLAIM", "HIDDEN GROUP", "timed_out", 0.0, 3.0, "HIDDEN MESSAGE",
@@ -79,7 +80,8 @@ ALWAYS = {"name", "claim", "group", "status", "points", "max_points"}
 TOLD = {
     FeedbackLevel.NAME: ALWAYS,
     FeedbackLevel.MESSAGE: ALWAYS | {"message", "words", "cell", "line"},
-    FeedbackLevel.CASE: ALWAYS | {"message", "words", "cell", "line", "case", "counterexample"},
+    FeedbackLevel.CASE: ALWAYS
+    | {"message", "words", "cell", "line", "case", "counterexample", "printed"},
 }
 
 
@@ -118,6 +120,16 @@ def test_levels_show_increasing_detail() -> None:
     bare = Counterexample({"seed": 726})
     assert found[FeedbackLevel.CASE] == replace(CLAIM, counterexample=bare, evidence=None)
     assert found[FeedbackLevel.FULL] == CLAIM
+
+
+@pytest.mark.parametrize("level", FeedbackLevel)
+def test_prints_can_be_left_out(level: FeedbackLevel) -> None:
+    silent = Feedback(level, prints=False)
+    [told] = redact_submission(record(CLAIM), Feedback(level)).properties
+    [claim] = redact_submission(record(CLAIM), silent).properties
+    assert claim == replace(told, printed="")
+    assert not bind_feedback(Feedback(level), silent).prints
+    assert not bind_feedback(silent, FULL_FEEDBACK).prints
 
 
 def test_everything_is_shown_by_default() -> None:

@@ -326,3 +326,15 @@ def test_one_level_for_each_does_not_mix_up_what_follows() -> None:
     told = redact_submission(record, Feedback(FeedbackLevel.MESSAGE, levels))
     assert [claim.follows for claim in told.properties] == [True, True]
     assert not make_view(told).unexplained
+
+
+def test_of_many_printed_lines_the_first_are_shown() -> None:
+    lines = [f"line {n}" for n in range(9)]
+    record = make_submission(replace(make_failed(EQUATION), printed="\n".join(lines)))
+    whole, folded = render(record, ""), render(record)
+    assert all(f"              {line}\n" in whole for line in lines[1:])
+    assert "    printed   line 0\n" in whole and "    printed   line 0\n" in folded
+    assert "              line 4\n              [… 4 more lines; --all shows them]\n" in folded
+    assert "line 5" not in folded
+    six = make_submission(replace(make_failed(EQUATION), printed="\n".join(lines[:6])))
+    assert "line 5" in render(six), "a line about one line would be no shorter"

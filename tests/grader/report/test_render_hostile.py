@@ -47,7 +47,7 @@ ATTACKS = [
 
 def hostile(written: str) -> SubmissionRecord:
     attacked = replace(make_failed(SHAPE, got=written), case=written)
-    attacked = replace(attacked, counterexample=Counterexample({}, written))
+    attacked = replace(attacked, counterexample=Counterexample({}, written), printed=written)
     return make_submission(
         attacked,
         make_crashed(FUTURE),

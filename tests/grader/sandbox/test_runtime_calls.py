@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headcheck.grader.sandbox.grader_side.subject import InProcessChannel
+from headcheck.grader.sandbox.grader_side.subject import ChannelModule, InProcessChannel
+from headcheck.grader.sandbox.operations import TAKE_PRINTS, PrintsReply
 from headcheck.grader.sandbox.wire import Message, label_by_name, label_by_position
 from headcheck.grader.sandbox.worker.runtime import WorkerRuntime
 from headcheck.properties.subject import CallOptions, Pass
@@ -142,15 +143,20 @@ def test_gradients_are_recorded_when_asked_for(grad: str, recorded: bool, infere
     assert output.tolist() == [recorded, inference]
 
 
-def test_prints_are_counted_and_discarded(capfd: pytest.CaptureFixture[str]) -> None:
+def test_prints_are_logged_until_they_are_taken(capfd: pytest.CaptureFixture[str]) -> None:
     def call(x: Tensor) -> Tensor:
         sys.stdout.write("hello")
         sys.stderr.write("error")
         sys.stdout.flush()
         return x
 
-    assert make_function(call).forward([torch.ones(1)], CallOptions()).printed == len("hello")
-    assert make_function(lambda x: x).forward([torch.ones(1)], CallOptions()).printed == 0
+    module = make_function(call)
+    for _ in range(2):
+        module.forward([torch.ones(1)], CallOptions())
+    assert isinstance(module, ChannelModule)
+    taken = module.subject.ask(TAKE_PRINTS, {})[0]
+    assert taken == PrintsReply("hello" * 2, 10)
+    assert module.subject.ask(TAKE_PRINTS, {})[0] == PrintsReply("", 0)
     assert capfd.readouterr() == ("", "")
 
 
