@@ -73,14 +73,15 @@ def test_gradients_that_are_switched_on_inside_a_call_are_noticed() -> None:
     assert replies[2]["meta"]["names"] == ["whether gradients are recorded"]
 
 
-def test_what_is_printed_counts_for_its_own_request() -> None:
+def test_what_is_printed_is_taken_once() -> None:
     before = sys.stdout
-    replies, _ = ask_together(act_at(2, lambda: sys.stdout.write("four\n")), *["forward"] * 3)
-    assert [reply["meta"]["printed"] for reply in replies] == [0, 5, 0]
+    prints = act_at(2, lambda: sys.stdout.write("four\n"))
+    replies, _ = ask_together(prints, *["forward", "take_prints"] * 3)
+    assert [reply["meta"]["text"] for reply in replies[1::2]] == ["", "four\n", ""]
     assert sys.stdout is before
 
 
-def test_output_that_one_call_sends_elsewhere_is_counted_in_the_next() -> None:
+def test_output_that_one_call_sends_elsewhere_is_logged_in_the_next() -> None:
     before, calls = sys.stdout, []
 
     def function(x: Tensor) -> Tensor:
@@ -90,8 +91,8 @@ def test_output_that_one_call_sends_elsewhere_is_counted_in_the_next() -> None:
         sys.stdout.write("x\n")
         return x
 
-    replies, _ = ask_together(function, *["forward"] * 2)
-    assert replies[1]["meta"]["printed"] == 2
+    replies, _ = ask_together(function, *["forward"] * 2, "take_prints")
+    assert replies[2]["meta"] == {"text": "x\n", "length": 2}
     assert sys.stdout is before
 
 
