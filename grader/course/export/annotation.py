@@ -6,12 +6,11 @@ cell never changes, and its other outputs stay.
 """
 
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import nbformat
+from nbformat.validator import get_validator
 
 from headcheck.grader.reading.cells import (
     Unreadable,
@@ -61,7 +60,7 @@ def annotate(handed_in: HandedIn, added: Mapping[int, Mapping[str, str]], run: s
     mark = {KEY: {"run": run}}
     for number, data in added.items():
         cell = handed_in.cells[number - 1]
-        cell["metadata"] = {**cell.get("metadata", {}), **mark}
+        cell["metadata"] = {**_get_metadata(cell), **mark}
         cell["outputs"] = [*cell["outputs"], _make_output(data, mark, handed_in.notebook)]
     text = json.dumps(handed_in.notebook, ensure_ascii=False, indent=1)
     return f"{escape_json(text)}\n".encode()
@@ -78,10 +77,16 @@ def _make_output(
 
 def _remove_added(cell: dict[str, Any]) -> bool:
     """Remove our key and the outputs that bear it; return whether other outputs name headcheck."""
-    cell.get("metadata", {}).pop(KEY, None)
-    own = [each for each in cell["outputs"] if KEY not in each.get("metadata", {})]
+    _get_metadata(cell).pop(KEY, None)
+    own = [each for each in cell["outputs"] if KEY not in _get_metadata(each)]
     cell["outputs"] = own
     return KEY in json.dumps(own).lower()
+
+
+def _get_metadata(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a cell or an output; outputs of unknown types may have any others."""
+    metadata = part.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _ensure_valid(notebook: dict[str, Any], cells: list[Any]) -> None:
@@ -94,10 +99,11 @@ def _ensure_valid(notebook: dict[str, Any], cells: list[Any]) -> None:
         if version[0] not in VERSIONS:
             raise ValueError(version)
         if version >= FIRST_WITH_IDS:
-            for number, cell in enumerate(cells, start=1):
-                cell.setdefault("id", f"cell-{number}")
-        with warnings.catch_warnings(action="error"):  # it warns where it repairs at random
-            nbformat.validate(notebook, relax_add_props=True)
+            ids = {cell.setdefault("id", f"cell-{number}") for number, cell in enumerate(cells, 1)}
+            if len(ids) < len(cells):
+                raise ValueError(ids)
+        # `nbformat.validate` would look for the best words for an error, which can take minutes.
+        get_validator(*version, relax_add_props=True).validate(notebook)
         json.dumps(notebook, allow_nan=False)
     except Exception:  # the validator relies on types before it checks them
         raise Unreadable("The notebook is not valid for Jupyter.") from None

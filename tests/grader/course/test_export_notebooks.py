@@ -346,6 +346,13 @@ def test_an_invalid_notebook_becomes_a_page(
     assert remark.startswith("ada (ada.ipynb): a page, since: The ") and remark.isprintable()
 
 
+def test_outputs_of_types_to_come_stay(wrong: ExerciseResult) -> None:
+    new = {"output_type": "hologram", "metadata": 1}
+    before = make_notebook(*PLAIN["cells"], code_cell("2", new), minor=99)
+    after = annotated(before, wrong)
+    assert take_out(after) == before and after["cells"][4]["outputs"] == [new]
+
+
 def test_surrogates_attachments_and_large_outputs_stay(wrong: ExerciseResult) -> None:
     picture = {"image.png": {"image/png": "aGVhZGNoZWNr"}}
     before = make_notebook(
