@@ -58,6 +58,7 @@ from headcheck.grader.report.records import (
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
 from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
 from headcheck.properties.binding.binding import Binding, NotBound
+from headcheck.properties.binding.calls import keep_one_mask
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.families.constructor import the_config_holds_all_it_needs
 from headcheck.properties.families.contract import FORM, the_output_has_the_right_shape
@@ -206,9 +207,21 @@ class _Grading:
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
         """Return the records of definitions that are recognised by their behaviour."""
         bound = ((each, self._recognise_alone(each)) for each in candidates[:MAX_DEFINITIONS])
-        targets = (open_mode.make_open_target(s, b) for s, b in bound if b is not None)
-        graded = (self._grade(target, FOLLOW_UPS) for target in targets)
+        graded = (self._grade_by_masks(s, b) for s, b in bound if b is not None)
         return [record for record in graded if record is not None]
+
+    def _grade_by_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
+        """Return the record of a class by the one of its masks with which it loses most."""
+        others = open_mode.list_other_masks(signature, binding)
+        alone = {name: keep_one_mask(signature, name) for name in others}
+        found = {name: self._recognise_alone(each) for name, each in alone.items()}
+        bound = {n: each for n, each in found.items() if each and open_mode.takes_mask(each)}
+        targets = [
+            open_mode.make_open_target(signature, binding, apart=bound),
+            *(open_mode.make_open_target(alone[name], each) for name, each in bound.items()),
+        ]
+        records = [self._grade(target, FOLLOW_UPS) for target in targets]
+        return min(filter(None, records), key=_compute_share, default=None)
 
     def _grade(self, target: Target, follow_ups: Sequence[FollowUp]) -> SubmissionRecord | None:
         """Return the record of a definition; None for one that answers no exercise after all."""
@@ -298,6 +311,10 @@ class _Grading:
     def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
         given = self.submission, self.settings, self.began, error, target
         return record_error(self.session, *given)
+
+
+def _compute_share(record: SubmissionRecord) -> float:
+    return record.score / record.max_score if record.max_score else 0.0
 
 
 def _simplify(path: str) -> str:

@@ -1,7 +1,7 @@
 """Recognise a class without an exercise by its behaviour, and judge the class by this behaviour."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.grader_side.subject import ChannelSubject
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.by_name import match_by_name
+from headcheck.properties.binding.calls import list_mask_names
 from headcheck.properties.binding.describe import (
     describe_attention,
     describe_intent,
@@ -21,6 +22,7 @@ from headcheck.properties.binding.describe import (
 )
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
 from headcheck.properties.terms.call_form import MaskConvention
 from headcheck.properties.violations.violation import Note
@@ -67,16 +69,35 @@ def recognise(reading: Session, signature: Signature, settings: Settings) -> Bin
         return bind(ChannelSubject(session), signature, (match_by_name, match_by_flow))
 
 
-def make_open_target(signature: Signature, binding: Binding) -> Target:
-    """Return a class as a target without an exercise."""
+def make_open_target(signature: Signature, binding: Binding, apart: Collection[str] = ()) -> Target:
+    """Return a class as a target without an exercise; its masks `apart` are judged alone."""
     title = describe_attention(binding.contract)
     exercise = Exercise(SLUG, title, binding.broken or binding.contract, Path(), cases=CASES)
     found = [f"recognised by what it computes: {title}"]
     if binding.inexact:
         found = [f"read as {title}: nothing else fits its weights and what it does with them"]
-    found += [*list_assumptions(signature, binding.contract), *binding.remarks]
+    call = tuple(parameter for parameter in signature.call if parameter.name not in apart)
+    found += [*list_assumptions(replace(signature, call=call), binding.contract), *binding.remarks]
+    if apart:
+        names = join_words([f"`{name}`" for name in apart])
+        found.append(f"its masks are judged one at a time: {names} by itself, too")
     found.append(describe_intent(binding.contract))
     return Target(exercise, signature.name, _make_notes(found))
+
+
+def takes_mask(binding: Binding) -> bool:
+    """Whether a class is recognised with a mask that its calls are given."""
+    return bool(binding.contract.capabilities & {C.MASK, C.PADDING})
+
+
+def list_other_masks(signature: Signature, binding: Binding) -> list[str]:
+    """Return the names of the masks that a class takes besides the one that is judged."""
+    contract, names = binding.contract, list_mask_names(signature.call)
+    if not takes_mask(binding):
+        return []
+    judged = contract.call_form.mask.argument or names[0]
+    optional = {parameter.name for parameter in signature.call if parameter.has_default}
+    return [name for name in names if name != judged and name in optional]
 
 
 def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:

@@ -61,7 +61,8 @@ def iter_call_forms(
     """
     for form in _iter_plain_forms(parameters):
         for kinds in _iter_given(given):
-            named = find_mask_name(parameters) if kinds else None
+            by_name = kinds or any(p.by_name for p in parameters)
+            named = find_mask_name(parameters) if by_name else None
             yield replace(form, given=kinds, mask=replace(form.mask, argument=named))
 
 
@@ -121,6 +122,14 @@ def list_mask_names(parameters: Sequence[SignatureParameter]) -> list[str]:
     """Return the names of the parameters that take masks."""
     roles = zip(parameters, guess_roles(parameters), strict=True)
     return [p.name for p, role in roles if role == "mask"]
+
+
+def keep_one_mask(signature: Signature, name: str) -> Signature:
+    """Return the signature without its other masks; the one that is left is passed by name."""
+    masks = list_mask_names(signature.call)
+    kept = (p for p in signature.call if p.name == name or p.name not in masks)
+    call = tuple(replace(p, by_name=True) if p.name == name else p for p in kept)
+    return replace(signature, call=call)
 
 
 def list_mask_sources(name: str) -> Sequence[MaskConvention]:

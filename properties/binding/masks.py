@@ -33,6 +33,8 @@ FAULT = re.compile(
 )
 """an error of the code itself, not of the kind of mask that it was given"""
 
+ALMOST = 0.3
+"""a mask is of a kind if it does most of what a mask of this kind does"""
 BOOLEAN = re.compile(r"\b(true|false)\b", re.IGNORECASE)
 
 
@@ -67,7 +69,7 @@ def settle_mask(bench: Bench) -> Settled:
         return bench.settled.add(
             f"its `{name}` hides later tokens; any other effect of it is not judged"
         )
-    mistaken = _find_mistaken_mask(bench, form, name)
+    mistaken = _find_mistaken_mask(bench, form, name) or _find_nearest_mask(bench, form)
     if mistaken is not None:
         return _claim_mask(bench, mistaken)
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
@@ -209,3 +211,29 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
         if next(find_mistakes(_claim_mask(bench, own).contract, bench.case, seen), None):
             return own
     return None
+
+
+def _find_nearest_mask(bench: Bench, form: CallForm) -> CallForm | None:
+    """Return the form whose masks are almost followed, or are followed when transposed.
+
+    A mask that leaves hidden keys a small weight is still a mask of its kind, and no other.
+    """
+    usual = MASK_CONVENTIONS[:4]
+    of_keys = (replace(each, axes=axes, keys_only=True) for axes in (2, 4) for each in usual)
+    found: list[tuple[float, CallForm]] = []
+    for convention in (*usual, *of_keys):
+        own = replace(form, mask=replace(convention, argument=form.mask.argument))
+        keep = next(_draw_masks(bench, convention))
+        wanted = [keep] if convention.keys_only else [keep, keep.mT]
+        found += [(_measure_neglect(bench, own, keep, each), own) for each in wanted]
+    least, nearest = min(found, key=lambda each: each[0])
+    return nearest if least < ALMOST else None
+
+
+def _measure_neglect(bench: Bench, form: CallForm, given: Tensor, wanted: Tensor) -> float:
+    """Return how far a call is from one with a mask, as a share of what this mask changes."""
+    results = bench.call(form, bench.x, given)
+    right, without = bench.compute(wanted).output, bench.compute().output
+    if not results or results[0].shape != right.shape or not bool(results[0].isfinite().all()):
+        return math.inf
+    return float((results[0] - right).norm() / (without - right).norm())

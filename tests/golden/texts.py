@@ -56,7 +56,9 @@ def compute_key(text: Text) -> Text:
     Where no mistake is named, how the rows of the message begin, whatever the numbers.
     """
     mistakes = [format_row("mistake", PLACE.sub("", said)) for said in find_rows(text, "mistake")]
-    shape = [_get_beginning(each) for each in text if each.startswith(("expected ", "got ", "slip "))]
+    shape = [
+        _get_beginning(each) for each in text if each.startswith(("expected ", "got ", "slip "))
+    ]
     return (*(mistakes or shape), *(format_row("claim", said) for said in find_rows(text, "claim")))
 
 
