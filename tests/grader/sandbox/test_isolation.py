@@ -215,6 +215,7 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         import nbformat, torch
         import rich.console, rich.progress
 
+        filelock.FileLock = filelock.SoftFileLock  # what is left without the module fcntl
         for module, names in {
             os: "readv writev fork pidfd_open O_NOFOLLOW O_NONBLOCK O_CLOEXEC setresuid sysconf",
             select: "poll",
