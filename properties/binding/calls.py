@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.signature import SENTENCE, Signature, SignatureParameter
 from headcheck.properties.binding.vocabulary import guess_role, list_given
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.terms.call_form import (
@@ -125,11 +125,15 @@ def list_mask_names(parameters: Sequence[SignatureParameter]) -> list[str]:
 
 
 def keep_one_mask(signature: Signature, name: str) -> Signature:
-    """Return the signature without its other masks; the one that is left is passed by name."""
-    masks = list_mask_names(signature.call)
-    kept = (p for p in signature.call if p.name == name or p.name not in masks)
+    """Return the signature without its other masks; the one that is left is passed by name.
+
+    What is said of the other masks is left out, too.
+    """
+    others = {mask for mask in list_mask_names(signature.call) if mask != name}
+    kept = (p for p in signature.call if p.name not in others)
     call = tuple(replace(p, by_name=True) if p.name == name else p for p in kept)
-    return replace(signature, call=call)
+    said = (s for s in SENTENCE.findall(signature.doc) if not any(each in s for each in others))
+    return replace(signature, call=call, doc=". ".join(said))
 
 
 def list_mask_sources(name: str) -> Sequence[MaskConvention]:

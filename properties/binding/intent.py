@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcheck.properties.binding.calls import find_mask_name
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.signature import SENTENCE, Signature
 from headcheck.properties.subject import Module, TensorInfo
 from headcheck.properties.terms.call_form import Polarity
 
@@ -19,7 +19,6 @@ CONDITION = re.compile(
     re.IGNORECASE,
 )
 """words with which a sentence does not say what every call does"""
-SENTENCE = re.compile(r"[^.;\n]+")
 TRUE, FALSE = (
     re.compile(rf"\b({word})\b([^,.;\n]{{0,40}})", re.IGNORECASE)
     for word in ("true|1s?|ones|non-?zero", "false|0s?|zeros?")

@@ -205,7 +205,8 @@ def add_biases(
     complete: list[ParameterMapping] = []
     for mapping in layout:
         complete.append(mapping)
-        path = _find_bias(mapping, vectors, weights)
+        is_layer = mapping.holds[0].startswith("W_")  # the biases of norms are parameters of parts
+        path = _find_bias(mapping, vectors, weights) if is_layer else None
         if path is not None:
             holds = tuple(name.replace("W_", "b_") for name in mapping.holds)
             bias = replace(mapping, path=path, holds=holds, transposed=False)

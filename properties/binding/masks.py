@@ -15,6 +15,7 @@ from headcheck.properties.binding.calls import (
     MASK_CONVENTIONS,
     find_mask_name,
     iter_forms_of,
+    keep_one_mask,
     list_mask_names,
     list_mask_sources,
 )
@@ -132,7 +133,7 @@ def _claim_mask(bench: Bench, form: CallForm) -> Settled:
 
 def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
     """Claim a mask that is followed; if the class says the opposite of its entries, claim that."""
-    stated = find_stated_polarity(bench.signature, name)
+    stated = find_stated_polarity(keep_one_mask(bench.signature, name), name)
     mask = form.mask
     entries = mask.given_as is MaskSource.MASK
     added = mask.polarity is Polarity.ADDED

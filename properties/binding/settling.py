@@ -36,12 +36,15 @@ from headcheck.properties.terms.call_form import CallForm, Given
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.terms.size_rules import parse_sizes
+from headcheck.properties.violations.violation import SubmissionFailed
 
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
 """shares of each head that an author may have meant to rotate"""
 STATED = re.compile(r"AssertionError|ValueError|NotImplementedError")
 """an error with which a class says what it does not take"""
+MULTIPLES = (1, 2, 4, 8, 16, 32)
+"""the numbers of which a width may have to be a multiple"""
 CONTEXT = re.compile(r"context|(.*_)?memory|kv|x_kv|enc(oder)?_(\w+)|source|src|cross(_\w+)?")
 """names of an option that gives a call other tokens for keys and values"""
 WEIGHTS_OPTION = re.compile(
@@ -61,6 +64,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     if said and not match.contract.has(C.CAUSAL) and settled.contract.has(C.CAUSAL):
         settled = settled.add(f"later tokens should be hidden, as the class says: “{said}”")
     for step in (
+        _settle_width,
         _settle_weights_option,
         _settle_results,
         _settle_window,
@@ -290,6 +294,28 @@ def _get_shape(case: Case) -> tuple[int, int, int]:
 
 
 # -------------------------------------------------------------------------------------- sizes
+
+
+def _settle_width(bench: Bench) -> Settled:
+    """Keep to widths with which a class can be built, such as multiples of its norm's groups."""
+    for multiple in MULTIPLES:
+        rules = f"{bench.contract.size_rules or ''} d_out%{multiple}"
+        contract = (
+            bench.contract if multiple == 1 else bench.contract.with_sizes(parse_sizes(rules))
+        )
+        case = contract.fit(replace(OTHER, d_in=3 * multiple, heads=3, head_dim=multiple))
+        if not _states_an_error(bench.subject, contract, case):
+            return replace(bench.settled, contract=contract)
+    return bench.settled
+
+
+def _states_an_error(subject: Subject, contract: Contract, case: Case) -> bool:
+    """Whether a class says that it cannot be built with these sizes."""
+    try:
+        construct(subject, contract, case, seed=1)
+    except SubmissionFailed as failure:
+        return STATED.match(failure.message) is not None
+    return False
 
 
 def _settle_sizes(bench: Bench) -> Settled:

@@ -1,12 +1,15 @@
 """The parameters of a class, read from its source or from the class itself."""
 
 import inspect
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType
 
 from headcheck.properties.contracts.contract import Entry
 
+SENTENCE = re.compile(r"[^.;\n]+")
+"""a sentence of a docstring, or a part of one"""
 Literal = int | float | bool | str | None
 NAMED_KINDS = (
     inspect.Parameter.POSITIONAL_ONLY,

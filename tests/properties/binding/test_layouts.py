@@ -3,8 +3,14 @@
 import pytest
 
 from headcheck.properties.binding.hypotheses import PROBE
-from headcheck.properties.binding.layouts import iter_layouts, iter_named_layouts, list_stored
-from headcheck.properties.contracts.parameter_mapping import Packing
+from headcheck.properties.binding.layouts import (
+    StoredTensor,
+    add_biases,
+    iter_layouts,
+    iter_named_layouts,
+    list_stored,
+)
+from headcheck.properties.contracts.parameter_mapping import Packing, ParameterMapping
 from headcheck.properties.subject import TensorInfo
 from tests.properties.binding.strangers import make, must_bind
 
@@ -217,3 +223,13 @@ def test_only_what_every_head_has_once_is_one_tensor_for_each() -> None:
     assert len(list_stored(tensors(**more), PROBE)) == h + 1
     unlike = {**per_head, "q__1__weight": (size, 3)}
     assert len(list_stored(tensors(**unlike), PROBE)) == h
+
+
+def test_the_bias_of_a_norm_is_no_bias_of_a_layer() -> None:
+    """Once a class with norms of heads and an option for biases had two gains of queries."""
+    layout = (
+        ParameterMapping("q_norm.weight", ("gain_q",)),
+        ParameterMapping("q_norm.bias", ("shift_q",)),
+    )
+    stored = [StoredTensor("q_norm.weight", (4,), False), StoredTensor("q_norm.bias", (4,), False)]
+    assert add_biases(layout, stored) == layout

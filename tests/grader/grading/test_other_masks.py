@@ -1,0 +1,105 @@
+"""Masks that a class takes besides the first one, and masks that are not quite followed."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headcheck.grader.grading.grade import grade_file_or_raise
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.submission import find_submissions
+from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.sandbox.grader_side.servers import ServerHandle
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
+
+CLASS = """\
+import math
+import torch
+from torch import nn
+
+
+class Blend(nn.Module):
+    def __init__(self, embed_dim, num_heads):
+        super().__init__()
+        self.h, self.d = num_heads, embed_dim // num_heads
+        self.q_proj = nn.Linear(embed_dim, embed_dim)
+        self.k_proj = nn.Linear(embed_dim, embed_dim)
+        self.v_proj = nn.Linear(embed_dim, embed_dim)
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, query, key, value, key_padding_mask=None, attn_mask=None):
+        b, t, c = query.shape
+        q = self.q_proj(query).view(b, t, self.h, self.d).transpose(1, 2)
+        k = self.k_proj(key).view(b, -1, self.h, self.d).transpose(1, 2)
+        v = self.v_proj(value).view(b, -1, self.h, self.d).transpose(1, 2)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d)
+        if attn_mask is not None:
+            scores = scores.masked_fill(attn_mask, float("-inf"))
+        if key_padding_mask is not None:
+            scores = scores.masked_fill(key_padding_mask[:, None, None, :], float("-inf"))
+        out = torch.softmax(scores, dim=-1) @ v
+        return self.out_proj(out.transpose(1, 2).reshape(b, t, c))
+"""
+MASKED = 'masked_fill(attn_mask, float("-inf"))'
+ONE_MASK = CLASS.replace("key_padding_mask=None, ", "").replace(
+    "        if key_padding_mask is not None:\n"
+    '            scores = scores.masked_fill(key_padding_mask[:, None, None, :], float("-inf"))\n',
+    "",
+)
+Grade = Callable[[str], SubmissionRecord]
+
+
+@pytest.fixture
+def grade(server: ServerHandle, tmp_path: Path) -> Grade:
+    def grade(text: str) -> SubmissionRecord:
+        (tmp_path / "ada.py").write_text(text, encoding="utf-8")
+        [submission] = find_submissions([str(tmp_path / "ada.py")])
+        [record] = grade_file_or_raise(server, submission, Settings())
+        return record
+
+    return grade
+
+
+def test_both_masks_of_a_right_class_are_judged_and_said(grade: Grade) -> None:
+    record = grade(CLASS)
+    assert (record.status, record.name) == ("passed", "Blend")
+    told = [note.message for note in record.notes]
+    assert "its masks are judged one at a time: `attn_mask` by itself, too" in told
+
+
+@pytest.mark.parametrize("source", [CLASS, ONE_MASK], ids=["the second mask", "the only mask"])
+@pytest.mark.parametrize(
+    ("wrong", "mistakes"),
+    [
+        ("masked_fill(attn_mask, -10.0)", ["filled_with_small_number"]),
+        ('masked_fill(attn_mask.mT, float("-inf"))', []),
+    ],
+)
+def test_a_mask_that_is_not_followed_is_a_failed_claim(
+    grade: Grade, source: str, wrong: str, mistakes: list[str]
+) -> None:
+    record = grade(source.replace(MASKED, wrong))
+    assert record.status != "passed"
+    assert [found.name for found in record.diagnosis] == mistakes or not mistakes
+    assert record.place is not None
+    line = 1 + source[: source.index(MASKED)].count("\n")
+    assert line in [each.line for each in record.place.lines]
+
+
+def test_what_is_said_of_one_mask_says_nothing_of_another(grade: Grade) -> None:
+    """Once `attn_mask`, which is added, was judged by "True where padding"."""
+    said = '        """key_padding_mask: (b, s), True where padding."""\n        b, t, c'
+    source = CLASS.replace("        b, t, c", said).replace(MASKED, "add(attn_mask)")
+    record = grade(source)
+    assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
+
+
+def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade: Grade) -> None:
+    source = ONE_MASK.replace(
+        "        super().__init__()\n",
+        "        super().__init__()\n"
+        '        if embed_dim % 8:\n            raise ValueError("embed_dim must be a multiple of 8")\n',
+    )
+    assert grade(source).status == "passed"
