@@ -100,6 +100,6 @@ def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade: Grade) -> N
     source = ONE_MASK.replace(
         "        super().__init__()\n",
         "        super().__init__()\n"
-        '        if embed_dim % 8:\n            raise ValueError("embed_dim must be a multiple of 8")\n',
+        '        if embed_dim % 8:\n            raise ValueError("a multiple of 8 is wanted")\n',
     )
     assert grade(source).status == "passed"
