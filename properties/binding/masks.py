@@ -23,7 +23,7 @@ from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.matching import Observation, find_mistakes
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.cases.fitting_mask import restrict_mask
-from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.contract import Capability, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 
@@ -209,7 +209,8 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
             return own
         stored = dict(bench.contract.to_stored(bench.parameters, bench.case))
         seen = Observation(bench.x, stored, results[:1], keep)
-        if next(find_mistakes(_claim_mask(bench, own).contract, bench.case, seen), None):
+        claimed = replace(_claim_mask(bench, own).contract, returns=Returns.OUTPUT)
+        if next(find_mistakes(claimed, bench.case, seen), None):
             return own
     return None
 

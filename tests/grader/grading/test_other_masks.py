@@ -103,3 +103,16 @@ def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade: Grade) -> N
         '        if embed_dim % 8:\n            raise ValueError("a multiple of 8 is wanted")\n',
     )
     assert grade(source).status == "passed"
+
+
+def test_a_mask_after_the_softmax_is_named_though_the_weights_are_returned(grade: Grade) -> None:
+    source = ONE_MASK.replace(MASKED, "clone()").replace(
+        "        out = torch.softmax(scores, dim=-1) @ v\n",
+        "        weights = torch.softmax(scores, dim=-1)\n"
+        "        if attn_mask is not None:\n"
+        "            weights = weights.masked_fill(attn_mask, 0.0)\n"
+        "        out = weights @ v\n",
+    )
+    returned = source.replace("reshape(b, t, c))", "reshape(b, t, c)), weights")
+    record = grade(returned)
+    assert [found.name for found in record.diagnosis] == ["masked_after_softmax"]
