@@ -33,6 +33,13 @@ NAMED = (
     (Polarity.BLOCK, re.compile(r"(.*_)?(block(ed)?|hidden|ignored?|excluded?|forbidden)(_mask)?")),
 )
 """what the name of a mask says of its true entries"""
+OWN_TOKEN = re.compile(
+    r"\b(itself|self|own|current|query)\b[^,]{0,20}\b(includ|inclusive|counted)"
+    r"|\binclud\w+ (it\w*|the (token|query)( itself)?|\w+ own|the current)\b|\bitself and\b"
+    r"|window\w*`* ?[-−] ?1\b",
+    re.IGNORECASE,
+)
+"""words that say that the tokens of a window include the one that looks"""
 
 
 def expects_causality(
@@ -72,6 +79,12 @@ def find_causal_option(signature: Signature) -> str | None:
         return None
     options = (p for p in signature.call if CAUSAL_OPTION.fullmatch(p.name))
     return next((p.name for p in options if p.default is False), None)
+
+
+def quote_own_token(signature: Signature) -> str:
+    """Return the words that say that a window counts the token itself; "" if none do."""
+    sentences = (found.group().strip() for found in SENTENCE.finditer(signature.doc))
+    return next((each for each in sentences if OWN_TOKEN.search(each)), "")
 
 
 def find_stated_polarity(signature: Signature, name: str) -> tuple[Polarity, str] | None:

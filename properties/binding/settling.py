@@ -22,6 +22,7 @@ from headcheck.properties.binding.intent import (
     expects_causality,
     find_causal_option,
     quote_causality,
+    quote_own_token,
 )
 from headcheck.properties.binding.masks import settle_mask
 from headcheck.properties.binding.search import Match
@@ -186,6 +187,9 @@ def _settle_window(bench: Bench) -> Settled:
     case = windowed.fit(replace(OTHER, window=4))
     if is_right_at(bench.subject, windowed, case):
         return settled
+    said = quote_own_token(bench.signature)
+    if said:
+        return settled.add(f"its window holds the token itself, as the class says: “{said}”")
     longer = replace(bench, settled=settled, sized=case)
     if longer.call(windowed.call_form, longer.x):
         return bench.settled.add(

@@ -2,7 +2,11 @@
 
 import pytest
 
-from headcheck.properties.binding.intent import find_stated_polarity, quote_causality
+from headcheck.properties.binding.intent import (
+    find_stated_polarity,
+    quote_causality,
+    quote_own_token,
+)
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.terms.call_form import Given, Polarity
@@ -38,6 +42,22 @@ def document(doc: str, source: str) -> str:
 def test_a_sentence_states_causality_unless_it_is_conditional(doc: str, said: str) -> None:
     assert quote_causality(signature(doc)) == said
     assert quote_causality(signature(doc, "mask")) == ""
+
+
+@pytest.mark.parametrize(
+    ("doc", "holds"),
+    [
+        ("Sees at most `w` tokens, itself included", True),
+        ("Attends to itself and the window - 1 tokens before", True),
+        ("A token sees window_size tokens, including itself", True),
+        ("The last `window`-1 tokens and the query", True),
+        ("Sliding-window attention over the last tokens", False),
+        ("A window of the tokens before", False),
+        ("Self-attention with a window", False),
+    ],
+)
+def test_a_sentence_says_that_a_window_holds_the_token_itself(doc: str, holds: bool) -> None:
+    assert bool(quote_own_token(signature(doc))) is holds
 
 
 @pytest.mark.parametrize(
