@@ -17,6 +17,8 @@ from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability
 CACHE = re.compile(r"(.*_)?(kv_?)?(cache|past)(_(kv|key_values?|state))?|(layer_)?past(_\w+)?")
+KEEPING = re.compile(r"(use_|with_)?(kv_?)?cache|incremental|decod(e|ing)")
+"""names of options with which a class keeps keys and values"""
 ASKING = re.compile(r"(use|return|output)_(kv_?)?(cache|past|presents?)")
 """names of options with which a call returns a cache"""
 BEGINNING = 2
@@ -31,10 +33,13 @@ IN_PLACE = ("a_cache_can_be_continued_twice",)
 
 def settle_cache(bench: Bench) -> Settled:
     """Claim a cache if calls continue each other, or should: nothing else tells them places."""
-    name = _find_argument(bench)
-    if name is None or not bench.contract.has(C.CAUSAL, C.MODULE) or bench.match.mistakes:
+    if not bench.contract.has(C.CAUSAL, C.MODULE) or bench.match.mistakes:
         return bench.settled
-    for contract in _iter_contracts(bench, name):
+    kept = _find_kept_cache(bench)
+    if kept is not None:
+        return replace(bench.settled, contract=kept).claim(C.CACHE)
+    name = _find_argument(bench)
+    for contract in _iter_contracts(bench, name) if name is not None else ():
         begun = _decode(bench, contract, (BEGINNING,))
         output = _decode(bench, contract, (BEGINNING, bench.case.tokens - BEGINNING))
         right = output is not None and is_close([output], bench.compute().output)
@@ -43,6 +48,22 @@ def settle_cache(bench: Bench) -> Settled:
             settled = replace(bench.settled, contract=replace(contract, waived=waived))
             return settled.claim(C.CACHE, C.HANDED_CACHE)
     return bench.settled
+
+
+def _find_kept_cache(bench: Bench) -> Contract | None:
+    """Return the contract of a class that keeps its cache if an option of its calls is True.
+
+    It needs a method that begins a new sequence.
+    """
+    options = (p.name for p in bench.signature.call if p.default is False)
+    named = next((name for name in options if KEEPING.fullmatch(name.lower())), None)
+    if named is None or not bench.signature.reset or _is_told_places(bench):
+        return None
+    cache = CacheConvention(named, reset=bench.signature.reset)
+    form = replace(bench.contract.call_form, cache=cache, reset=None)
+    contract = replace(bench.contract, call_form=form)
+    begun = _decode(bench, contract, (BEGINNING,))
+    return contract if begun is not None else None
 
 
 def _find_argument(bench: Bench) -> str | None:

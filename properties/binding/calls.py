@@ -105,6 +105,8 @@ def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
     """Return the roles that the names of the inputs suggest; one required input is the tokens."""
     guesses = [guess_role(p.name) for p in parameters]
     required = [role for p, role in zip(parameters, guesses, strict=True) if not p.has_default]
+    if sorted(required) == ["key", "value", "x"]:  # what looks at keys is the query
+        return ["query" if role == "x" else role for role in guesses]
     return ["x", *guesses[1:]] if set(required) == {"mask"} else guesses
 
 

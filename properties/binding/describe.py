@@ -115,7 +115,10 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
 def _list_preparations(form: CallForm) -> Iterator[str]:
     """Yield what is done to a module before each call of it, and after."""
     left_out, cleared = ([f"`{path}`" for path in paths] for paths in (form.bypassed, form.cleared))
-    if form.cache is not None:
+    if form.cache is not None and form.cache.reset is not None:
+        option, reset = f"{form.cache.argument}=True", form.cache.reset
+        yield f"with `{option}` a call continues the earlier ones, until `{reset}()` is called"
+    elif form.cache is not None:
         yield f"its `{form.cache.argument}` takes what an earlier call returned, and continues it"
     if left_out:
         yield f"judged without its {join_words(left_out)}, which every call leaves out"
