@@ -12,6 +12,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (quantity, re.compile(pattern))
     for quantity, pattern in (
         ("config", r"config|cfg|conf|args|hparams|hps?|configuration|settings|opts?|params"),
+        ("softcap", r"(\w+_)?(soft_?cap(ping)?|logits?_cap|cap_logits?)(_value)?"),
         ("dropout", r".*drop.*|p|.*_p|p_.*|.*_?rate|.*prob(ability)?"),
         ("bias", r".*bias.*"),
         (

@@ -59,6 +59,7 @@ SOFTCAP = Part(
             lambda rules, case: case.softcap or USUAL_SOFTCAP,
             (2.0, 5.0, 30.0, 0.5),
             absent=0.0,
+            words="the limit of scores",
         ),
     ),
     needed={Capability.SOFTCAP: "an argument must take softcap"},

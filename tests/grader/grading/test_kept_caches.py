@@ -111,3 +111,23 @@ def test_what_looks_at_keys_is_the_query_by_any_name(grade: Grade) -> None:
         "self.k_proj(key), self.v_proj(value)", "self.v_proj(value), self.k_proj(key)"
     )
     assert grade(exchanged).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("cap", "status"),
+    [("cap * torch.tanh({0} / cap)", "passed"), ("torch.tanh({0} / cap)", "failed")],
+)
+def test_the_limit_of_scores_is_given_by_its_name(grade: Grade, cap: str, status: str) -> None:
+    """Once it was False, and every score was divided by zero."""
+    scores = "(q @ k.mT / q.shape[-1] ** 0.5)"
+    source = KEEPS.replace(
+        "n_heads):\n", "n_heads, logit_softcap):\n        self.cap = logit_softcap\n"
+    )
+    source = source.replace(
+        "self.cap = logit_softcap\n        super().__init__()\n",
+        "super().__init__()\n        self.cap = logit_softcap\n",
+    )
+    source = source.replace(
+        f"scores = {scores}", f"cap = self.cap\n        scores = ({cap.format(scores)})"
+    )
+    assert grade(source).status == status
