@@ -145,6 +145,10 @@ def describe_intent(contract: Contract) -> str:
     """Describe the assumed intent, which behaviour does not show."""
     if contract.has(C.CAUSAL):
         return "it is judged as causal: no token should see later ones"
+    if "context" in contract.call_form.inputs:
+        return "every token sees all tokens of the other sequence"
+    if contract.call_form.axes is TokenAxes.IMAGE:
+        return "every place of an image sees every other"
     return "every token sees every other: if it should be causal, this is a mistake"
 
 

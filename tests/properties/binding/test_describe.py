@@ -65,6 +65,18 @@ def test_what_is_unusual_is_said() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (CallForm(("query", "context")), "every token sees all tokens of the other sequence"),
+        (CallForm(("x",), axes=TokenAxes.IMAGE), "every place of an image sees every other"),
+    ],
+)
+def test_of_other_tokens_and_of_images_causality_is_not_asked(form: CallForm, said: str) -> None:
+    own = Contract(name="Own", call_form=form, capabilities=frozenset({C.FULL, C.BATCH}))
+    assert describe_intent(own) == said
+
+
 def test_of_a_usual_causal_class_nothing_is_assumed() -> None:
     causal = Contract(name="Own", capabilities=frozenset({C.CAUSAL, C.BATCH}))
     assert list(list_assumptions(OWN, causal)) == []
