@@ -27,8 +27,8 @@ from distributed import Client, KilledWorker
 from headcheck.grader.course.store import manifest
 from headcheck.grader.grading import worker_pool
 from headcheck.grader.grading.grade import grade_file
-from headcheck.grader.grading.recording import record_busy, record_unreadable
 from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.ungraded import record_busy, record_unreadable
 from headcheck.grader.grading.worker_pool import GradedSubmission, Sandbox
 from headcheck.grader.reading import submission
 from headcheck.grader.reading.siblings import gather_siblings

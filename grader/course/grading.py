@@ -34,8 +34,8 @@ from headcheck.grader.course.store.records import (
 )
 from headcheck.grader.course.store.store import Store
 from headcheck.grader.grading.precompile import precompile_plans
-from headcheck.grader.grading.recording import record_unreadable
 from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.ungraded import record_unreadable
 from headcheck.grader.grading.worker_pool import RemoteGrader, Sandbox
 from headcheck.grader.reading import submission
 from headcheck.grader.reading.siblings import gather_siblings

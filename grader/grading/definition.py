@@ -23,11 +23,9 @@ from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.recording import (
     attach_hint,
-    explain_load_error,
     record_definition,
     record_note,
     record_repair,
-    record_ungraded,
     record_warnings,
     select_certain_notes,
     summarise_status,
@@ -37,6 +35,7 @@ from headcheck.grader.grading.search import search_further
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.stated_form import check_stated_form
 from headcheck.grader.grading.unasked_biases import find_unasked_biases, make_note
+from headcheck.grader.grading.ungraded import explain_load_error, record_ungraded
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.points import add_up, charge_repair
 from headcheck.grader.report.records import DiagnosisRecord, ErrorRecord, SubmissionRecord

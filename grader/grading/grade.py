@@ -32,22 +32,21 @@ from headcheck.grader.grading.definition import (
 )
 from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.infer import Inferred, Target
-from headcheck.grader.grading.recording import (
+from headcheck.grader.grading.recording import note_siblings, summarise_status
+from headcheck.grader.grading.same_code import JudgedCode, make_key
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.ungraded import (
     MAX_DEFINITIONS,
     explain_load_error,
     explain_not_found,
     explain_unrecognised,
     explain_unrelated,
-    note_siblings,
     note_unjudged,
     record_busy,
     record_left_out,
     record_ungraded,
     record_unreadable,
-    summarise_status,
 )
-from headcheck.grader.grading.same_code import JudgedCode, make_key
-from headcheck.grader.grading.settings import Settings
 from headcheck.grader.grading.unwritten import find_unwritten
 from headcheck.grader.reading.siblings import gather_siblings
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission

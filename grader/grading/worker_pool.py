@@ -33,9 +33,9 @@ import torch
 from headcheck.grader.grading import devices
 from headcheck.grader.grading.events import Listener, ignore
 from headcheck.grader.grading.grade import grade_file
-from headcheck.grader.grading.recording import record_busy
 from headcheck.grader.grading.same_code import JudgedCode
 from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.ungraded import record_busy
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.in_process import UnconfinedSandbox

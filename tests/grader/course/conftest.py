@@ -15,8 +15,8 @@ from headcheck.grader import run
 from headcheck.grader.course.export import Gradebook
 from headcheck.grader.grading import worker_pool
 from headcheck.grader.grading.events import Listener, ignore
-from headcheck.grader.grading.recording import record_busy
 from headcheck.grader.grading.settings import Settings
+from headcheck.grader.grading.ungraded import record_busy
 from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import (
     Counterexample,
