@@ -116,3 +116,18 @@ def test_a_mask_after_the_softmax_is_named_though_the_weights_are_returned(grade
     returned = source.replace("reshape(b, t, c))", "reshape(b, t, c)), weights")
     record = grade(returned)
     assert [found.name for found in record.diagnosis] == ["masked_after_softmax"]
+
+
+def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(grade: Grade) -> None:
+    source = CLASS.replace("attn_mask=None)", "attn_mask=None, head_mask=None, memory_mask=None)")
+    source = source.replace(
+        "        out = torch.softmax(scores, dim=-1) @ v\n",
+        "        weights = torch.softmax(scores, dim=-1)\n"
+        "        if head_mask is not None:\n"
+        "            weights = weights * head_mask\n"
+        "        out = weights @ v\n",
+    )
+    record = grade(source)
+    assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
+    told = [note.message for note in record.notes]
+    assert any("`head_mask`" in text and "not judged" in text for text in told)
