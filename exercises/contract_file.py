@@ -45,6 +45,8 @@ from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.terms.size_rules import BadSizes, SizeRules, parse_sizes
 
 CONTRACT_FILE = "contract.toml"
+MOST_POINTS = 1e6
+"""the most points of anything that a file gives points; beyond, a sum has no exact hundredths"""
 TEXT_FILES: Mapping[str, str] = {
     "statement.md": "what students read",
     "hints.md": "a numbered list of hints",
@@ -235,8 +237,9 @@ def _read_transfer(value: object, place: Place) -> tuple[Contract, Contract]:
 def _read_points(value: object, place: Place) -> Mapping[PropertyGroup, float]:
     points = _convert_table(value, PropertyGroup, float, place)
     for group, worth in points.items():
-        if worth < 0:
-            raise place.enter(group.value).fail(f"must be at least 0, not {worth}")
+        if not 0 <= worth <= MOST_POINTS:
+            text = f"must be from 0 to {MOST_POINTS:.0f}, not {worth}"
+            raise place.enter(group.value).fail(text)
     return points
 
 

@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ class Place:
     def fail_type(self, value: object, wanted: str) -> Exception:
         """Return the error about a value of another type."""
         kinds: Mapping[type, str] = {dict: "a table", list: "a list"}
-        shown = kinds.get(type(value), repr(value)[:60])
+        text = value.isoformat() if isinstance(value, date | time) else repr(value)
+        shown = kinds.get(type(value), text[:60])
         return self.fail(f"`{'.'.join(self.keys)}` must be {wanted}, not {shown}")
 
 

@@ -11,7 +11,7 @@ from headcheck.grader.course.intake.roster import Roster, Student
 from headcheck.grader.report.course_file import CourseFile
 from headcheck.grader.report.deadlines import Deadline
 from headcheck.grader.report.groups import AloneRule, GroupSettings
-from headcheck.grader.report.rubric import Rubrics
+from headcheck.grader.report.rubric import Rubric, Rubrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ def make_policy(rules: CourseFile, run: str, roster: Roster) -> Policy:
             for each in deadline.extensions
         ]
         deadline = replace(deadline, extensions=tuple(found))
-    return Policy(deadline, groups, rules.groups.alone, rules.rubrics)
+    rubrics = {slug: _find_weighted(each, roster) for slug, each in rules.rubrics.items()}
+    return Policy(deadline, groups, rules.groups.alone, rubrics)
 
 
 def explain_missing_deadline(rules: CourseFile, run: str) -> str:
@@ -76,6 +77,11 @@ def _find_listed(who: Student | str, roster: Roster) -> Student:
     else:
         found = roster.find_all(*list_ids(who)) or roster.find_all(name=who.name)
     return found[0] if len(found) == 1 else who
+
+
+def _find_weighted(rubric: Rubric, roster: Roster) -> Rubric:
+    weights = {_find_listed(who, roster).id: each for who, each in rubric.weights.items()}
+    return replace(rubric, weights=weights)
 
 
 def list_ids(student: Student) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from headcheck.grader.course.grouping import Membership, assign_groups, list_alone
 from headcheck.grader.course.intake.roster import Roster, build_roster
+from headcheck.grader.course.marks import list_weighted_strangers
 from headcheck.grader.course.policy import Policy
 from headcheck.grader.course.results import ExerciseResult, collect_answers
 from headcheck.grader.course.store.records import GradedFile
@@ -24,15 +25,20 @@ Remark = tuple[str, tuple[str, ...]]
 def describe_policy(
     policy: Policy, stored: Sequence[GradedFile], results: Sequence[ExerciseResult], roster: Roster
 ) -> Iterator[Remark]:
-    """Yield what is odd about groups and extensions, and who is late."""
+    """Yield what is odd about groups, weights and extensions, and who is late."""
     membership = assign_groups(policy, stored)
     yield from (("groups", (problem,)) for problem in membership.problems)
     unknown = [who for who in membership.strangers if not roster.match(who)]
     yield "in a group, but on no roster, and nobody handed in as", tuple(unknown)
+    teams = tuple(team for team in membership.teams.values() if roster.match(team))
+    yield "on the roster, but named like a group, so their work is the group's", teams
     answers = collect_answers(stored).values()
     alone = dict.fromkeys(who for each in answers for who in list_alone(each, membership))
     listed = tuple(f"{who} ({membership.group_of[who]})" for who in alone)
     yield f"in a group, but handed in something else as well; {COUNTS[policy.alone]}", listed
+    answered = {(each.student, each.exercise) for each in results}
+    strangers = list_weighted_strangers(policy.rubrics, answered)
+    yield "in [weights], and without a result there", strangers
     if policy.deadline is not None:
         yield (
             "extensions for nobody that is known",

@@ -23,14 +23,13 @@ a file that a student handed in: a course file beside the work is read only when
 own work.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headcheck.exercises import BY_SLUG, Exercise
 from headcheck.exercises.contract_checks import suggest
-from headcheck.exercises.contract_file import CONTRACT_FILE
+from headcheck.exercises.contract_file import CONTRACT_FILE, MOST_POINTS
 from headcheck.exercises.toml_lines import Place, Table, parse, read_text
 from headcheck.grader.report.deadlines import Deadline, read_deadlines
 from headcheck.grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
@@ -38,7 +37,13 @@ from headcheck.grader.report.groups import NO_GROUPS, AloneRule, GroupSettings, 
 from headcheck.grader.report.points import SLIP, Points
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.rounding import HUNDREDTH, explain_bad_step
-from headcheck.grader.report.rubric import Rubrics, is_number, read_rubric, read_weights
+from headcheck.grader.report.rubric import (
+    Rubrics,
+    is_between,
+    is_number,
+    read_rubric,
+    read_weights,
+)
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
 
@@ -188,7 +193,7 @@ def _read_exercises(value: object, place: Place, exercise: Exercise | None) -> T
 def _read_slip(value: object, place: Place) -> float:
     """Return the price of a slip, in percent of the points."""
     slip = value.get("slip", SLIP) if isinstance(value, dict) else SLIP
-    if not is_number(slip) or not 0 <= slip <= 100:
+    if not is_between(slip, 0.0, 100.0):
         raise place.enter("slip").fail_type(slip, "a number of percent from 0 to 100")
     return float(slip)
 
@@ -232,6 +237,6 @@ def _read_groups(groups: object, place: Place) -> Mapping[str, float]:
         at = place.enter(group)
         if group not in known:
             raise at.fail(f"there is no group {group!r}; {suggest(group, known)}")
-        if not is_number(points) or not 0 <= points < math.inf:
-            raise at.fail_type(points, "a number of at least 0")
+        if not is_between(points, 0.0, MOST_POINTS):
+            raise at.fail_type(points, f"a number from 0 to {MOST_POINTS:.0f}")
     return groups

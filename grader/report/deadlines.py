@@ -19,9 +19,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from headcheck.exercises.contract_checks import suggest
-from headcheck.exercises.toml_lines import Place
+from headcheck.exercises.toml_lines import Place, Table
 
 KEYS = ("due", "grace", "penalty", "at_most", "cut_off", "marked_late", "extensions")
 YEARS = range(1970, 3000)
@@ -137,16 +138,28 @@ def _read_penalty(value: object, place: Place) -> tuple[Amount | None, timedelta
     if value is None:
         return None, UNITS["day"], ()
     if isinstance(value, dict) and value:
-        steps = [
-            Step(_read_period(after, place.enter(after)), _read_amount(each, place.enter(after)))
-            for after, each in value.items()
-        ]
-        return None, UNITS["day"], tuple(sorted(steps, key=lambda step: step.after))
+        return None, UNITS["day"], _read_steps(value, place)
     rate = RATE.fullmatch(value) if isinstance(value, str) else None
     if rate is None:
         wanted = '"10 % per day", "2 points per hour", or steps as in { "1 h" = "5 %" }'
         raise place.fail_type(value, wanted)
     return _read_amount(rate["amount"], place), UNITS[rate["unit"]], ()
+
+
+def _read_steps(table: Table, place: Place) -> tuple[Step, ...]:
+    """Return the steps, sorted by their periods. Later work never loses less."""
+    steps = {
+        after: Step(_read_period(after, place.enter(after)), _read_amount(each, place.enter(after)))
+        for after, each in table.items()
+    }
+    ordered = sorted(steps.items(), key=lambda item: item[1].after)
+    for (before, earlier), (after, later) in pairwise(ordered):
+        less = later.amount.percent <= earlier.amount.percent
+        if less and later.amount.points <= earlier.amount.points:
+            raise place.enter(after).fail(f"takes off no more than {before!r}")
+        if later.after == earlier.after:
+            raise place.enter(after).fail(f"{before!r} and {after!r} are equally long")
+    return tuple(step for _, step in ordered)
 
 
 def _read_extensions(value: object, due: datetime, place: Place) -> tuple[Extension, ...]:
@@ -173,7 +186,7 @@ def _read_time(value: object, place: Place, other: str = "") -> datetime:
     if isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS:
         return value.astimezone(UTC)
     wanted = f"a date and time with an offset, as in 2026-02-01T18:00:00+01:00{other}"
-    raise place.fail_type(value.isoformat() if isinstance(value, datetime) else value, wanted)
+    raise place.fail_type(value, wanted)
 
 
 def _read_period(value: object, place: Place) -> timedelta:

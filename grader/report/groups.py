@@ -46,6 +46,8 @@ def read_groups(groups: object, alone: object, place: Place) -> GroupSettings:
     at = place.enter("groups")
     if not isinstance(groups, dict):
         raise at.fail_type(groups, 'a file, as in "groups.csv", or a table of groups and ids')
+    if any(not name.strip() for name in groups):
+        raise at.fail("a group has no name")
     members = {name: _read_members(ids, at.enter(name)) for name, ids in groups.items()}
     return GroupSettings(members, alone=rule)
 
@@ -59,8 +61,9 @@ def _read_rule(value: object, place: Place) -> AloneRule:
 
 def _read_members(ids: object, place: Place) -> tuple[str, ...]:
     """Return the ids of a group; numbers may be written without quotes."""
-    if not isinstance(ids, list) or not all(
-        isinstance(each, str | int) and not isinstance(each, bool) for each in ids
-    ):
+    if not isinstance(ids, list):
         raise place.fail_type(ids, 'a list of ids, as in ["s17", "s18"]')
+    for each in ids:
+        if not isinstance(each, str | int) or isinstance(each, bool) or not str(each).strip():
+            raise place.fail(f'{each!r} is no id; write a list of ids, as in ["s17", "s18"]')
     return tuple(str(each).strip() for each in ids)

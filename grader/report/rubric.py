@@ -13,13 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from headcheck.exercises.contract_checks import suggest
+from headcheck.exercises.contract_file import MOST_POINTS
 from headcheck.exercises.toml_lines import Place
 from headcheck.grader.report.rounding import HUNDREDTH, round_sum
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """the name of a criterion, which becomes the header of a column"""
 KEYS = ("bonus", "points", "text")
-MOST_POINTS = 1e6
+SHEET_COLUMNS = ("student", "name", "exercise")
+"""the first columns of a sheet of marks, after which no criterion can be called"""
 MOST_WEIGHT = 100.0
 
 
@@ -65,6 +67,8 @@ def _read_criterion(name: str, value: object, rubric_place: Place) -> Criterion:
         raise place.fail(
             f"{name!r} is no name for a criterion: write up to 40 letters a to z, digits, _ and -"
         )
+    if name in SHEET_COLUMNS:
+        raise place.fail(f"{name!r} is a column of the sheet of marks: choose another name")
     if not isinstance(value, dict):
         raise place.fail_type(value, "a table, as in { points = 4 }")
     for key in value:
@@ -74,7 +78,7 @@ def _read_criterion(name: str, value: object, rubric_place: Place) -> Criterion:
         raise place.fail(f"{name!r} needs either `points` or, if it is a bonus, `bonus`")
     key = "bonus" if "bonus" in value else "points"
     points, text = value[key], value.get("text", "")
-    if not _is_between(points, HUNDREDTH, MOST_POINTS):
+    if not is_between(points, HUNDREDTH, MOST_POINTS):
         raise place.enter(key).fail_type(points, f"a number from 0.01 to {MOST_POINTS:.0f}")
     if not isinstance(text, str):
         raise place.enter("text").fail_type(text, "a sentence")
@@ -93,7 +97,7 @@ def read_weights(value: object, rubric: Rubric, place: Place) -> Rubric:
         for name, factor in factors.items():
             if name not in known:
                 raise at.enter(name).fail(f"there is no criterion {name!r}; {suggest(name, known)}")
-            if not _is_between(factor, 0.0, MOST_WEIGHT):
+            if not is_between(factor, 0.0, MOST_WEIGHT):
                 raise at.enter(name).fail_type(factor, f"a number from 0 to {MOST_WEIGHT:.0f}")
     return replace(rubric, weights=value)
 
@@ -103,5 +107,6 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_between(value: object, least: float, most: float) -> bool:
+def is_between(value: object, least: float, most: float) -> bool:
+    """Whether a value of a file is a number within these bounds, which NaN never is."""
     return is_number(value) and least <= value <= most  # type: ignore[operator]  # a number

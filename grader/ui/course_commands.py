@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headcheck.grader import files
-from headcheck.grader.course import CourseError
 from headcheck.grader.course.formats import FORMATS, LAYOUT_NAMES
 from headcheck.grader.ui.course_options import (
     get_author,
@@ -170,29 +169,28 @@ def runs(location: str) -> None:
 
 @click.command()
 @click.argument("who", metavar="RUN/STUDENT")
-@click.argument("score", type=click.FloatRange(min=0), required=False)
+@click.argument("score", required=False)
 @store_option(required=True)
 @click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise, if the run has several.")
 @click.option("--reason", default="", help="The reason, kept with the score.")
 @click.option("--clear", is_flag=True, help="Remove the score that was set before.")
 def override(
-    who: str, score: float | None, location: str, exercise: str | None, reason: str, clear: bool
+    who: str, score: str | None, location: str, exercise: str | None, reason: str, clear: bool
 ) -> None:
     """Set the score of one answer by hand. It outlasts every regrading."""
     if clear == (score is not None):
         raise click.UsageError("give a score, or --clear to take an earlier one back")
     run, student = parse_student(who)
     with open_store(location) as store:
+        from headcheck.grader.course.export.mark_sheet import read_points
         from headcheck.grader.course.result_lookup import find_result
         from headcheck.grader.course.store.records import Override
         from headcheck.grader.report.rounding import format_number
 
         result = find_result(store, run, student, get_slug(exercise))
-        if score is not None and score > result.max_score:
-            most = format_number(result.max_score)
-            raise CourseError(f"{who}: {format_number(score)} is over the {most} points there are")
-        store.add_override(Override(run, student, result.exercise, score, reason, get_author()))
-        counts = result.graded if score is None else score
+        points = None if score is None else read_points(score, result.max_score, who)
+        store.add_override(Override(run, student, result.exercise, points, reason, get_author()))
+        counts = result.graded if points is None else points
         change = f"{format_number(result.score)} before, {format_number(counts)} now"
         click.echo(f"{who} {result.exercise}: {change}")
 

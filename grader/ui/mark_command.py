@@ -83,7 +83,7 @@ def _make_entry(
     present = _find_criterion(result, criterion)
     if points is None:
         return MarkEntry(result.student, result.exercise, criterion, None)
-    given = read_points(points, present.criterion)
+    given = read_points(points, present.criterion.points, criterion)
     text = present.comment if comment is None else clean_comment(comment)
     return MarkEntry(result.student, result.exercise, criterion, given, text)
 

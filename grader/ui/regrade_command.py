@@ -13,7 +13,6 @@ from headcheck.grader.ui.course_options import (
     roster_option,
     store_option,
     tell_policy,
-    warn_about,
 )
 from headcheck.grader.ui.options import (
     SEED_RANGE,
@@ -52,7 +51,6 @@ def regrade(
     """
     with open_store(location) as store:
         from headcheck.grader.course import grading
-        from headcheck.grader.course.marks import list_weighted_strangers
         from headcheck.grader.course.results import format_changes
         from headcheck.grader.seed import make_seed
 
@@ -82,7 +80,4 @@ def regrade(
         click.echo(text, nl=False)
         if policy is not None:
             tell_policy(policy, again.stored, again.after, students)
-        answered = {(each.student, each.exercise) for each in again.after}
-        strangers = list_weighted_strangers(again.manifest.policy.rubrics, answered)
-        warn_about("in [weights], and without a result there", strangers)
     sys.exit(1 if again.score_changes else 0)

@@ -25,9 +25,9 @@ from headcheck.grader.course.marks import MarkedCriterion, list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import round_sum
-from headcheck.grader.report.rubric import Criterion
+from headcheck.grader.report.rubric import SHEET_COLUMNS
 
-STUDENT, NAME, EXERCISE = "student", "name", "exercise"
+STUDENT, NAME, EXERCISE = SHEET_COLUMNS
 COMMENT = " comment"
 """the ending of the header of a criterion's comments; no name of a criterion has a space"""
 NO_RUBRIC = (
@@ -164,25 +164,28 @@ def _read_cells(
     result: ExerciseResult, present: MarkedCriterion, points: str, comment: str
 ) -> MarkEntry | None:
     """Return what two cells change; None if they hold what the sheet was written with."""
-    given = read_points(points, present.criterion) if points else present.points
+    name, most = present.criterion.name, present.criterion.points
+    given = read_points(points, most, name) if points else present.points
     if given is None:
-        raise MarkError(f"a comment on {present.criterion.name!r} needs points beside it")
+        raise MarkError(f"a comment on {name!r} needs points beside it")
     same = comment in ("", escape_cell(present.comment))
     if same and given == present.points:
         return None
     text = present.comment if same else clean_comment(_unescape(comment))
-    return MarkEntry(result.student, result.exercise, present.criterion.name, given, text)
+    return MarkEntry(result.student, result.exercise, name, given, text)
 
 
-def read_points(text: str, criterion: Criterion) -> float:
-    """Return points as somebody wrote them, with a point or a comma. Raises MarkError."""
-    most = format_number(criterion.points)
+def read_points(text: str, most: float, what: str) -> float:
+    """Return points for something as somebody wrote them, with a point or a comma.
+
+    Raises MarkError.
+    """
     shown = sanitise_line(text.strip(), 80)
     if not NUMBER.fullmatch(text.strip()):
-        raise MarkError(f"{criterion.name}: '{shown}' is no number of points, as in 2.5")
+        raise MarkError(f"{what}: '{shown}' is no number of points, as in 2.5")
     points = float(text.strip().replace(",", "."))
-    if points > criterion.points:
-        raise MarkError(f"{criterion.name}: {shown} is over the {most} points there are")
+    if points > most:
+        raise MarkError(f"{what}: {shown} is over the {format_number(most)} points there are")
     return round_sum(points)
 
 

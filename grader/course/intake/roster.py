@@ -35,6 +35,8 @@ HANDLE_COLUMNS = (
 )  # fmt: skip
 """headers of further ids under which a student may submit"""
 
+MAX_CHARACTERS = 1 << 26
+"""far more than a class of thousands with feedback needs; a device has no end"""
 PARTICIPANT = re.compile(r"(?P<word>.*[^\d\s])\s?(?P<number>[0-9]+)")
 """a participant's number in Moodle's worksheet, after a word in the instructor's language"""
 
@@ -163,11 +165,16 @@ def _is_handle(header: str) -> bool:
 def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
     """Return the header of a CSV file and its rows, padded to its width. Raises RosterError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(MAX_CHARACTERS + 1)
     except OSError as error:
         raise RosterError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise RosterError(f"{path}: is not UTF-8; save it as CSV UTF-8") from None
+    except ValueError:
+        raise RosterError(f"{str(path)!r} is no name of a file") from None
+    if len(text) > MAX_CHARACTERS:
+        raise RosterError(f"{path}: is larger than {MAX_CHARACTERS >> 20} MiB")
     try:
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=detect_delimiter(text)))
     except csv.Error as error:

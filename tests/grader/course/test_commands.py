@@ -316,6 +316,11 @@ def test_more_points_than_there_are_cannot_be_given(course: Command) -> None:
         2,
         f"headcheck: {SLUG}/17: 101 is over the 82 points there are\n",
     )
+    for given in ("nan", "inf", "1e400", "1e1", "70\x1b[2J"):
+        ran = course("override", f"{SLUG}/17", given, "--store", "c.db")
+        assert ran.code == 2 and "\x1b" not in ran.err
+        assert ran.err.endswith("is no number of points, as in 2.5\n")
+    assert "81.5 now" in course("override", f"{SLUG}/17", "81,5", "--store", "c.db").out
 
 
 def test_without_dask_there_is_no_cluster_and_the_extra_is_named(

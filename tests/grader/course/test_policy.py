@@ -318,6 +318,37 @@ def test_a_file_without_groups_is_refused(tmp_path: Path, text: str, problem: st
         read_groups(tmp_path / "groups.csv")
 
 
+@pytest.mark.parametrize(
+    ("path", "problem"), [("/dev/zero", "is larger than 64 MiB"), ("a\0b", "is no name of a file")]
+)
+def test_a_file_without_an_end_or_a_name_is_refused(path: str, problem: str) -> None:
+    with pytest.raises(RosterError, match=problem):
+        read_groups(Path(path))
+
+
+def test_a_student_on_the_roster_with_a_group_s_name_is_told(handed: Any) -> None:
+    policy = make_policy_of(("blue", "s1 s2"))
+    files = [handed("blue", points=50.0), handed("s1")]
+    for known in ("blue", "s9"):
+        said = describe_policy(policy, files, (), build_roster([Student(known)]))
+        told = "on the roster, but named like a group, so their work is the group's"
+        assert dict(said)[told] == (("blue",) if known == "blue" else ())
+
+
+def test_weights_are_of_students_by_any_id_and_of_nobody_are_told(
+    tmp_path: Path, handed: Any
+) -> None:
+    path = tmp_path / "headcheck.toml"
+    criteria = f"[rubric.{EXERCISE}]\nstyle = {{ points = 4 }}\n[weights.{EXERCISE}]\n"
+    path.write_text(f"{criteria}S17 = {{ style = 0 }}\nyy = {{ style = 0 }}\n")
+    policy = make_policy(read_course_file(path), "w", build_roster([Student("s1", login="s17")]))
+    files = [handed("s1")]
+    [found] = compute_results(files, policy=policy)
+    assert (found.score, found.max_score) == (104.0, 104.0)
+    said = dict(describe_policy(policy, files, [found], Roster()))
+    assert said["in [weights], and without a result there"] == ("yy",)
+
+
 # ------------------------------------------------------------------------ the manifest
 
 

@@ -130,7 +130,11 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         ),
         (
             "[points.causal_attention]\nvalues = -1",
-            "2: `points.causal_attention.values` must be a number of at least 0, not -1",
+            "2: `points.causal_attention.values` must be a number from 0 to 1000000, not -1",
+        ),
+        (
+            "[points.causal_attention]\nvalues = 1e308",
+            "2: `points.causal_attention.values` must be a number from 0 to 1000000, not 1e+308",
         ),
         ("[points.causal_attention]\nvalues = true", "2: `points.causal_attention.values` must be"),
         ("[points.causal_attention]\nvalues = nan", "2: `points.causal_attention.values` must be"),
@@ -146,6 +150,10 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         (
             "[rubric.rope]\n'a comment' = { points = 4 }",
             "2: 'a comment' is no name for a criterion: write up to 40 letters a to z, digits",
+        ),
+        (
+            "[rubric.rope]\nname = { points = 4 }",
+            "2: 'name' is a column of the sheet of marks: choose another name",
         ),
         ("[rubric.rope]\n'=1' = { points = 4 }", "2: '=1' is no name for a criterion"),
         ("[rubric.rope]\nstyle = { point = 4 }", "2: there is no key 'point'; did you mean 'po"),

@@ -76,9 +76,9 @@ TIME = "a date and time with an offset, as in 2026-02-01T18:00:00+01:00"
         ("[deadlines.week]\n", "1: says no `due`: add one, as in due = 2026-02-01T18:00:00+01:00"),
         (
             "[deadlines.w]\ndue = 2026-02-01T18:00:00",
-            f"2: `deadlines.w.due` must be {TIME}, not '2026-02-01T18:00:00'",
+            f"2: `deadlines.w.due` must be {TIME}, not 2026-02-01T18:00:00",
         ),
-        ("[deadlines.w]\ndue = 2026-02-01", f"2: `deadlines.w.due` must be {TIME}, not"),
+        ("[deadlines.w]\ndue = 2026-02-01", f"2: `deadlines.w.due` must be {TIME}, not 2026-02-01"),
         ("[deadlines.w]\ndue = 'now'", f"2: `deadlines.w.due` must be {TIME}, not 'now'"),
         ("[deadlines.w]\ndue = 0001-01-01T00:00:00+23:59", f"2: `deadlines.w.due` must be {TIME}"),
         ("[deadlines.w]\ndue = 9999-12-31T23:59:59Z", f"2: `deadlines.w.due` must be {TIME}"),
@@ -104,6 +104,14 @@ TIME = "a date and time with an offset, as in 2026-02-01T18:00:00+01:00"
             f"{HEAD}[deadlines.week-1.penalty]\n'soon' = '5 %'",
             "4: `deadlines.week-1.penalty.soon` must be a period",
         ),
+        (
+            f"{HEAD}[deadlines.week-1.penalty]\n'1 day' = '5 %'\n'2 h' = '10 %'",
+            "4: takes off no more than '2 h'",
+        ),
+        (
+            f"{HEAD}[deadlines.week-1.penalty]\n'1 day' = '5 %'\n'24 h' = '10 %'",
+            "5: '1 day' and '24 h' are equally long",
+        ),
         (f"{HEAD}at_most = '50'", "3: `deadlines.week-1.at_most` must be an amount, as in"),
         (f"{HEAD}cut_off = 'never'", "3: `deadlines.week-1.cut_off` must be a period, as in"),
         (
@@ -121,7 +129,9 @@ TIME = "a date and time with an offset, as in 2026-02-01T18:00:00+01:00"
         ),
         ("groups = 3", '1: `groups` must be a file, as in "groups.csv", or a table of groups'),
         ("[groups]\nblue = 's1'", '2: `groups.blue` must be a list of ids, as in ["s17", "s18"]'),
-        ("[groups]\nblue = [true]", "2: `groups.blue` must be a list of ids, as in"),
+        ("[groups]\nblue = [true]", '2: True is no id; write a list of ids, as in ["s17", "s18"]'),
+        ("[groups]\nblue = ['s1', ' ']", "2: ' ' is no id; write a list of ids"),
+        ("[groups]\n'' = ['s1']", "1: a group has no name"),
         ("alone = 'bettr'", "1: there is no rule 'bettr'; did you mean 'better'?"),
         ("alone = 3", "1: there is no rule 3; there are better, group, own"),
     ],
