@@ -1,7 +1,6 @@
 """What gradebooks get: the rules that are the same for all of them."""
 
 import base64
-import io
 import json
 import math
 import random
@@ -40,31 +39,14 @@ from tests.grader.course.gradebooks import (
     get_column,
     load_json,
     make_standing,
+    read_scores,
     read_table,
 )
 
 
 def totals(exported: ExportedFiles, form: str) -> float:
-    """The sum of points as the consumer of a format reads it."""
-    if form == "junit":
-        (data,) = exported.files.values()
-        found = ET.fromstring(data).findall(".//property[@name='score']")
-        return math.fsum(float(each.get("value", "")) for each in found)
-    if form == "gradescope":
-        return math.fsum(each["score"] for each in load_json(exported).values())
-    if form == "prairielearn":  # every exercise here is worth 100
-        return math.fsum(each.get("score", 0.0) * 100 for each in load_json(exported).values())
-    if form == "github":
-        results = [base64.b64decode(d) for n, d in exported.files.items() if n.endswith(".result")]
-        return math.fsum(test["score"] for each in results for test in json.loads(each)["tests"])
-    if form == "parquet":
-        pq = pytest.importorskip("pyarrow.parquet")
-        (data,) = exported.files.values()
-        return float(sum(pq.read_table(io.BytesIO(data)).column("score").to_pylist()))
-    rows = read_table(exported)
-    name = "score" if "score" in rows[0] else WEEK
-    numbers = get_column(rows, name)[1:] if form == "canvas" else get_column(rows, name)
-    return sum(float(text) for text in numbers)
+    """The sum of points as the consumer of a format reads it; each exercise is worth 100."""
+    return math.fsum(read_scores(exported.files, form, WEEK, 100.0))
 
 
 ALONE = [name for name, form in FORMATS.items() if form.contents == "results" and not form.fills]
