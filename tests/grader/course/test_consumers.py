@@ -16,13 +16,15 @@ import pytest
 from headcheck.grader.course.export import ExportError, Gradebook, export
 from headcheck.grader.course.results import ExerciseResult
 from headcheck.grader.report.records import SubmissionRecord
+from tests.grader.course.test_export import mark_by_hand
 
 Record = Callable[..., SubmissionRecord]
 ODD = 'O"Neil, Conway'
 
 
-@pytest.fixture
-def odd_gradebook(record: Record) -> Gradebook:
+@pytest.fixture(params=["judged", "marked and late"])
+def odd_gradebook(record: Record, request: pytest.FixtureRequest) -> Gradebook:
+    """Three results; or the same with marks, a bonus above the maximum, and 5 points taken off."""
     standings = []
     for student, points in (("ada", 100), ("bob", 50), ("eve", 0)):
         made = record(student, points)
@@ -43,7 +45,21 @@ def odd_gradebook(record: Record) -> Gradebook:
                 record=made,
             )
         )
-    return Gradebook("ps1", tuple(standings))
+    book = Gradebook("ps1", tuple(standings))
+    return book if request.param == "judged" else make_late(mark_by_hand(book, bonus=2.0))
+
+
+def make_late(book: Gradebook) -> Gradebook:
+    late = {"taken_off": 5.0, "penalty": "5 points late", "late": True, "group": "=blue"}
+    results = [
+        each if each.student == "ada" else replace(each, score=each.score - 5.0, **late)  # type: ignore[arg-type]
+        for each in book.results
+    ]
+    return replace(book, results=tuple(results))
+
+
+def list_scores(book: Gradebook) -> dict[str, float]:
+    return {each.student: each.score for each in book.results}
 
 
 def test_gradescope_s_own_runner_writes_the_same_fields(odd_gradebook: Gradebook) -> None:
@@ -77,9 +93,11 @@ def test_gradescope_s_own_runner_writes_the_same_fields(odd_gradebook: Gradebook
 
     assert {"tests", "visibility", "stdout_visibility", "score"} <= theirs.keys() & ours.keys()
     alike(theirs, ours)
+    assert ours["score"] == list_scores(odd_gradebook)["bob"]
     for test in theirs["tests"]:
         assert test.keys() <= ours["tests"][0].keys()
-        alike(test, ours["tests"][0])
+        for each in ours["tests"]:
+            alike(test, each)
     assert {test["status"] for test in theirs["tests"]} == {"passed", "failed"}
 
 
@@ -111,8 +129,11 @@ def test_nbgrader_s_own_export_has_the_same_columns(
         assert len(one) == len(other)
         for name in ("assignment", "student_id", "email"):
             assert one[at[name]] == other[at[name]]
-        for name in ("raw_score", "late_submission_penalty", "score", "max_score"):
-            assert float(one[at[name]]) >= 0 and float(other[at[name]]) >= 0
+        numbers = ("raw_score", "late_submission_penalty", "score", "max_score")
+        for row in (one, other):
+            raw, penalty, score, most = (float(row[at[name]]) for name in numbers)
+            assert most >= 0 and score == max(raw - penalty, 0.0)
+        assert float(one[at["score"]]) == list_scores(odd_gradebook)[one[at["student_id"]]]
 
 
 @pytest.fixture
@@ -152,13 +173,15 @@ def test_nbgrader_s_api_reads_what_was_written(
     with api.Gradebook(f"sqlite:///{after}", course_id="cs1") as gradebook:
         assert {each.name for each in gradebook.assignments} == {"old", "ps1"}
         scores = {s.student.id: s.score for s in gradebook.assignment_submissions("ps1")}
-        assert scores == {"ada": 107.0, "bob": 50.0}, "7 of them by hand"
-        assert gradebook.find_assignment("ps1").max_score == 110.0
+        own, most = list_scores(odd_gradebook), odd_gradebook.results[0].max_score
+        assert scores == {"ada": own["ada"] + 7.0, "bob": own["bob"]}, "7 of them by hand"
+        assert gradebook.find_assignment("ps1").max_score == most + 10.0
         submission = gradebook.find_submission("ps1", "bob")
         assert submission.timestamp.isoformat() == "2026-02-01T10:00:00"
         at = ("headcheck", "causal_weights", "ps1", "bob")
         assert not gradebook.find_grade(*at).needs_manual_grade
-        assert "Not scaled." in gradebook.find_comment(*at).comment
+        said = gradebook.find_comment(*at).comment
+        assert "Not scaled." in said and ("5 points late" in said) == odd_gradebook.results[1].late
         # What a person says in nbgrader, later on, goes before what is exported again.
         gradebook.find_grade(*at).manual_score = 60
         gradebook.find_comment(*at).manual_comment = "well tried"
@@ -168,7 +191,7 @@ def test_nbgrader_s_api_reads_what_was_written(
     with api.Gradebook(f"sqlite:///{after}", course_id="cs1") as gradebook:
         assert gradebook.find_submission("ps1", "bob").score == 60.0
         assert gradebook.find_comment(*at).comment == "well tried"
-        assert gradebook.find_grade(*at).auto_score == 50.0
+        assert gradebook.find_grade(*at).auto_score == own["bob"]
         assert len(gradebook.find_submission("ps1", "ada").notebooks) == 2
 
 
@@ -187,12 +210,12 @@ def test_an_assignment_that_is_new_belongs_to_the_course(
     with api.Gradebook(f"sqlite:///{tmp_path / 'after.db'}", course_id="cs1") as gradebook:
         assert gradebook.find_assignment("ps2").course_id == "cs1"
         assert [course.id for course in gradebook.db.query(api.Course)] == ["cs1"]
-        assert gradebook.find_submission("ps2", "ada").score == 100.0
+        assert gradebook.find_submission("ps2", "ada").score == list_scores(odd_gradebook)["ada"]
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_invalid_gradebook_is_refused(api: Any, odd_gradebook: Gradebook) -> None:
-    with pytest.raises(ExportError, match="give it by --into"):
+    with pytest.raises(ExportError, match="give it with --into"):
         export(odd_gradebook, "nbgrader-db")
     with pytest.raises(ExportError, match=r"cannot fill in this gradebook\.db: .*Is it one\?"):
         export(replace(odd_gradebook, database=b"no database at all" * 100), "nbgrader-db")
