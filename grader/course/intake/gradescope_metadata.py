@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 FOLDER = re.compile(r"submission_[0-9]+")
 SUBMISSION = re.compile(rf"(?P<folder>{FOLDER.pattern}):\s*")
@@ -92,6 +92,7 @@ def _parse_time(text: str) -> datetime | None:
         return None
     day, clock, fraction, zone = match.groups()
     try:
-        return datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0'):0<6}{zone}")
-    except ValueError:
+        time = datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0'):0<6}{zone}")
+        return time.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None

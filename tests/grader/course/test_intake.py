@@ -131,6 +131,15 @@ def test_each_system_is_recognised(
     assert ids(found) == sorted(expected)
 
 
+@pytest.mark.parametrize("time", ["0001-01-01 00:00:00 +14:00", "2026-02-30 10:00:00 Z", "2026"])
+def test_a_time_that_is_none_is_unknown(course: Course, time: str) -> None:
+    name = "assignment_9_export/submission_metadata.yml"
+    text = GRADESCOPE[name].replace("2026-02-02 23:00:00 -01:00", time)
+    found = taken(course({**GRADESCOPE, name: text}))
+    times = {each.student.id: each.submitted for each in found.submitted_files}
+    assert times["0019"] is None and times["0017"] is not None
+
+
 def test_canvas_says_who_is_late(course: Course) -> None:
     found = taken(course(CANVAS))
     assert [(h.student.name, h.late) for h in found.submitted_files] == [
