@@ -120,7 +120,7 @@ def test_cluster_gives_the_same_results_as_one_process(url: str, found: list[Sub
 def test_a_course_is_graded_into_its_store(
     url: str, found: list[Submission], tmp_path: Path
 ) -> None:
-    pytest.importorskip("sqlalchemy", reason="the extra cohort is not installed")
+    pytest.importorskip("sqlalchemy", reason="the extra course is not installed")
     from headcheck.grader.course import grading
     from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
     from headcheck.grader.course.store.store import open_store
