@@ -149,17 +149,25 @@ def _apply_rule(
 def _choose_shared(own: Answers) -> Sequence[Answer]:
     """Return what most members handed in alike; else what was handed in last; else the best.
 
-    Times count only if all of them are known.
+    Times count only if all of them are known. Of what is alike, the first counts: handing in
+    once more what is there already makes nobody late.
     """
     timed = all(file.submitted for answers in own.values() for file, _ in answers)
     contents = [_get_contents(answers) for answers in own.values()]
 
     def rank(answers: Sequence[Answer]) -> tuple[int, str, float]:
-        last = max(file.submitted or "" for file, _ in answers) if timed else ""
+        last = _find_time(answers)[1] if timed else ""
         points = max(record.score for _, record in answers)
         return contents.count(_get_contents(answers)), last, points
 
-    return max(own.values(), key=rank)
+    chosen = _get_contents(max(own.values(), key=rank))
+    alike = (answers for answers in own.values() if _get_contents(answers) == chosen)
+    return min(alike, key=_find_time)
+
+
+def _find_time(answers: Sequence[Answer]) -> tuple[bool, str]:
+    """Return whether answers are marked as late, and when the last one was handed in."""
+    return any(file.late for file, _ in answers), max(file.submitted or "" for file, _ in answers)
 
 
 def _get_contents(answers: Sequence[Answer]) -> frozenset[tuple[str, str]]:

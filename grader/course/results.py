@@ -77,6 +77,12 @@ class ExerciseResult:
         return round_sum(self.earned - self.taken_off)
 
     @property
+    def highest(self) -> float:
+        """The most points that there are: the maximum and every bonus."""
+        bonuses = (each.criterion for each in self.criteria if each.criterion.bonus)
+        return round_sum(self.max_score + sum(each.points for each in bonuses))
+
+    @property
     def calculation(self) -> str:
         """How the score follows from what was earned, if it is less: `112 − 10 % late`."""
         if not self.penalty or self.override is not None:

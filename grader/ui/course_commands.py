@@ -188,7 +188,7 @@ def override(
         from headcheck.grader.report.rounding import format_number
 
         result = find_result(store, run, student, get_slug(exercise))
-        points = None if score is None else read_points(score, result.max_score, who)
+        points = None if score is None else read_points(score, result.highest, who)
         store.add_override(Override(run, student, result.exercise, points, reason, get_author()))
         counts = result.graded if points is None else points
         change = f"{format_number(result.score)} before, {format_number(counts)} now"

@@ -123,6 +123,10 @@ def test_a_mark_is_given_shown_changed_and_taken_back(marked: Command) -> None:
 
 def test_an_override_beats_marks(marked: Command) -> None:
     marked("override", "week/ada", "7", *STORE)
+    ran = marked("override", "week/ada", "112.5", *STORE)
+    assert ran.err == "headcheck: week/ada: 112.5 is over the 112 points there are\n", (
+        "with a bonus"
+    )
     ran = marked("mark", "week/ada", "style", "3", *STORE)
     assert ran.out == "week/ada causal_weights: 7 before, 7 now, as set by `headcheck override`\n"
     assert "7 before, 53 now" in marked("override", "week/ada", "--clear", *STORE).out

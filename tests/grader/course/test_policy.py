@@ -169,6 +169,15 @@ def test_what_most_members_handed_in_counts_then_the_last_then_the_best(handed: 
     assert set(scores_of(blue, *unknown).values()) == {100.0}
 
 
+@pytest.mark.parametrize("first", [{"days": 0.0}, {"days": None}, {"days": 1}])
+def test_handing_in_again_what_is_there_makes_nobody_late(handed: Any, first: Any) -> None:
+    policy = make_policy_of(("blue", "s1 s2"), deadline=DEADLINE)
+    again = [handed("s1", text="x", days=2), handed("s2", text="x", **first)]
+    assert set(scores_of(policy, *again).values()) == {90.0 if first["days"] else 100.0}
+    marked = [handed("s1", text="x", days=None, late=True), handed("s2", text="x", days=None)]
+    assert not any(each.late for each in compute_results(marked, policy=policy))
+
+
 def test_a_rule_decides_for_members_who_also_handed_in_alone(handed: Any) -> None:
     files = [handed("s1", 50, 1), handed("s2", 100), handed("s3", 0, 0.5)]
     expected = {

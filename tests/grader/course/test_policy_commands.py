@@ -2,12 +2,15 @@
 
 import csv
 import io
+import os
 import random
 import re
 import shlex
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from headcheck.grader.course.store.store import open_store
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.course_file import read_course_file
 from headcheck.grader.ui.cli import cli
-from tests.grader.course.test_course import killed
+from tests.grader.course.test_course import forked, killed
 
 SLUG = "causal_weights"
 WORK = {
@@ -223,6 +226,30 @@ def test_kills_of_a_regrade_with_a_policy_lose_nothing(
     regrade()
     assert load() == expected
     assert len(fake_grader.graded_texts) <= 2 * len(WORK) + kills
+
+
+def test_two_regrades_at_once_give_what_one_of_them_gives(
+    store_url: str, headcheck: Command
+) -> None:
+    location = ("--store", store_url)
+    headcheck(*GRADE, *location, "--exercise", SLUG)
+    for percent in (10, 30):
+        Path(f"{percent}.toml").write_text(COURSE.replace("10 %", f"{percent} %"))
+    commands = [("regrade", "week-1", *location, "--course", f"{each}.toml") for each in (10, 30)]
+
+    def regrade(command: tuple[str, ...]) -> None:
+        with suppress(SystemExit):
+            cli([*command], standalone_mode=False, obj=lambda _: None)
+
+    for pid in [forked(partial(regrade, each)) for each in commands]:
+        assert os.waitpid(pid, 0)[1] == 0
+    headcheck("runs", *location)  # takes what they wrote
+    found = exported(headcheck, store_url)
+    assert (found["s7"][0], found["s3"][0]) in (("40", "90"), ("20", "70"))
+    with open_store(store_url) as store:
+        policy = store.load_newest_run("week-1").manifest.policy
+        assert policy.deadline is not None and policy.deadline.rate is not None
+        assert (policy.deadline.rate.percent == 10) == (found["s7"][0] == "40")
 
 
 def find_blocks(section: str, kind: str) -> list[str]:
