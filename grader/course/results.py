@@ -65,6 +65,8 @@ class ExerciseResult:
     """the same in words, such as `10 % late`"""
     group: str = ""
     """the student's group"""
+    handed_in_by: str = ""
+    """the id under which the work was handed in: the student's own, or another one of the group"""
 
     @property
     def earned(self) -> float:
@@ -260,6 +262,7 @@ def _make_result(
         taken_off=round_sum(best.score.earned - best.score.points),
         penalty=best.score.penalty,
         group=membership.group_of.get(student, ""),
+        handed_in_by=best.file.student,
     )
 
 

@@ -20,7 +20,7 @@ from headcheck.grader.report.rounding import HUNDREDTH, round_sum
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 """the name of a criterion, which becomes the header of a column"""
 KEYS = ("bonus", "points", "text")
-SHEET_COLUMNS = ("student", "name", "exercise")
+SHEET_COLUMNS = ("student", "name", "exercise", "handed_in_by")
 """the first columns of a sheet of marks, after which no criterion can be called"""
 MOST_WEIGHT = 100.0
 

@@ -287,7 +287,9 @@ def export(
 
     book = Gradebook(run, tuple(results), load_roster(roster), code=code, column=column)
     if anonymous:
-        book = hide_students(book, number_students({each.student for each in results}, secret))
+        ids = {each for result in results for each in (result.student, result.handed_in_by)}
+        ids |= {file.student for file, _ in code}  # a team's repository has an id, too
+        book = hide_students(book, number_students(ids, secret))
     if into is not None and FORMATS[form].fills == "database":
         book = replace(book, database=into.read_bytes())
     elif into is not None:

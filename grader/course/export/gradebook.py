@@ -103,7 +103,7 @@ def hide_students(book: Gradebook, numbers: Mapping[str, str]) -> Gradebook:
 
     Messages, examples and code stay, and may contain names that a student chose.
     """
-    results = [_hide_student(each, numbers[each.student]) for each in book.results]
+    results = [_hide_student(each, numbers) for each in book.results]
     results.sort(key=lambda each: (each.student, each.exercise))
     code = [
         (replace(file, student=numbers[file.student], name="", file="", submitted=None), content)
@@ -113,7 +113,8 @@ def hide_students(book: Gradebook, numbers: Mapping[str, str]) -> Gradebook:
     return Gradebook(book.run, tuple(results), code=tuple(code), column=book.column)
 
 
-def _hide_student(result: ExerciseResult, number: str) -> ExerciseResult:
+def _hide_student(result: ExerciseResult, numbers: Mapping[str, str]) -> ExerciseResult:
+    number = numbers[result.student]
     return replace(
         result,
         student=number,
@@ -123,6 +124,7 @@ def _hide_student(result: ExerciseResult, number: str) -> ExerciseResult:
         submitted=None,
         comments=(),
         group="",
+        handed_in_by=numbers.get(result.handed_in_by, number),
         criteria=tuple(each.without_comment() for each in result.criteria),
         record=replace(result.record, file="", student=number),
     )

@@ -1,7 +1,8 @@
 """Write the sheet in which people mark by hand, and read the marks back from it.
 
 A cell that is empty changes nothing: two people may fill in sheets that were written at the same
-time.
+time. Each row says who handed in the work, which a group shares, since the exported code is called
+so.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import round_sum
 from headcheck.grader.report.rubric import SHEET_COLUMNS
 
-STUDENT, NAME, EXERCISE = SHEET_COLUMNS
+STUDENT, _, EXERCISE, _ = SHEET_COLUMNS
 COMMENT = " comment"
 """the ending of the header of a criterion's comments; no name of a criterion has a space"""
 NO_RUBRIC = (
@@ -61,19 +62,29 @@ class MarkEntry:
 def render(book: Gradebook) -> ExportedFiles:
     """Return one CSV file with a row for every result that people mark.
 
+    Members of a group who share their work have a row each.
     Raises ExportError if there is no rubric.
     """
     names = _list_names(book.results)
     if not names:
         raise ExportError(f"{book.run}: {NO_RUBRIC}")
     columns = [title for name in names for title in (name, f"{name}{COMMENT}")]
-    rows = [[STUDENT, NAME, EXERCISE, *columns]]
-    for each in book.results:
+    rows = [[*SHEET_COLUMNS, *columns]]
+    for each in _sort_by_work(book.results):
         if each.criteria:
             display = book.find_student(each).display_name
-            person = (each.student, "" if display == each.student else display, each.exercise)
-            rows.append([*map(escape_cell, person), *_list_cells(each, names)])
+            name = "" if display == each.student else display
+            about = (each.student, name, each.exercise, each.handed_in_by)
+            rows.append([*map(escape_cell, about), *_list_cells(each, names)])
     return ExportedFiles({"marks.csv": encode_csv(rows, bom=True)})
+
+
+def _sort_by_work(results: Sequence[ExerciseResult]) -> list[ExerciseResult]:
+    """Return results in their order, but those of the same work one after the other."""
+    places: dict[str, int] = {}
+    for each in results:
+        places.setdefault(each.handed_in_by, len(places))
+    return sorted(results, key=lambda each: places[each.handed_in_by])
 
 
 def _list_names(results: Sequence[ExerciseResult]) -> list[str]:
@@ -115,7 +126,7 @@ def read_marks(
 def _refuse_headers(header: Sequence[str], names: Sequence[str]) -> None:
     if STUDENT not in header:
         raise MarkError(f"the sheet has no column {STUDENT!r}: {', '.join(header)}")
-    known = {STUDENT, NAME, EXERCISE, *names, *(f"{name}{COMMENT}" for name in names)}
+    known = {*SHEET_COLUMNS, *names, *(f"{name}{COMMENT}" for name in names)}
     for title in header:
         if title not in known:
             text = f"there is no criterion {sanitise_line(title)!r}; there are {', '.join(names)}"

@@ -177,7 +177,7 @@ def test_a_sheet_goes_out_and_comes_back(marked: Command) -> None:
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     rows = read(Path("marks.csv").read_text(encoding="utf-8"))
     assert list(rows[0]) == [
-        *("student", "name", "exercise", "style", "style comment"),
+        *("student", "name", "exercise", "handed_in_by", "style", "style comment"),
         *("report", "report comment", "extra", "extra comment"),
     ]
     assert [each["name"] for each in rows] == ["Ada", "Bob", "Eve"]

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,12 @@ def mark_blindly(headcheck: Command, chance: random.Random) -> None:
     text = Path("marks.csv").read_text(encoding="utf-8-sig")
     assert not any(who in text for who in STUDENTS)
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    code = ("export", "week-1", *STORE, "--format", "code", "--anonymous", "--out", "code")
+    assert headcheck(*code).code == 0
+    there = {each.stem for each in Path("code").glob("*.py")}
+    work = [row["handed_in_by"] for row in rows]
+    assert set(work) <= there and len(set(work)) == len(there) - 3, "all but what counts for nobody"
+    assert [who for who, _ in groupby(work)] == list(dict.fromkeys(work)), "side by side"
     with Path("marks.csv").open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), delimiter=";")  # as some spreadsheets save it
         writer.writeheader()
