@@ -7,6 +7,7 @@ choose their names themselves.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from headcheck.grader.course.intake.roster import Roster, Student, build_roster, normalise_id
 from headcheck.grader.course.policy import Policy, list_ids
@@ -14,6 +15,7 @@ from headcheck.grader.course.store.records import GradedFile
 from headcheck.grader.report.deadlines import Extension
 from headcheck.grader.report.groups import AloneRule
 from headcheck.grader.report.records import SubmissionRecord
+from headcheck.grader.report.rubric import Rubric, Rubrics
 
 Answer = tuple[GradedFile, SubmissionRecord]
 """a verdict, and the file that it is about"""
@@ -37,6 +39,15 @@ class Membership:
     """what is wrong with the groups, a line for each problem"""
     strangers: tuple[str, ...]
     """ids of members who handed in nothing"""
+
+    @cached_property
+    def _roster(self) -> Roster:
+        return build_roster(self.people.values())
+
+    def find_students(self, who: str) -> tuple[str, ...]:
+        """Return whose id is exactly this, else whom one of the ids fits, in any case."""
+        found = self._roster.find_all(who)
+        return (who,) if who in self.people else tuple(student.id for student in found)
 
 
 def assign_groups(policy: Policy, stored: Iterable[GradedFile]) -> Membership:
@@ -178,10 +189,19 @@ def list_extensions(
     extensions: Iterable[Extension], membership: Membership
 ) -> dict[str, list[Extension]]:
     """Return the extensions of each student: own ones, and those of the group."""
-    known = build_roster(membership.people.values())
     granted: dict[str, list[Extension]] = {}
     for each in extensions:
-        alone = [student.id for student in known.find_all(each.who)]
+        alone = membership.find_students(each.who)
         for who in {*membership.groups.get(each.who, ()), *alone}:
             granted.setdefault(who, []).append(each)
     return granted
+
+
+def find_weighted(rubrics: Rubrics, membership: Membership) -> Rubrics:
+    """Return the rubrics, with weights by the ids that students have in the store."""
+
+    def find(rubric: Rubric) -> Rubric:
+        found = ((membership.find_students(who) or (who,), w) for who, w in rubric.weights.items())
+        return replace(rubric, weights={who: weights for own, weights in found for who in own})
+
+    return {slug: find(each) for slug, each in rubrics.items()}

@@ -3,8 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from headcheck.grader.course.grouping import Membership, assign_groups, list_alone
-from headcheck.grader.course.intake.roster import Roster, build_roster
+from headcheck.grader.course.grouping import (
+    Membership,
+    assign_groups,
+    find_weighted,
+    list_alone,
+)
+from headcheck.grader.course.intake.roster import Roster
 from headcheck.grader.course.marks import list_weighted_strangers
 from headcheck.grader.course.policy import Policy
 from headcheck.grader.course.results import ExerciseResult, collect_answers
@@ -37,7 +42,7 @@ def describe_policy(
     listed = tuple(f"{who} ({membership.group_of[who]})" for who in alone)
     yield f"in a group, but handed in something else as well; {COUNTS[policy.alone]}", listed
     answered = {(each.student, each.exercise) for each in results}
-    strangers = list_weighted_strangers(policy.rubrics, answered)
+    strangers = list_weighted_strangers(find_weighted(policy.rubrics, membership), answered)
     yield "in [weights], and without a result there", strangers
     if policy.deadline is not None:
         yield (
@@ -49,9 +54,10 @@ def describe_policy(
 
 def _find_nobody(deadline: Deadline, membership: Membership, roster: Roster) -> tuple[str, ...]:
     """Return those with an extension who are neither a group nor a known student."""
-    known = build_roster(membership.people.values())
     others = [each.who for each in deadline.extensions if each.who not in membership.groups]
-    return tuple(who for who in others if not (known.find_all(who) or roster.find_all(who)))
+    return tuple(
+        who for who in others if not (membership.find_students(who) or roster.find_all(who))
+    )
 
 
 def _describe_times(results: Sequence[ExerciseResult]) -> Iterator[Remark]:

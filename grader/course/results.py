@@ -10,6 +10,7 @@ from headcheck.grader.course.grouping import (
     Answer,
     Membership,
     assign_groups,
+    find_weighted,
     list_extensions,
     share_answers,
 )
@@ -164,7 +165,7 @@ def compute_results(
     graded_files = list(stored)
     membership = assign_groups(policy, graded_files)
     granted = list_extensions(policy.deadline.extensions if policy.deadline else (), membership)
-    marking = make_marking(policy.rubrics, marks)
+    marking = make_marking(find_weighted(policy.rubrics, membership), marks)
     best: dict[tuple[str, str], _RatedAnswer] = {}
     for exercise, answers in collect_answers(graded_files).items():
         most = _find_maximum(answers)

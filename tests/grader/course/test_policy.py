@@ -121,6 +121,13 @@ def test_extensions_are_of_students_and_groups(handed: Any) -> None:
     assert scores_of(policy, *files)["s3"] == 100.0
 
 
+def test_ids_that_differ_in_case_have_extensions_of_their_own(handed: Any) -> None:
+    deadline = replace(DEADLINE, extensions=(Extension("ada", added=2 * DAY),))
+    files = [handed("ada", days=1), handed("Ada", days=1)]
+    assert scores_of(make_policy_of(deadline=deadline), *files) == {"ada": 100.0, "Ada": 90.0}
+    assert scores_of(make_policy_of(deadline=deadline), files[1]) == {"Ada": 100.0}
+
+
 def test_a_change_says_what_was_taken_off(handed: Any) -> None:
     files = [handed("s1", days=1.5), handed("s2")]
     before, after = (compute_results(files, policy=p) for p in (NO_POLICY, Policy(DEADLINE)))
@@ -354,6 +361,11 @@ def test_weights_are_of_students_by_any_id_and_of_nobody_are_told(
     files = [handed("s1")]
     [found] = compute_results(files, policy=policy)
     assert (found.score, found.max_score) == (104.0, 104.0)
+    alone = make_policy(read_course_file(path), "w", Roster())  # ids match in any case
+    assert [each.score for each in compute_results([handed("s17")], policy=alone)] == [104.0]
+    exactly = [handed("s17"), handed("S17")]
+    scores = {each.student: each.score for each in compute_results(exactly, policy=alone)}
+    assert scores == {"s17": 100.0, "S17": 104.0}
     said = dict(describe_policy(policy, files, [found], Roster()))
     assert said["in [weights], and without a result there"] == ("yy",)
 
