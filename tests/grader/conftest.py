@@ -176,3 +176,21 @@ def grade_notebook(sandbox: SandboxDriver, tmp_path: Path) -> GradeNotebook:
         return {record.name or "": record for record in records}
 
     return grade_cells
+
+
+GradeText = Callable[..., SubmissionRecord]
+
+
+@pytest.fixture
+def grade_text(server: ServerHandle, tmp_path: Path) -> GradeText:
+    """Grades a module in which one definition is judged."""
+    if sys.platform != "linux":
+        pytest.skip("the fork server is Linux's")
+
+    def grade(text: str, settings: Settings | None = None) -> SubmissionRecord:
+        (tmp_path / "ada.py").write_text(text, encoding="utf-8")
+        [handed_in] = find_submissions([str(tmp_path / "ada.py")])
+        [record] = grade_file_or_raise(server, handed_in, settings or Settings())
+        return record
+
+    return grade

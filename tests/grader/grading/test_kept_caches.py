@@ -1,18 +1,11 @@
 """A class keeps keys and values if an option says so, and takes three inputs by two names."""
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from headcheck.grader.grading.grade import grade_file_or_raise
-from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
-from headcheck.grader.report.records import SubmissionRecord
-from headcheck.grader.sandbox.grader_side.servers import ServerHandle
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeText
 
 KEEPS = """\
 import torch
@@ -69,22 +62,10 @@ class Cross(nn.Module):
         weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
         return (weights @ v).transpose(1, 2).reshape(x.shape)
 """
-Grade = Callable[[str], SubmissionRecord]
 
 
-@pytest.fixture
-def grade(server: ServerHandle, tmp_path: Path) -> Grade:
-    def grade(text: str) -> SubmissionRecord:
-        (tmp_path / "ada.py").write_text(text, encoding="utf-8")
-        [submission] = find_submissions([str(tmp_path / "ada.py")])
-        [record] = grade_file_or_raise(server, submission, Settings())
-        return record
-
-    return grade
-
-
-def test_a_cache_that_an_option_keeps_is_judged_and_said(grade: Grade) -> None:
-    record = grade(KEEPS)
+def test_a_cache_that_an_option_keeps_is_judged_and_said(grade_text: "GradeText") -> None:
+    record = grade_text(KEEPS)
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
     assert "cache" in {prop.group for prop in record.properties}
     said = "with `use_cache=True` a call continues the earlier ones, until `forget()` is called"
@@ -99,25 +80,27 @@ def test_a_cache_that_an_option_keeps_is_judged_and_said(grade: Grade) -> None:
         ("torch.cat([self.past[1], v], dim=2)", "torch.cat([v, self.past[1]], dim=2)"),
     ],
 )
-def test_a_mistake_of_a_kept_cache_fails(grade: Grade, right: str, wrong: str) -> None:
-    record = grade(KEEPS.replace(right, wrong))
+def test_a_mistake_of_a_kept_cache_fails(grade_text: "GradeText", right: str, wrong: str) -> None:
+    record = grade_text(KEEPS.replace(right, wrong))
     failed = {p.group for p in record.properties if p.status not in ("passed", "not_tried")}
     assert "cache" in failed
 
 
-def test_what_looks_at_keys_is_the_query_by_any_name(grade: Grade) -> None:
-    assert grade(CROSS).status == "passed"
+def test_what_looks_at_keys_is_the_query_by_any_name(grade_text: "GradeText") -> None:
+    assert grade_text(CROSS).status == "passed"
     exchanged = CROSS.replace(
         "self.k_proj(key), self.v_proj(value)", "self.v_proj(value), self.k_proj(key)"
     )
-    assert grade(exchanged).status == "failed"
+    assert grade_text(exchanged).status == "failed"
 
 
 @pytest.mark.parametrize(
     ("cap", "status"),
     [("cap * torch.tanh({0} / cap)", "passed"), ("torch.tanh({0} / cap)", "failed")],
 )
-def test_the_limit_of_scores_is_given_by_its_name(grade: Grade, cap: str, status: str) -> None:
+def test_the_limit_of_scores_is_given_by_its_name(
+    grade_text: "GradeText", cap: str, status: str
+) -> None:
     """Once it was False, and every score was divided by zero."""
     scores = "(q @ k.mT / q.shape[-1] ** 0.5)"
     source = KEEPS.replace(
@@ -130,4 +113,4 @@ def test_the_limit_of_scores_is_given_by_its_name(grade: Grade, cap: str, status
     source = source.replace(
         f"scores = {scores}", f"cap = self.cap\n        scores = ({cap.format(scores)})"
     )
-    assert grade(source).status == status
+    assert grade_text(source).status == status

@@ -1,18 +1,11 @@
 """Masks that a class takes besides the first one, and masks that are not quite followed."""
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from headcheck.grader.grading.grade import grade_file_or_raise
-from headcheck.grader.grading.settings import Settings
-from headcheck.grader.reading.submission import find_submissions
-from headcheck.grader.report.records import SubmissionRecord
-from headcheck.grader.sandbox.grader_side.servers import ServerHandle
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeText
 
 CLASS = """\
 import math
@@ -48,22 +41,10 @@ ONE_MASK = CLASS.replace("key_padding_mask=None, ", "").replace(
     '            scores = scores.masked_fill(key_padding_mask[:, None, None, :], float("-inf"))\n',
     "",
 )
-Grade = Callable[[str], SubmissionRecord]
 
 
-@pytest.fixture
-def grade(server: ServerHandle, tmp_path: Path) -> Grade:
-    def grade(text: str) -> SubmissionRecord:
-        (tmp_path / "ada.py").write_text(text, encoding="utf-8")
-        [submission] = find_submissions([str(tmp_path / "ada.py")])
-        [record] = grade_file_or_raise(server, submission, Settings())
-        return record
-
-    return grade
-
-
-def test_both_masks_of_a_right_class_are_judged_and_said(grade: Grade) -> None:
-    record = grade(CLASS)
+def test_both_masks_of_a_right_class_are_judged_and_said(grade_text: "GradeText") -> None:
+    record = grade_text(CLASS)
     assert (record.status, record.name) == ("passed", "Blend")
     told = [note.message for note in record.notes]
     assert "its masks are judged one at a time: `attn_mask` by itself, too" in told
@@ -78,9 +59,9 @@ def test_both_masks_of_a_right_class_are_judged_and_said(grade: Grade) -> None:
     ],
 )
 def test_a_mask_that_is_not_followed_is_a_failed_claim(
-    grade: Grade, source: str, wrong: str, mistakes: list[str]
+    grade_text: "GradeText", source: str, wrong: str, mistakes: list[str]
 ) -> None:
-    record = grade(source.replace(MASKED, wrong))
+    record = grade_text(source.replace(MASKED, wrong))
     assert record.status != "passed"
     assert [found.name for found in record.diagnosis] == mistakes or not mistakes
     assert record.place is not None
@@ -88,24 +69,26 @@ def test_a_mask_that_is_not_followed_is_a_failed_claim(
     assert line in [each.line for each in record.place.lines]
 
 
-def test_what_is_said_of_one_mask_says_nothing_of_another(grade: Grade) -> None:
+def test_what_is_said_of_one_mask_says_nothing_of_another(grade_text: "GradeText") -> None:
     """Once `attn_mask`, which is added, was judged by "True where padding"."""
     said = '        """key_padding_mask: (b, s), True where padding."""\n        b, t, c'
     source = CLASS.replace("        b, t, c", said).replace(MASKED, "add(attn_mask)")
-    record = grade(source)
+    record = grade_text(source)
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
 
 
-def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade: Grade) -> None:
+def test_a_width_has_to_be_a_multiple_of_the_groups_of_a_norm(grade_text: "GradeText") -> None:
     source = ONE_MASK.replace(
         "        super().__init__()\n",
         "        super().__init__()\n"
         '        if embed_dim % 8:\n            raise ValueError("a multiple of 8 is wanted")\n',
     )
-    assert grade(source).status == "passed"
+    assert grade_text(source).status == "passed"
 
 
-def test_a_mask_after_the_softmax_is_named_though_the_weights_are_returned(grade: Grade) -> None:
+def test_a_mask_after_the_softmax_is_named_though_the_weights_are_returned(
+    grade_text: "GradeText",
+) -> None:
     source = ONE_MASK.replace(MASKED, "clone()").replace(
         "        out = torch.softmax(scores, dim=-1) @ v\n",
         "        weights = torch.softmax(scores, dim=-1)\n"
@@ -114,11 +97,13 @@ def test_a_mask_after_the_softmax_is_named_though_the_weights_are_returned(grade
         "        out = weights @ v\n",
     )
     returned = source.replace("reshape(b, t, c))", "reshape(b, t, c)), weights")
-    record = grade(returned)
+    record = grade_text(returned)
     assert [found.name for found in record.diagnosis] == ["masked_after_softmax"]
 
 
-def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(grade: Grade) -> None:
+def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(
+    grade_text: "GradeText",
+) -> None:
     source = CLASS.replace("attn_mask=None)", "attn_mask=None, head_mask=None, memory_mask=None)")
     source = source.replace(
         "        out = torch.softmax(scores, dim=-1) @ v\n",
@@ -127,7 +112,7 @@ def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(grade: Gra
         "            weights = weights * head_mask\n"
         "        out = weights @ v\n",
     )
-    record = grade(source)
+    record = grade_text(source)
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
     told = [note.message for note in record.notes]
     assert any("`head_mask`" in text and "not judged" in text for text in told)

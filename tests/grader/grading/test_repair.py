@@ -1,8 +1,6 @@
 """An answer that stops because of one slip is judged with the edit that undoes it, at a price."""
 
 import ast
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +22,10 @@ from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.sandbox.worker.slips import MAX_EDITS, list_slips
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import SandboxDriver
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
+    from tests.grader.conftest import GradeText
 
 EXERCISE = BY_SLUG["self_attention_v2"]
+ASKED = Settings(exercise=EXERCISE)
 ANSWER = """\
 import torch
 from torch import nn
@@ -71,18 +68,6 @@ SLIPS = {
 """what stands where, and what a slip makes of it, with the line that the student is told"""
 
 
-@pytest.fixture
-def grade(server: ServerHandle, tmp_path: Path) -> Callable[..., SubmissionRecord]:
-    def grade(text: str, exercise: Exercise = EXERCISE, slip: float = 15.0) -> SubmissionRecord:
-        (tmp_path / "ada.py").write_text(text, encoding="utf-8")
-        [submission] = find_submissions([str(tmp_path / "ada.py")])
-        settings = Settings(exercise=exercise, slip=slip)
-        [record] = grade_file_or_raise(server, submission, settings)
-        return record
-
-    return grade
-
-
 def slip(kind: str) -> str:
     right, wrong, _ = SLIPS[kind]
     assert right in ANSWER
@@ -94,9 +79,9 @@ def slip(kind: str) -> str:
 
 @pytest.mark.parametrize("kind", SLIPS)
 def test_one_slip_costs_its_price_and_is_told_by_its_line(
-    grade: Callable[..., SubmissionRecord], kind: str
+    grade_text: "GradeText", kind: str
 ) -> None:
-    record = grade(slip(kind))
+    record = grade_text(slip(kind), ASKED)
     assert record.repair is not None
     assert (record.repair.line, record.repair.price) == (SLIPS[kind][2], 15)
     assert record.status == "crashed"
@@ -104,8 +89,8 @@ def test_one_slip_costs_its_price_and_is_told_by_its_line(
     assert {each.status for each in record.properties} == {"passed"}
 
 
-def test_a_right_answer_has_no_slip(grade: Callable[..., SubmissionRecord]) -> None:
-    record = grade(ANSWER)
+def test_a_right_answer_has_no_slip(grade_text: "GradeText") -> None:
+    record = grade_text(ANSWER, ASKED)
     assert (record.repair, record.score) == (None, record.max_score)
 
 
@@ -119,59 +104,57 @@ def test_a_right_answer_has_no_slip(grade: Callable[..., SubmissionRecord]) -> N
     ],
 )
 def test_an_answer_that_computes_something_is_judged_by_that(
-    grade: Callable[..., SubmissionRecord], right: str, wrong: str
+    grade_text: "GradeText", right: str, wrong: str
 ) -> None:
-    record = grade(ANSWER.replace(right, wrong))
+    record = grade_text(ANSWER.replace(right, wrong))
     assert record.repair is None
     assert record.score < 0.85 * record.max_score
 
 
 def test_a_slip_is_not_undone_if_there_is_a_mistake_besides(
-    grade: Callable[..., SubmissionRecord],
+    grade_text: "GradeText",
 ) -> None:
-    record = grade(slip("name").replace(" / self.d_out**0.5", ""))
+    record = grade_text(slip("name").replace(" / self.d_out**0.5", ""))
     assert (record.repair, record.score) == (None, 0)
 
 
 @pytest.mark.parametrize(
     "statement", ["import os; os._exit(0)", "raise SystemExit", "while True: pass"]
 )
-def test_what_ends_its_process_has_no_slip(
-    grade: Callable[..., SubmissionRecord], statement: str
-) -> None:
-    record = grade(ANSWER.replace("        scores =", f"        {statement}\n        scores ="))
+def test_what_ends_its_process_has_no_slip(grade_text: "GradeText", statement: str) -> None:
+    record = grade_text(
+        ANSWER.replace("        scores =", f"        {statement}\n        scores =")
+    )
     assert (record.repair, record.score) == (None, 0)
 
 
-def test_two_slips_are_not_undone(grade: Callable[..., SubmissionRecord]) -> None:
-    record = grade(slip("name").replace("self.W_value(x)", "self.W_vlaue(x)"))
+def test_two_slips_are_not_undone(grade_text: "GradeText") -> None:
+    record = grade_text(slip("name").replace("self.W_value(x)", "self.W_vlaue(x)"))
     assert (record.repair, record.score) == (None, 0)
 
 
-def test_what_is_no_slip_keeps_its_place_in_points(grade: Callable[..., SubmissionRecord]) -> None:
+def test_what_is_no_slip_keeps_its_place_in_points(grade_text: "GradeText") -> None:
     """Only a transposed input cannot be viewed; that the answer stops before costs more."""
     text = ANSWER.replace(
         "        queries, keys", "        x = x.view(-1, x.shape[-1])\n        queries, keys"
     )
-    whole, cut = grade(text), grade(text.replace("keys.T", "kesy.T"))
+    whole, cut = grade_text(text), grade_text(text.replace("keys.T", "kesy.T"))
     assert cut.repair is not None
     assert cut.score == pytest.approx(0.85 * whole.score, abs=0.02)
 
 
 def test_a_loop_that_an_edit_would_make_endless_ends(
-    grade: Callable[..., SubmissionRecord],
+    grade_text: "GradeText",
 ) -> None:
     text = ANSWER.replace(
         "        return weights",
         "        n = 3\n        while n:\n            n = n - oen\n        return weights",
     )
-    record = grade(text)
+    record = grade_text(text)
     assert record.status == "crashed"
 
 
-def test_a_notebook_is_told_the_cell(
-    sandbox: "SandboxDriver", server: ServerHandle, tmp_path: Path
-) -> None:
+def test_a_notebook_is_told_the_cell(server: ServerHandle, tmp_path: Path) -> None:
     cells = [nbformat.v4.new_code_cell(each) for each in slip("attribute").split("\n\n\n")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "ada.ipynb")
     [submission] = find_submissions([str(tmp_path / "ada.ipynb")])
@@ -185,8 +168,8 @@ def test_a_notebook_is_told_the_cell(
 
 
 @pytest.mark.parametrize("price", [0.0, 40.0, 100.0])
-def test_a_course_sets_the_price(grade: Callable[..., SubmissionRecord], price: float) -> None:
-    record = grade(slip("name"), slip=price)
+def test_a_course_sets_the_price(grade_text: "GradeText", price: float) -> None:
+    record = grade_text(slip("name"), Settings(exercise=EXERCISE, slip=price))
     kept = record.max_score * (1 - price / 100)
     assert record.score == pytest.approx(kept, abs=0.01)
     cheaper = score_again(record, EXERCISE, None, 0.01, 10)
