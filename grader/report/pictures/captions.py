@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.pictures.numbers import format_distinct, format_number
 from headcheck.grader.report.records import (
     EvidenceRecord,
@@ -24,48 +25,63 @@ PARTS = ("queries", "keys", "values")
 Origin = tuple[int, ...]
 
 
-def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
+def describe_evidence(evidence: EvidenceRecord, language: Language = ENGLISH) -> tuple[str, ...]:
     """Return the caption of each figure, in the order of the figures."""
-    captions = [describe_layout(layout) for layout in evidence.layouts]
+    captions = [describe_layout(layout, language) for layout in evidence.layouts]
     if evidence.weights is not None:
-        captions.append(describe_weights(evidence.weights))
+        captions.append(describe_weights(evidence.weights, language))
     if evidence.influence is not None:
-        captions.append(describe_influence(evidence.influence))
+        captions.append(describe_influence(evidence.influence, language))
     return tuple(captions)
 
 
-def describe_seen(evidence: EvidenceRecord, case: str) -> str:
+def describe_seen(evidence: EvidenceRecord, case: str, language: Language = ENGLISH) -> str:
     """Return the first caption, or "", for a text that shows another case above it."""
     caption = next(iter(describe_evidence(evidence)), "")
+    said = next(iter(describe_evidence(evidence, language)), "")
     if PLACE.search(caption):
-        caption = f"{caption.removesuffix('.')} (tokens are counted from 0)."
+        counted = language.say("tokens are counted from 0")
+        said = f"{said.removesuffix('.')} ({counted})."
     tokens = FIGURE_TOKENS.match(caption)
     if tokens and f"tokens={tokens[1]} " not in f"{case} ":
-        return f"On another input: {caption[0].lower()}{caption[1:]}"
-    return caption
+        start = language.say("On another input: ")
+        return f"{start}{said[0].lower()}{said[1:]}"
+    return said
 
 
 # ------------------------------------------------------------------------------------- weights
 
 
-def describe_weights(evidence: WeightsEvidence) -> str:
+def describe_weights(evidence: WeightsEvidence, language: Language = ENGLISH) -> str:
     """Describe the most obvious error in a matrix of weights."""
+    finding = _find_error(evidence, language)
+    one, many = "With {n} token, {finding}", "With {n} tokens, {finding}"
+    return language.count(one, many, evidence.length, finding=finding)
+
+
+def _find_error(evidence: WeightsEvidence, language: Language) -> str:
     if all(number == 0 for row in evidence.got for number in row):
-        return f"With {count(evidence.length, 'token')}, no output gets anything of any value."
+        return language.say("no output gets anything of any value.")
     for describe in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
-        if finding := describe(evidence):
-            return f"With {count(evidence.length, 'token')}, {finding}"
-    return f"With {count(evidence.length, 'token')}, the weights differ by less than can be seen."
+        if finding := describe(evidence, language):
+            return finding
+    return language.say("the weights differ by less than can be seen.")
 
 
-def _describe_nan(evidence: WeightsEvidence) -> str:
+def _describe_nan(evidence: WeightsEvidence, language: Language) -> str:
     rows = [q for q, row in zip(evidence.queries, evidence.got, strict=True) if None in row]
     if not rows:
         return ""
-    return f"the weights of {_format_tokens(rows)} are NaN or infinite."
+    listed = ", ".join(map(str, rows[:-1]))
+    return language.count(
+        "the weights of token {last} are NaN or infinite.",
+        "the weights of tokens {listed} and {last} are NaN or infinite.",
+        len(rows),
+        **{"listed": listed, "last": rows[-1]},
+    )
 
 
-def _describe_row_sum(evidence: WeightsEvidence) -> str:
+def _describe_row_sum(evidence: WeightsEvidence, language: Language) -> str:
     """Compare the sums of rows whose visible keys are all shown; they should be 1."""
     whole = len(evidence.keys) == evidence.length
     sums = zip(evidence.queries, _sum_rows(evidence.expected), _sum_rows(evidence.got), strict=True)
@@ -75,9 +91,12 @@ def _describe_row_sum(evidence: WeightsEvidence) -> str:
         return ""
     got, wanted = format_distinct(total, right)
     if evidence.made == "recovered":  # from outputs, which may hold something besides
-        return f"output {query} gets {got} of the values in all, where {wanted} is right."
-    rest = "a row sums to 1" if _is_one(right) else f"{wanted} is right"
-    return f"row {query} of the weights sums to {got}, where {rest}."
+        text = "output {query} gets {got} of the values in all, where {wanted} is right."
+    elif _is_one(right):
+        text = "row {query} of the weights sums to {got}, where a row sums to 1."
+    else:
+        text = "row {query} of the weights sums to {got}, where {wanted} is right."
+    return language.say(text, query=query, got=got, wanted=wanted)
 
 
 def _is_one(total: float) -> bool:
@@ -88,23 +107,25 @@ def _sum_rows(matrix: FloatMatrix) -> list[float]:
     return [sum(value or 0.0 for value in row) for row in matrix]
 
 
-def _describe_leak(evidence: WeightsEvidence) -> str:
+def _describe_leak(evidence: WeightsEvidence, language: Language) -> str:
     leaks = [(got, q, k) for q, k, may, _, got in _iter_cells(evidence) if not may and abs(got) > 0]
     weight, query, key = max(leaks, default=(0.0, 0, 0))
     if weight <= 0:
         return ""
-    shown = format_number(weight)
-    return f"token {query} gives weight {shown} to token {key}, which should be hidden from it."
+    text = "token {query} gives weight {weight} to token {key}, which should be hidden from it."
+    return language.say(text, query=query, weight=format_number(weight), key=key)
 
 
-def _describe_wrong_weight(evidence: WeightsEvidence) -> str:
+def _describe_wrong_weight(evidence: WeightsEvidence, language: Language) -> str:
     off = [(abs(got - right), q, k, right, got) for q, k, _, right, got in _iter_cells(evidence)]
     error, query, key, right, got = max(off)
     if not error:
         return ""
-    target = "itself" if query == key else f"token {key}"
     actual, expected = format_distinct(got, right)
-    return f"token {query} gives weight {actual} to {target}, where {expected} is right."
+    text = "token {query} gives weight {got} to token {key}, where {right} is right."
+    if query == key:
+        text = "token {query} gives weight {got} to itself, where {right} is right."
+    return language.say(text, query=query, got=actual, key=key, right=expected)
 
 
 def _iter_cells(evidence: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float]]:
@@ -118,7 +139,7 @@ def _iter_cells(evidence: WeightsEvidence) -> Iterator[tuple[int, int, bool, flo
 # ----------------------------------------------------------------------------------- influence
 
 
-def describe_influence(evidence: InfluenceEvidence) -> str:
+def describe_influence(evidence: InfluenceEvidence, language: Language = ENGLISH) -> str:
     """Describe which outputs moved but must not, or did not move but should."""
     leaks, stuck = [], []
     rows = zip(evidence.tokens, evidence.may, evidence.expected, evidence.got, strict=True)
@@ -128,23 +149,34 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
                 leaks.append((output, token))
             elif right and not moved:
                 stuck.append((output, token))
-    start = f"With {count(evidence.length, 'token')}, output"
+    if not (leaks or stuck):
+        return language.say("Just those outputs moved that should.")
+    output, token = (leaks or stuck)[0]
     if leaks:
-        output, token = leaks[0]
-        more = f", and {len(leaks) - 1} more like it" if len(leaks) > 1 else ""
-        moving = f"{start} {output} moved when token {token} changed"
-        return f"{moving}, which should be hidden from it{more}."
-    if stuck:
-        output, token = stuck[0]
-        return f"{start} {output} did not move when token {token} changed, which it should see."
-    return "Just those outputs moved that should."
+        more = len(leaks) - 1
+        one, many = ", and {n} more like it", ", and {n} more like it"
+        finding = language.say(
+            "output {output} moved when token {token} changed, which should be hidden from "
+            "it{more}.",
+            **{"output": output, "token": token},
+            more=language.count(one, many, more) if more else "",
+        )
+    else:
+        text = "output {output} did not move when token {token} changed, which it should see."
+        finding = language.say(text, output=output, token=token)
+    one, many = "With {n} token, {finding}", "With {n} tokens, {finding}"
+    return language.count(one, many, evidence.length, finding=finding)
 
 
 # -------------------------------------------------------------------------------------- layout
 
 
-def describe_layout(evidence: LayoutEvidence) -> str:
+def describe_layout(evidence: LayoutEvidence, language: Language = ENGLISH) -> str:
     """Describe how many numbers are in the wrong position, and the contents of one wrong row."""
+    return language.read(_describe_layout(evidence))
+
+
+def _describe_layout(evidence: LayoutEvidence) -> str:
     right, got = _flatten_rows(evidence.expected), _flatten_rows(evidence.got)
     if _get_shape(evidence.expected) != _get_shape(evidence.got):
         return (
@@ -222,9 +254,3 @@ def _format_range(columns: list[int]) -> str:
     if columns == list(range(columns[0], columns[0] + len(columns))) and len(columns) > 1:
         return f"{columns[0]}–{columns[-1]}"
     return ", ".join(map(str, columns))
-
-
-def _format_tokens(numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"token {numbers[0]}"
-    return f"tokens {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import DiagnosisRecord, ExampleRecord
 from headcheck.grader.report.render.sanitise import sanitise
 from headcheck.properties.violations.violation import format_location
@@ -21,37 +22,60 @@ class DiagnosisView:
     any_compared: bool = False
     """whether one of the mistakes is in the computation"""
 
-    @property
-    def pronoun(self) -> str:
-        """The pronoun for the mistakes in a sentence: "it" or "them"."""
-        return "them" if len(self.sentences) > 1 else "it"
 
-
-def view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
+def view_diagnosis(
+    mistakes: Sequence[DiagnosisRecord], language: Language = ENGLISH
+) -> DiagnosisView | None:
     """Return the view of the diagnosed mistakes, if there are any."""
     if not mistakes:
         return None
-    count, matched, tried = len(mistakes), mistakes[0].cases_matched, mistakes[0].cases_tried
-    found, it = "One mistake was found", "it explains"
-    if count > 1:
-        found, it = f"{'Two' if count == 2 else count} mistakes were found", "they explain"
-    whole = "both" if tried == 2 else f"all {tried}"
-    share = whole if matched == tried != 1 else f"{matched} of {tried}"
-    inputs = "input" if tried == 1 else "inputs"
-    sentences = tuple(sanitise(m.sentence) + _tell_where_to_look(m) for m in mistakes)
     # A mistake that is known by the checks that fail was compared with no answers.
     compared = all(m.cases_tried for m in mistakes)
-    rest = f"; {it} the answers to {share} {inputs} tried:" if compared else ":"
     return DiagnosisView(
-        found + rest,
-        sentences,
+        _describe_found(mistakes, language, compared=compared),
+        tuple(language.read(sanitise(m.sentence) + _tell_where_to_look(m)) for m in mistakes),
         tuple(m.example for m in mistakes),
         compared,
         any(m.cases_tried for m in mistakes),
     )
 
 
+def _describe_found(
+    mistakes: Sequence[DiagnosisRecord], language: Language, *, compared: bool
+) -> str:
+    """Return how many mistakes were found, and how many answers they explain."""
+    many, matched, tried = len(mistakes), mistakes[0].cases_matched, mistakes[0].cases_tried
+    found = language.count("One mistake was found", "{n} mistakes were found", many)
+    found = language.say("Two mistakes were found") if many == 2 else found
+    if not compared:
+        return f"{found}:"
+    if matched == tried == 2:
+        share = language.say("both inputs")
+    elif matched == tried != 1:
+        share = language.say("all {n} inputs", n=tried)
+    else:
+        share = language.count(
+            "{matched} of {n} input", "{matched} of {n} inputs", tried, matched=matched
+        )
+    one = "{found}; it explains the answers to {share} tried:"
+    several = "{found}; they explain the answers to {share} tried:"
+    return language.count(one, several, many, found=found, share=share)
+
+
 def _tell_where_to_look(mistake: DiagnosisRecord) -> str:
     """Return a place related to a mistake; the fault itself may be nearby."""
     place = format_location(mistake.cell, mistake.line)
     return place.replace("(", "(look at ", 1)
+
+
+def describe_sizes(example: ExampleRecord, language: Language) -> str:
+    """Return the words above an example."""
+    return language.say("For example, {sizes}", sizes=language.read(example.sizes))
+
+
+def name_columns(example: ExampleRecord, language: Language) -> tuple[str, str, str]:
+    """Return the titles of an example's three matrices."""
+    result = language.read(example.result)
+    right = language.say("right {result}", result=result)
+    wrong = language.say("{result} with this mistake", result=result)
+    return language.read(example.given), right, wrong

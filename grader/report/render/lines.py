@@ -11,8 +11,6 @@ COLUMNS = 80
 """the width of a terminal into which the text fits"""
 COMMAND = re.compile(r"\s*(?:::|##\[)")
 """the beginning of lines that some continuous-integration systems obey as commands"""
-LABEL = re.compile(r" {4}(?:expected|got|after|because|on|hint|seen|printed) +|  note {2}")
-"""the label of a row; continued lines are indented to the text after it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +19,8 @@ class StyledLine:
 
     text: str
     style: str = ""
+    hang: int = 0
+    """where a continued line begins: below the text after a label; 0 if there is no label"""
 
 
 EMPTY = StyledLine("")
@@ -32,8 +32,7 @@ def fold_lines(lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
         if cell_len(line.text) <= COLUMNS or not line.text.startswith(" "):
             yield line
             continue
-        label = LABEL.match(line.text)
-        by = label.end() if label else len(line.text) - len(line.text.lstrip()) + 2
+        by = line.hang or len(line.text) - len(line.text.lstrip()) + 2
         rest = " " * by
         parts = textwrap.wrap(
             line.text,

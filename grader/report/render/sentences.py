@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import PropertyRecord, RepairRecord, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.rounding import format_number
-from headcheck.properties.counting import count, join_words
+from headcheck.properties.counting import join_words
 from headcheck.properties.violations.violation import UNKNOWN, Status, format_location
 
 BECAUSE = "because this check did not pass: "
@@ -16,121 +17,161 @@ NOT_TRIED_WORDS = "Not tried"
 """the beginning of every reason why a property was not tried"""
 
 
-def describe_repair(repair: RepairRecord | None) -> tuple[str, ...]:
+def describe_repair(repair: RepairRecord | None, language: Language = ENGLISH) -> tuple[str, ...]:
     """Return sentences on the change with which an answer was judged; none if there is none."""
     if repair is None:
         return ()
-    at = format_location(repair.cell, repair.line).strip(" ()")
-    why = repair.stopped.rstrip(".")
-    stopped = f"It stops: {why}." if why else "It stops with an error."
+    at = language.read(format_location(repair.cell, repair.line).strip(" ()"))
+    why = language.read(repair.stopped.rstrip("."))
+    stopped = language.say("It stops: {why}.", why=why) if why else ""
     after, before = (f"`{sanitise_line(code)}`" for code in (repair.after, repair.before))
-    change = f"{after} instead of {before}" if repair.before else f"{after} added"
-    change = change if repair.after else "one change"
-    price = f"{format_number(repair.price)} % of the points"
-    return (
-        sanitise_line(stopped, MAX_STOPPED),
-        f"With {change} at {at} all essential checks hold. It was judged with this change, "
-        f"which costs {price}.",
+    if not repair.after:
+        change = language.say("one change")
+    elif repair.before:
+        change = language.say("{after} instead of {before}", after=after, before=before)
+    else:
+        change = language.say("{after} added", after=after)
+    judged = language.say(
+        "With {change} at {at} all essential checks hold. It was judged with this change, "
+        "which costs {price} % of the points.",
+        **{"change": change, "at": at, "price": format_number(repair.price)},
     )
+    ends = stopped or language.say("It stops with an error.")
+    return sanitise_line(ends, MAX_STOPPED), judged
 
 
-def describe_hidden(count: int) -> tuple[str, ...]:
+def describe_hidden(count: int, language: Language = ENGLISH) -> tuple[str, ...]:
     """Return a sentence on properties that are counted but not displayed, if there are any."""
     if not count:
         return ()
-    checks, them = ("checks are", "them") if count > 1 else ("check is", "it")
-    return (f"{count} hidden {checks} not shown; the score counts {them}.",)
+    one = "{n} hidden check is not shown; the score counts it."
+    return (language.count(one, "{n} hidden checks are not shown; the score counts them.", count),)
 
 
-def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
+def describe_properties(record: SubmissionRecord, language: Language = ENGLISH) -> tuple[str, ...]:
     """Return a sentence about all properties together, if one is needed."""
     properties = record.properties
     passed = sum(p.status == Status.PASSED for p in properties)
     if properties and passed == len(properties):
-        shown = " that are shown" if record.hidden else ""
-        checks = f"All {passed} checks{shown} pass" if passed > 1 else "The check passes"
-        return (f"{checks}{_count_generated(record)}.", *_describe_only_thorough(record))
+        return (
+            _describe_passed(record, passed, language),
+            *_describe_only_thorough(record, language),
+        )
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
-        verbs = "pass, but give" if passed > 1 else "passes, but gives"
-        why = "they would also pass if nothing were computed"
+        why = language.say("they would also pass if nothing were computed")
         if any(p.status == Status.PASSED and p.group == "values" for p in properties):
-            why = "the check on which all points rest does not"
-        return (f"{count(passed, 'check')} {verbs} no points yet: {why}.",)
-    return _describe_worthless(properties)
+            why = language.say("the check on which all points rest does not")
+        one = "{n} check passes, but gives no points yet: {why}."
+        many = "{n} checks pass, but give no points yet: {why}."
+        return (language.count(one, many, passed, why=why),)
+    return _describe_worthless(properties, language)
 
 
-def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
+def _describe_passed(record: SubmissionRecord, passed: int, language: Language) -> str:
+    if record.hidden:
+        one, many = "The check passes{where}.", "All {n} checks that are shown pass{where}."
+    else:
+        one, many = "The check passes{where}.", "All {n} checks pass{where}."
+    return language.count(one, many, passed, where=_count_generated(record, language))
+
+
+def _describe_worthless(
+    properties: Sequence[PropertyRecord], language: Language
+) -> tuple[str, ...]:
     """Return a sentence about groups that earn no points although some of their checks pass."""
     held = [p for p in properties if p.status == Status.PASSED and p.max_points and not p.points]
     if not held:
         return ()
-    groups = tuple(dict.fromkeys(sanitise(p.group) for p in held))
-    verb = "give" if len(held) > 1 else "gives"
-    main = "main checks" if len(groups) > 1 else "main check"
-    do = "do" if len(groups) > 1 else "does"
-    return (
-        f"{count(len(held), 'passing check')} {verb} no points, because the {main} of "
-        f"{join_words(groups)} {do} not pass.",
+    groups = tuple(dict.fromkeys(language.read(sanitise(p.group)) for p in held))
+    why = language.count(
+        "because the main check of {groups} does not pass",
+        "because the main checks of {groups} do not pass",
+        len(groups),
+        groups=join_words(groups).replace(" and ", language.say(" and ")),
     )
+    one, many = (
+        "{n} passing check gives no points, {why}.",
+        "{n} passing checks give no points, {why}.",
+    )
+    return (language.count(one, many, len(held), why=why),)
 
 
-def _describe_only_thorough(record: SubmissionRecord) -> tuple[str, ...]:
+def _describe_only_thorough(record: SubmissionRecord, language: Language) -> tuple[str, ...]:
     """Return a sentence about the checks that only a thorough check makes, if there are any."""
     if not record.only_thorough:
         return ()
-    are = "is" if record.only_thorough == 1 else "are"
-    return (f"{count(record.only_thorough, 'more check')} {are} made with --thorough.",)
+    one, many = "{n} more check is made with {option}.", "{n} more checks are made with {option}."
+    return (language.count(one, many, record.only_thorough, option="--thorough"),)
 
 
-def _count_generated(record: SubmissionRecord) -> str:
+def _count_generated(record: SubmissionRecord, language: Language) -> str:
     """Return the end of a sentence on checks that also pass on generated cases."""
     if record.search is None or not record.search.cases:
         return ""
-    return f", on the fixed cases and {count(record.search.cases, 'generated case')}"
+    one = ", on the fixed cases and {n} generated case"
+    return language.count(one, ", on the fixed cases and {n} generated cases", record.search.cases)
 
 
-def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
+def describe_search(record: SubmissionRecord, language: Language = ENGLISH) -> tuple[str, ...]:
     """Return sentences about a search that found a failure, ended early, or followed a failure."""
     search = record.search
     if search is None:
         return ()
     failed = len(search.found)
-    found = f"{count(failed, 'check')} of those that pass on the fixed cases"
-    tried = count(search.cases, "generated case")
     sentences: list[str] = []
     if failed:
-        verb, were = "fails" if failed == 1 else "fail", "was" if search.cases == 1 else "were"
-        sentences.append(f"{found} {verb} on generated ones; {tried} {were} tried.")
+        one = "{n} generated case was tried"
+        tried = language.count(one, "{n} generated cases were tried", search.cases)
+        one = "{n} check of those that pass on the fixed cases fails on generated ones; {tried}."
+        many = "{n} checks of those that pass on the fixed cases fail on generated ones; {tried}."
+        sentences.append(language.count(one, many, failed, tried=tried))
     elif record.status != Status.PASSED and search.cases:
-        sentences.append(f"What holds on the fixed cases holds on {tried}, too.")
+        one = "What holds on the fixed cases holds on {n} generated case, too."
+        many = "What holds on the fixed cases holds on {n} generated cases, too."
+        sentences.append(language.count(one, many, search.cases))
     if search.stopped:
-        sentences.append(f"The search on generated cases ended early: {sanitise(search.stopped)}.")
+        why = language.read(sanitise(search.stopped))
+        sentences.append(language.say("The search on generated cases ended early: {why}.", why=why))
     return tuple(sentences)
 
 
-def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
+def count_untried(
+    properties: Sequence[PropertyRecord], language: Language = ENGLISH
+) -> tuple[str, ...]:
     """Return one sentence on all properties that were not tried.
 
     The sentence repeats no failed claim, and names any other reason only if all of them share it.
     """
     untried = [p for p in properties if p.status == Status.NOT_TRIED]
     unasked = [p for p in properties if p.status == Status.NOT_ASKED]
-    sentences = describe_untried(untried)
+    sentences = describe_untried(untried, language)
     if len(sentences) > 1 or any(BECAUSE in p.message for p in untried):
-        were = "was" if len(untried) == 1 else "were"
-        why = "because others did not pass"
-        sentences = (f"{count(len(untried), 'check')} {were} not tried, {why}.",)
-    return (*sentences, *describe_untried(unasked))
+        one = "{n} check was not tried, because others did not pass."
+        many = "{n} checks were not tried, because others did not pass."
+        sentences = (language.count(one, many, len(untried)),)
+    return (*sentences, *describe_untried(unasked, language))
 
 
-def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
+def describe_untried(
+    properties: Sequence[PropertyRecord], language: Language = ENGLISH
+) -> tuple[str, ...]:
     """Return a sentence for each reason why properties were not tried."""
     untried = {p.claim: p for p in properties if p.status in UNKNOWN}
     counts = Counter(_find_reason(p, untried) for p in properties if p.status in UNKNOWN)
+    one, many = "{n} check was not tried{why}", "{n} checks were not tried{why}"
     return tuple(
-        f"{count(n, 'check')} {'were' if n > 1 else 'was'} not tried{sanitise(reason)}"
+        language.count(one, many, n, why=_read_reason(sanitise(reason), language))
         for reason, n in counts.items()
     )
+
+
+def _read_reason(reason: str, language: Language) -> str:
+    """Return a reason in a language: a mark, words of our own, and often a claim."""
+    for mark in (f", {BECAUSE}", ": ", ", ", " "):
+        if reason.startswith(mark):
+            said = language.say(mark) if BECAUSE in mark else mark
+            return said + language.read(reason.removeprefix(mark))
+    return reason
 
 
 def _find_reason(prop: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:

@@ -8,10 +8,15 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.pictures.captions import describe_seen
 from headcheck.grader.report.records import ExampleRecord, Report
 from headcheck.grader.report.render.circumstances import describe_circumstances
-from headcheck.grader.report.render.diagnosis_view import DiagnosisView
+from headcheck.grader.report.render.diagnosis_view import (
+    DiagnosisView,
+    describe_sizes,
+    name_columns,
+)
 from headcheck.grader.report.render.folding import (
     FOLDINGS,
     Folding,
@@ -27,6 +32,7 @@ from headcheck.grader.report.render.lines import (
     list_items,
 )
 from headcheck.grader.report.render.view import (
+    LABELS,
     FailureView,
     GroupView,
     MessageView,
@@ -36,11 +42,10 @@ from headcheck.grader.report.render.view import (
     make_view,
     tally_statuses,
 )
-from headcheck.properties.counting import count
 from headcheck.properties.violations.violation import Status
 
-STYLES = {"expected": "green", "got     ": "red", "hint    ": "cyan"}
-"""styles of the lines of a message, by their first characters"""
+STYLES = {"expected": "green", "got": "red", "hint": "cyan"}
+"""styles of the lines of a message, by their labels"""
 FILE_COLUMN_WIDTH = 48
 """the largest width of the file column in the last table; longer names are cut on the left"""
 
@@ -54,7 +59,7 @@ MAX_LINES = 22
 Lines = Sequence[StyledLine]
 
 
-def render(report: Report, more: str = "") -> str:
+def render(report: Report, more: str = "", language: Language = ENGLISH) -> str:
     """Render the text that a student or an instructor reads.
 
     `more` names the way to show everything, such as an option. If `more` is given, consequences of
@@ -64,25 +69,27 @@ def render(report: Report, more: str = "") -> str:
     Only headlines and rows of the last table begin at the left edge, and each is a single line, so
     that no text from a submission can be mistaken for a verdict.
     """
-    return "".join(f"{line.text}\n" for line in _iter_lines(report, more))
+    return "".join(f"{line.text}\n" for line in _iter_lines(report, more, language))
 
 
-def print_to(console: Console, report: Report, more: str = "") -> None:
+def print_to(
+    console: Console, report: Report, more: str = "", language: Language = ENGLISH
+) -> None:
     """Print the same text, with colours if the console has them."""
-    _print_lines(console, _iter_lines(report, more))
+    _print_lines(console, _iter_lines(report, more, language))
 
 
-def render_grades(report: Report) -> str:
+def render_grades(report: Report, language: Language = ENGLISH) -> str:
     """Render the last table, even for one submission, and why some files are not graded.
 
     The caller shows everything else elsewhere.
     """
-    return "".join(f"{line.text}\n" for line in _iter_grades(report))
+    return "".join(f"{line.text}\n" for line in _iter_grades(report, language))
 
 
-def print_grades_to(console: Console, report: Report) -> None:
+def print_grades_to(console: Console, report: Report, language: Language = ENGLISH) -> None:
     """Print the table, with colours if the console has them."""
-    _print_lines(console, _iter_grades(report))
+    _print_lines(console, _iter_grades(report, language))
 
 
 def _print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
@@ -93,34 +100,35 @@ def _print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
     console.print(text, end="", soft_wrap=True, highlight=False, emoji=False)
 
 
-def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
-    views = [make_view(record) for record in report.submissions]
+def _iter_lines(report: Report, more: str, language: Language) -> Iterator[StyledLine]:
+    views = [make_view(record, language) for record in report.submissions]
     for i, view in enumerate(views):
         if i:
             yield EMPTY
         yield from fold_lines(_render_folded(view, more)) if more else _render_whole(view)
     if len(views) > 1:
         yield EMPTY
-    yield from _render_grades(report, views if len(views) > 1 else (), how=not more)
+    shown = views if len(views) > 1 else ()
+    yield from _render_grades(report, shown, language, how=not more)
 
 
-def _iter_grades(report: Report) -> Iterator[StyledLine]:
-    views = [make_view(record) for record in report.submissions]
-    yield from _render_grades(report, views)
-    yield from fold_lines(_render_reasons(views))
+def _iter_grades(report: Report, language: Language) -> Iterator[StyledLine]:
+    views = [make_view(record, language) for record in report.submissions]
+    yield from _render_grades(report, views, language)
+    yield from fold_lines(_render_reasons(views, language))
 
 
-def _render_reasons(views: Sequence[SubmissionView]) -> Iterator[StyledLine]:
+def _render_reasons(views: Sequence[SubmissionView], language: Language) -> Iterator[StyledLine]:
     """Render why some files could not be graded."""
     ungraded = [(view.file, view.error) for view in views if view.error is not None]
     if ungraded:
-        yield from (EMPTY, StyledLine("Not graded:"))
+        yield from (EMPTY, StyledLine(language.say("Not graded:")))
     for file, error in ungraded:
         yield from indent(2, f"{file}: {error.message}")
 
 
 def _render_grades(
-    report: Report, views: Sequence[SubmissionView], *, how: bool = False
+    report: Report, views: Sequence[SubmissionView], language: Language, *, how: bool = False
 ) -> Iterator[StyledLine]:
     """Render the table of these submissions, if there are any, and how they were graded.
 
@@ -128,23 +136,23 @@ def _render_grades(
     differ from those of every check.
     """
     if not report.submissions:
-        yield StyledLine("Nothing was graded.")
+        yield StyledLine(language.say("Nothing was graded."))
     if views:
-        yield from _render_table(views)
+        yield from _render_table(views, language)
         yield EMPTY
-        yield StyledLine(tally_statuses([view.status for view in views]))
-    told = describe_circumstances(report, whole=how)
+        yield StyledLine(tally_statuses([view.status for view in views], language))
+    told = describe_circumstances(report, whole=how, language=language)
     yield from (EMPTY, *map(StyledLine, told)) if told else ()
 
 
 def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
     """Render every failed check, with consequences of the mistakes first."""
-    yield from _render_above(view, [EMPTY, *_render_groups(view.groups)])
+    yield from _render_above(view, [EMPTY, *_render_groups(view.groups, view.language)])
     for failure in view.consequences:
-        yield from (EMPTY, *_render_failure(failure))
+        yield from (EMPTY, *_render_failure(failure, view.language))
     yield from _render_heading(view)
     for failure in view.others:
-        yield from (EMPTY, *_render_failure(failure))
+        yield from (EMPTY, *_render_failure(failure, view.language))
     yield from _render_below(view, view.summary, view.notes)
 
 
@@ -162,7 +170,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
     view = view if folding.figures else leave_out_figures(view)
     untried = 0 if folding.summary else sum(len(g.untried) + len(g.unasked) for g in view.groups)
-    groups = list(_render_points(view.groups, untried))
+    groups = list(_render_points(view.groups, untried, view.language))
     parting = [EMPTY] if folding.apart or not view.diagnosis else []
     shown = replace(view, place=folding.fold_place(view.place))
     above = list(_render_above(shown, [*parting, *groups], examples=folding.examples))
@@ -182,19 +190,20 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
     """Render the effect of the mistakes on one check, and count the checks with the same effect."""
     if view.example is None:
         return
-    example = list(_render_failure(view.example))
+    example = list(_render_failure(view.example, view.language))
     shown = not view.others or count_rows(example) + 2 <= room
     if shown:
         yield from (EMPTY, *example)
     if folded := view.folded if shown else view.consequences:
-        also = " more" if shown else ""
-        yield _describe_fold(count_failures(folded), more, also, " for this reason")
+        many, said = count_failures(folded), view.language
+        told = describe_broken(many, said, more=shown, follows=True)
+        yield StyledLine(f"  {_tell_more(told, many, more, said)}")
 
 
 def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
     """Render as many other failures as fit, but at least one, and count the rest."""
     heading = list(_render_heading(view))
-    blocks = [(EMPTY, *_render_failure(failure)) for failure in view.others]
+    blocks = [(EMPTY, *_render_failure(failure, view.language)) for failure in view.others]
     rows = list(accumulate(map(count_rows, blocks), initial=count_rows(heading)))[1:]
     # Unless all of them fit, there is a line more, which counts the rest.
     fitting = len(rows) if rows and rows[-1] <= room else sum(n < room for n in rows)
@@ -203,9 +212,12 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
     yield from chain.from_iterable(blocks[:shown])
     if rest := view.others[shown:]:
         claims = list(_list_claims(rest, room - rows[shown - 1] - 1))
-        fold = _describe_fold(count_failures(rest), more, " more")
-        among = ":" if len(claims) == len(rest) else ". Among them:"
-        yield StyledLine(f"{fold.text}{among}") if claims else fold
+        many = count_failures(rest)
+        fold = _tell_more(
+            describe_broken(many, view.language, more=True), many, more, view.language
+        )
+        among = ":" if len(claims) == len(rest) else view.language.say(". Among them:")
+        yield StyledLine(f"  {fold}{among if claims else ''}")
         yield from claims
 
 
@@ -217,9 +229,9 @@ def _list_claims(failures: Sequence[FailureView], room: int) -> Iterator[StyledL
     yield from (line for line, rows in zip(lines, used, strict=True) if rows <= room)
 
 
-def _describe_fold(count: int, more: str, also: str, reason: str = "") -> StyledLine:
-    them = "it" if count == 1 else "them"
-    return StyledLine(f"  {describe_broken(count, also, reason)}; {more} shows {them}")
+def _tell_more(told: str, many: int, more: str, language: Language) -> str:
+    one = "{told}; {more} shows it"
+    return language.count(one, "{told}; {more} shows them", many, told=told, more=more)
 
 
 def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
@@ -231,17 +243,18 @@ def _render_above(
     view: SubmissionView, groups: Lines, *, examples: bool = True
 ) -> Iterator[StyledLine]:
     """Render the part above the failures: score, error, mistakes, and groups."""
-    headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
+    status = view.language.read(view.status)
+    headline = f"{view.file}  {view.target}  {view.score}  {status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
     if view.error and view.error.kind == "unwritten":
         yield from indent(2, view.error.message)
     elif view.error:
-        yield from _render_message("error", view.error, "red")
+        yield from _render_message(view.language.say("error"), view.error, "red")
     for sentence in view.repair:
         yield from indent(2, sentence)
     if view.diagnosis:
         yield EMPTY
-        yield from _render_diagnosis(view.diagnosis, examples=examples)
+        yield from _render_diagnosis(view.diagnosis, view.language, examples=examples)
     if view.place:
         yield from () if view.diagnosis else (EMPTY,)
         yield from indent(4, view.place.sentence)
@@ -252,7 +265,7 @@ def _render_above(
 
 def _list_unsaid(view: SubmissionView) -> Sequence[MessageView]:
     """List the notes, except one that is already the hint of the first failure."""
-    hint = view.failures[0].details.rpartition("\nhint ")[2].strip()
+    hint = view.failures[0].hint
     return [note for note in view.notes if not hint or not note.message.startswith(hint)]
 
 
@@ -262,8 +275,8 @@ def _fold_notes(view: SubmissionView, many: int, more: str) -> Sequence[MessageV
     left = len(notes) - many
     if left < 2:
         return notes
-    also = "and " if many else ""
-    counted = MessageView("note", f"{also}{left} {'more ' * bool(many)}notes; {more} shows them")
+    text = "and {n} more notes; {more} shows them" if many else "{n} notes; {more} shows them"
+    counted = MessageView("note", view.language.say(text, n=left, more=more))
     return (*notes[:many], counted)
 
 
@@ -278,78 +291,98 @@ def _render_below(
     if view.failures and notes:
         yield EMPTY
     for note in notes:
-        yield from _render_message("note", note, "")
+        yield from _render_message(view.language.say("note"), note, hang=8)
 
 
-def _render_diagnosis(diagnosis: DiagnosisView, *, examples: bool) -> Iterator[StyledLine]:
+def _render_diagnosis(
+    diagnosis: DiagnosisView, language: Language, *, examples: bool
+) -> Iterator[StyledLine]:
     yield StyledLine(f"  {diagnosis.headline}", "bold")
     for sentence, example in zip_longest(diagnosis.sentences, diagnosis.examples):
         yield from indent(4, sentence)
         if examples and example is not None:
-            yield from _render_example(example)
+            yield from _render_example(example, language)
 
 
-def _render_example(example: ExampleRecord) -> Iterator[StyledLine]:
+def _render_example(example: ExampleRecord, language: Language) -> Iterator[StyledLine]:
     """Render matrices side by side, below their titles."""
-    heads = (example.given, f"right {example.result}", f"{example.result} with this mistake")
+    heads = name_columns(example, language)
     matrices = (example.before, example.right, example.wrong)
     rows = zip(*(_align_numbers(matrix) for matrix in matrices), strict=True)
     numbers = list(rows)
     table = align_columns([heads, *numbers], gap=4)
     if count_rows([StyledLine(f"      {table[0]}")]) > 1:  # what is wrong is the same thing
-        table = align_columns([(*heads[:2], "with this mistake"), *numbers], gap=4)
-    yield from indent(6, f"For example, {example.sizes}:")
+        table = align_columns([(*heads[:2], language.say("with this mistake")), *numbers], gap=4)
+    yield from indent(6, f"{describe_sizes(example, language)}:")
     for row in table:
         yield StyledLine(f"      {row}")
 
 
-def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
-    rows = [(g.name, g.score, f"{len(g.passed)} of {count(g.total, 'check')}") for g in groups]
+def _render_groups(groups: Sequence[GroupView], language: Language) -> Iterator[StyledLine]:
+    one, many = "{passed} of {n} check", "{passed} of {n} checks"
+    rows = [
+        (language.read(g.name), g.score, language.count(one, many, g.total, passed=len(g.passed)))
+        for g in groups
+    ]
     for group, row in zip(groups, align_columns(rows), strict=True):
         yield StyledLine(
             f"  {row}", "" if group.status == Status.PASSED else _choose_colour(group.status)
         )
 
 
-def _render_points(groups: Sequence[GroupView], untried: int) -> Iterator[StyledLine]:
+def _render_points(
+    groups: Sequence[GroupView], untried: int, language: Language
+) -> Iterator[StyledLine]:
     """Render the points of groups with failed checks, then the names of the others.
 
     The number of untried checks is added if no sentence states it.
     """
-    whole = [group.name for group in groups if group.status == Status.PASSED]
-    broken = [group for group in groups if group.name not in whole]
+    broken = [group for group in groups if group.status != Status.PASSED]
+    whole = [language.read(group.name) for group in groups if group not in broken]
     if broken:
-        points = ", ".join(f"{group.name} {group.score}" for group in broken)
-        counted = f"; {count(untried, 'check')} not tried" if untried else ""
-        yield from list_items(f"points: {points}{counted}".split(", "), "red")
+        named = ", ".join(f"{language.read(group.name)} {group.score}" for group in broken)
+        points = language.say("points: {points}", points=named)
+        one, many = "; {n} check not tried", "; {n} checks not tried"
+        counted = language.count(one, many, untried) if untried else ""
+        yield from list_items(f"{points}{counted}".split(", "), "red")
     if whole:
-        yield from list_items([f"all checks pass: {whole[0]}", *whole[1:]], "green")
+        first = language.say("all checks pass: {groups}", groups=whole[0])
+        yield from list_items([first, *whole[1:]], "green")
 
 
-def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
+def _render_failure(failure: FailureView, language: Language) -> Iterator[StyledLine]:
     yield StyledLine(f"  {failure.heading}", "bold")
-    for line in indent(4, failure.details or failure.status):
-        yield replace(line, style=STYLES.get(line.text[4:12], ""))
+    styles = {language.read(label): STYLES.get(label, "") for label in LABELS}
+    for line in indent(4, failure.details or language.read(failure.status)):
+        label = line.text[4:14].strip()
+        hang = 14 if label in styles else 0
+        yield replace(line, style=styles.get(label, ""), hang=hang)
     if failure.case:
-        yield from indent(4, f"on        {failure.case}")
-    if failure.evidence and (seen := describe_seen(failure.evidence, failure.case)):
-        yield StyledLine(f"    seen      {seen}")
-    for text, label in zip(failure.printed, chain(["printed"], repeat("")), strict=False):
-        yield StyledLine(f"    {label:<9} {text}".rstrip())
+        on = f"{language.read('on'):<10}{failure.case}"
+        yield from (replace(line, hang=14) for line in indent(4, on))
+    if failure.evidence and (seen := describe_seen(failure.evidence, failure.case, language)):
+        yield StyledLine(f"    {language.say('seen'):<10}{seen}", hang=14)
+    for text, label in zip(failure.printed, chain([language.say("printed")], repeat("")), strict=False):
+        yield StyledLine(f"    {label:<9} {text}".rstrip(), hang=14)
     if failure.alike:
-        checks = "checks" if failure.alike > 1 else "check"
-        yield StyledLine(f"    {failure.alike} more {checks} ended the same way")
+        one, many = "{n} more check ended the same way", "{n} more checks ended the same way"
+        yield StyledLine(f"    {language.count(one, many, failure.alike)}")
 
 
-def _render_message(label: str, entry: MessageView, style: str) -> Iterator[StyledLine]:
+def _render_message(
+    label: str, entry: MessageView, style: str = "", hang: int = 0
+) -> Iterator[StyledLine]:
     first, *rest = entry.message.expandtabs(4).split("\n")
-    yield StyledLine(f"  {label:<6}{first}", style)
+    yield StyledLine(f"  {label:<5} {first}", style, hang)
     yield from (StyledLine(f"        {line}", style) for line in rest)
 
 
-def _render_table(views: Sequence[SubmissionView]) -> Iterator[StyledLine]:
-    head = ("file", "exercise", "score", "status")
-    rows = [(_truncate_left(view.file), view.exercise, view.score, view.status) for view in views]
+def _render_table(views: Sequence[SubmissionView], language: Language) -> Iterator[StyledLine]:
+    head = tuple(map(language.read, ("file", "exercise", "score", "status")))
+    rows = [
+        (_truncate_left(view.file), view.exercise, view.score, language.read(view.status))
+        for view in views
+    ]
     first, *others = align_columns([head, *rows])
     yield StyledLine(first, "bold")
     for view, row in zip(views, others, strict=True):

@@ -3,11 +3,13 @@
 The records of a report hold text as a submission wrote it; the views hold it sanitised.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headcheck.grader.reading.excerpts import get_line_limit
+from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import (
     ErrorRecord,
     EvidenceRecord,
@@ -18,7 +20,7 @@ from headcheck.grader.report.records import (
     SubmissionRecord,
 )
 from headcheck.grader.report.render.diagnosis_view import DiagnosisView, view_diagnosis
-from headcheck.grader.report.render.outcome import ENDINGS, describe_ending
+from headcheck.grader.report.render.outcome import ENDINGS, describe_ending, read_heading
 from headcheck.grader.report.render.sanitise import sanitise, sanitise_line
 from headcheck.grader.report.render.sentences import (
     count_untried,
@@ -29,7 +31,6 @@ from headcheck.grader.report.render.sentences import (
     describe_untried,
 )
 from headcheck.grader.report.rounding import format_number, round_points
-from headcheck.properties.counting import count
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.violations.violation import (
     NOT_FAILED,
@@ -39,6 +40,8 @@ from headcheck.properties.violations.violation import (
     head_check,
 )
 
+LABELS = frozenset({"expected", "got", "after", "because", "on", "hint"})
+"""the labels of the rows of a message"""
 GROUP_ORDER = {group.value: place for place, group in enumerate(PropertyGroup)}
 MAX_NOTES = 20
 """the most notes that are displayed; a submission can cause any number of them"""
@@ -67,6 +70,8 @@ class FailureView:
     """whether the failure follows from the diagnosed mistakes"""
     printed: tuple[str, ...] = ()
     """the lines that the submission printed on the case"""
+    hint: str = ""
+    """the hint among the details"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,8 @@ class SubmissionView:
     diagnosis: DiagnosisView | None = None
     place: PlaceView | None = None
     source: tuple[SourceView, ...] = ()
+    language: Language = ENGLISH
+    """the language of all texts here; statuses and the names of groups are English"""
 
     @property
     def target(self) -> str:
@@ -196,7 +203,7 @@ class SubmissionView:
             groups = sorted(self.groups, key=_rank_as_example)
             ordered = [f for group in groups for f in group.failures if f.follows]
             return next(iter(ordered), None)
-        known = sorted(self.consequences, key=lambda f: HINT_ROW not in f.details)
+        known = sorted(self.consequences, key=lambda f: not f.hint)
         return next(iter([*(f for f in known if f.evidence), *known]), None)
 
     @property
@@ -209,13 +216,16 @@ class SubmissionView:
         """The line above failures that the diagnosis leaves unexplained, if it explains others."""
         if self.diagnosis is None or not (self.consequences and self.others):
             return ""
-        count = count_failures(self.others)
-        verb = "failed check is" if count == 1 else "failed checks are"
-        return f"{count} {verb} not explained by {self.diagnosis.pronoun}:"
+        return self.language.count(
+            "{n} failed check is not explained by {it}:",
+            "{n} failed checks are not explained by {it}:",
+            count_failures(self.others),
+            it=self.language.count("it", "them", len(self.diagnosis.sentences)),
+        )
 
 
-HINT_ROW = f"{'hint':<9} "
-"""the label of the hint among the rows of a message"""
+ROW = re.compile(r"(\w+)( +)(.*)")
+"""a row of a message: its label and its text"""
 
 
 def _rank_as_example(group: GroupView) -> tuple[bool, bool, float]:
@@ -233,40 +243,55 @@ def count_failures(failures: Sequence[FailureView]) -> int:
     return sum(1 + failure.alike for failure in failures)
 
 
-def describe_broken(count: int, also: str = "", reason: str = "") -> str:
-    """Return a sentence on how many checks fail, with " more" if others precede, and the reason."""
-    verb = "check fails" if count == 1 else "checks fail"
-    return f"{count}{also} {verb}{reason}"
+def describe_broken(
+    count: int, language: Language = ENGLISH, *, more: bool = False, follows: bool = False
+) -> str:
+    """Return a sentence on how many checks fail: more than those above, and for this reason."""
+    if follows and more:
+        one, many = "{n} more check fails for this reason", "{n} more checks fail for this reason"
+    elif follows:
+        one, many = "{n} check fails for this reason", "{n} checks fail for this reason"
+    elif more:
+        one, many = "{n} more check fails", "{n} more checks fail"
+    else:
+        one, many = "{n} check fails", "{n} checks fail"
+    return language.count(one, many, count)
 
 
-def make_view(record: SubmissionRecord) -> SubmissionView:
+def make_view(record: SubmissionRecord, language: Language = ENGLISH) -> SubmissionView:
     """Return the view of a record."""
-    whole = describe_properties(record)
-    others = (*describe_search(record), *describe_hidden(record.hidden))
+    whole = describe_properties(record, language)
+    others = (*describe_search(record, language), *describe_hidden(record.hidden, language))
+    none = language.say("no exercise")
     return SubmissionView(
         file=sanitise_line(record.file),
-        exercise="no exercise" if record.exercise is None else sanitise_line(record.exercise),
+        exercise=none if record.exercise is None else sanitise_line(record.exercise),
         name=sanitise_line(record.name or ""),
         score=format_points(record.score, record.max_score),
         share=record.score / record.max_score if record.max_score else 0.0,
         status=format_status(record.status),
-        groups=_view_groups(record.properties),
-        summary=(*whole, *describe_untried(record.properties), *others),
-        short_summary=(*whole, *count_untried(record.properties), *others),
+        groups=_view_groups(record.properties, language),
+        summary=(*whole, *describe_untried(record.properties, language), *others),
+        short_summary=(*whole, *count_untried(record.properties, language), *others),
         why_nothing=() if record.score else whole,
-        error=_view_message(record.error) if record.error else None,
-        notes=_view_notes(record.notes),
-        repair=describe_repair(record.repair),
-        diagnosis=view_diagnosis(record.diagnosis),
-        place=None if record.place is None else _view_place(record.place),
-        source=tuple(_view_source(excerpt, record) for excerpt in record.source[:MAX_EXCERPTS]),
+        error=_view_message(record.error, language) if record.error else None,
+        notes=_view_notes(record.notes, language),
+        repair=describe_repair(record.repair, language),
+        diagnosis=view_diagnosis(record.diagnosis, language),
+        place=None if record.place is None else _view_place(record.place, language),
+        source=tuple(
+            _view_source(excerpt, record, language) for excerpt in record.source[:MAX_EXCERPTS]
+        ),
+        language=language,
     )
 
 
-def _view_place(place: PlaceRecord) -> PlaceView:
-    rows = [("right", place.right), ("yours", place.got)] if place.of else []
-    said = (f"{place.of}, {label}: {'  '.join(numbers)}" for label, numbers in rows)
-    return PlaceView(sanitise_line(place.sentence), tuple(map(sanitise_line, said)))
+def _view_place(place: PlaceRecord, language: Language) -> PlaceView:
+    of = language.read(place.of or "")
+    rows = [("right", place.right), ("yours", place.got)] if of else []
+    said = (f"{of}, {language.read(label)}: {'  '.join(numbers)}" for label, numbers in rows)
+    sentence = language.read(sanitise_line(place.sentence))
+    return PlaceView(sentence, tuple(map(sanitise_line, said)))
 
 
 def format_status(status: str) -> str:
@@ -281,28 +306,30 @@ def format_points(score: float, maximum: float) -> str:
     return f"{format_number(round_points(score, maximum))} / {format_number(maximum)}"
 
 
-def tally_statuses(statuses: Sequence[str]) -> str:
+def tally_statuses(statuses: Sequence[str], language: Language = ENGLISH) -> str:
     """Format `3 results: 2 passed, 1 failed`: passed first, then by frequency.
 
     A file with several answers has several results.
     """
     counts = Counter(format_status(status) for status in statuses)
     order = sorted(counts, key=lambda status: (status != Status.PASSED, -counts[status], status))
-    listed = ", ".join(f"{counts[status]} {status}" for status in order)
-    total = count(len(statuses), "result")
+    listed = ", ".join(f"{counts[status]} {language.read(status)}" for status in order)
+    total = language.count("{n} result", "{n} results", len(statuses))
     return f"{total}: {listed}" if listed else total
 
 
-def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
+def _view_source(excerpt: Excerpt, record: SubmissionRecord, language: Language) -> SourceView:
     """Return the lines of an excerpt, with the faults next to the marked lines."""
     messages: dict[int, list[str]] = {}
-    for cell, number, message in list_located(record):
+    for cell, number, message in list_located(record, language):
         if cell == excerpt.cell and number is not None:
             messages.setdefault(number, []).append(sanitise(message))
     marked = set(excerpt.marked)
     lines = excerpt.text[:MAX_SOURCE_LENGTH].split("\n")[:MAX_SOURCE_LINES]
     return SourceView(
-        "Your code" if excerpt.cell is None else f"Your code, cell {excerpt.cell}",
+        language.say("Your code")
+        if excerpt.cell is None
+        else language.say("Your code, cell {cell}", cell=excerpt.cell),
         tuple(
             SourceLine(
                 n,
@@ -315,38 +342,46 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
     )
 
 
-def list_located(record: SubmissionRecord) -> Iterator[tuple[int | None, int | None, str]]:
+def list_located(
+    record: SubmissionRecord, language: Language = ENGLISH
+) -> Iterator[tuple[int | None, int | None, str]]:
     """Yield cells, lines, and the faults there: mistakes, the error, and the first crash."""
-    yield from ((d.cell, d.line, d.sentence) for d in record.diagnosis)
+    read = language.read
+    yield from ((d.cell, d.line, read(d.sentence)) for d in record.diagnosis)
     if record.place is not None and not record.diagnosis:
-        yield from ((at.cell, at.line, record.place.sentence) for at in record.place.lines[-1:])
+        said = read(record.place.sentence)
+        yield from ((at.cell, at.line, said) for at in record.place.lines[-1:])
     if record.repair is not None:
-        yield record.repair.cell, record.repair.line, describe_repair(record.repair)[1]
+        yield record.repair.cell, record.repair.line, describe_repair(record.repair, language)[1]
     if record.error is not None:
-        yield record.error.cell, record.error.line, record.error.message
+        yield record.error.cell, record.error.line, read(record.error.message)
     ended = [p for p in reversed(record.properties) if p.status in ENDINGS]
     for (cell, line), p in {(p.cell, p.line): p for p in ended}.items():
-        yield cell, line, describe_ending(p).replace(format_location(cell, line), "", 1)
+        at = read(format_location(cell, line))
+        yield cell, line, describe_ending(p, language).replace(at, "", 1)
 
 
-def _view_message(record: NoteRecord | ErrorRecord) -> MessageView:
+def _view_message(record: NoteRecord | ErrorRecord, language: Language) -> MessageView:
     text = sanitise(record.message) + format_location(record.cell, record.line)
-    return MessageView(format_status(record.kind), text)
+    return MessageView(format_status(record.kind), language.read(text))
 
 
-def _view_notes(notes: Sequence[NoteRecord]) -> tuple[MessageView, ...]:
-    views = [_view_message(note) for note in notes[:MAX_NOTES]]
-    if len(notes) > MAX_NOTES:
-        views.append(MessageView("note", f"and {count(len(notes) - MAX_NOTES, 'more note')}"))
+def _view_notes(notes: Sequence[NoteRecord], language: Language) -> tuple[MessageView, ...]:
+    views = [_view_message(note, language) for note in notes[:MAX_NOTES]]
+    if left := len(notes[MAX_NOTES:]):
+        text = language.count("and {n} more note", "and {n} more notes", left)
+        views.append(MessageView("note", text))
     return tuple(views)
 
 
-def _view_groups(properties: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
+def _view_groups(properties: Sequence[PropertyRecord], language: Language) -> tuple[GroupView, ...]:
     by_outcome = _group_by_outcome(properties)
     groups: dict[str, list[PropertyRecord]] = {}
     for prop in sorted(properties, key=lambda prop: GROUP_ORDER.get(prop.group, len(GROUP_ORDER))):
         groups.setdefault(prop.group, []).append(prop)
-    return tuple(_view_group(name, members, by_outcome) for name, members in groups.items())
+    return tuple(
+        _view_group(name, members, by_outcome, language) for name, members in groups.items()
+    )
 
 
 Outcome = tuple[str, str, bool]
@@ -370,7 +405,10 @@ def _get_outcome(prop: PropertyRecord) -> Outcome:
 
 
 def _view_group(
-    name: str, properties: Sequence[PropertyRecord], by_outcome: RecordsByOutcome
+    name: str,
+    properties: Sequence[PropertyRecord],
+    by_outcome: RecordsByOutcome,
+    language: Language,
 ) -> GroupView:
     failures: list[FailureView] = []
     alike: dict[str, list[str]] = {}
@@ -379,25 +417,28 @@ def _view_group(
             continue
         same = by_outcome.get(_get_outcome(prop), [prop])
         if same[0] is prop:
-            failures.append(_view_failure(prop, len(same) - 1))
+            failures.append(_view_failure(prop, len(same) - 1, language))
         else:
-            alike.setdefault(sanitise_line(same[0].claim), []).append(sanitise_line(prop.claim))
+            why, claim = (language.read(sanitise_line(p.claim)) for p in (same[0], prop))
+            alike.setdefault(why, []).append(claim)
     score, maximum = sum(p.points for p in properties), sum(p.max_points for p in properties)
     return GroupView(
         name=format_status(name),
         score=format_points(score, maximum),
         status=combine_statuses([p.status for p in properties]),
         total=len(properties),
-        passed=_select_by_status(properties, Status.PASSED),
+        passed=_select_by_status(properties, Status.PASSED, language),
         failures=tuple(failures),
         alike=tuple(RepeatedFailures(why, tuple(same)) for why, same in alike.items()),
-        untried=_select_by_status(properties, Status.NOT_TRIED),
-        unasked=_select_by_status(properties, Status.NOT_ASKED),
+        untried=_select_by_status(properties, Status.NOT_TRIED, language),
+        unasked=_select_by_status(properties, Status.NOT_ASKED, language),
     )
 
 
-def _select_by_status(properties: Sequence[PropertyRecord], status: str) -> tuple[str, ...]:
-    return tuple(sanitise_line(p.claim) for p in properties if p.status == status)
+def _select_by_status(
+    properties: Sequence[PropertyRecord], status: str, language: Language
+) -> tuple[str, ...]:
+    return tuple(language.read(sanitise_line(p.claim)) for p in properties if p.status == status)
 
 
 def combine_statuses(statuses: Sequence[str]) -> str:
@@ -407,21 +448,33 @@ def combine_statuses(statuses: Sequence[str]) -> str:
     return format_status([*failures, *unknown, Status.PASSED][0])
 
 
-def _view_failure(prop: PropertyRecord, alike: int) -> FailureView:
+def _view_failure(prop: PropertyRecord, alike: int, language: Language) -> FailureView:
     example = prop.counterexample
     case = prop.case or ""
+    rows = [_read_row(line, language) for line in sanitise(_strip_claim(prop)).split("\n")]
     return FailureView(
-        heading=head_check(prop.status, sanitise_line(prop.claim)),
-        claim=sanitise_line(prop.claim),
+        heading=read_heading(prop.status, sanitise_line(prop.claim), language),
+        claim=language.read(sanitise_line(prop.claim)),
         status=format_status(prop.status),
-        details=sanitise(_strip_claim(prop)),
-        case="" if case in prop.message else sanitise_line(case),
+        details="\n".join(row for _, row, _ in rows),
+        case="" if case in prop.message else language.read(sanitise_line(case)),
         code=sanitise(example.code, MAX_CODE_LENGTH) if example and example.code else "",
         alike=alike,
         evidence=prop.evidence,
         follows=prop.follows,
         printed=tuple(sanitise(prop.printed).expandtabs(4).split("\n")) if prop.printed else (),
+        hint=next((text for label, _, text in rows if label == "hint"), ""),
     )
+
+
+def _read_row(line: str, language: Language) -> tuple[str, str, str]:
+    """Return the English label of a row of a message, the row in a language, and its text."""
+    match = ROW.fullmatch(line)
+    if match is None or match[1] not in LABELS:
+        return "", language.read(line), ""
+    text = language.read(match[3])
+    width = len(match[1] + match[2])
+    return match[1], f"{language.read(match[1]):<{width}}{text}", text
 
 
 def _strip_claim(prop: PropertyRecord) -> str:

@@ -3,12 +3,12 @@
 from headcheck.grader.report.render.lines import COLUMNS, StyledLine, count_rows, fold_lines
 
 
-def fold(text: str) -> list[str]:
-    return [line.text for line in fold_lines([StyledLine(text)])]
+def fold(text: str, hang: int = 0) -> list[str]:
+    return [line.text for line in fold_lines([StyledLine(text, hang=hang)])]
 
 
 def test_what_goes_on_below_begins_where_the_text_of_the_row_does() -> None:
-    first, *rest = fold("    got       " + "seven words " * 12)
+    first, *rest = fold("    got       " + "seven words " * 12, hang=14)
     assert rest and all(len(each) <= COLUMNS for each in (first, *rest))
     assert all(
         each.startswith(" " * 14 + "seven") or each[14:].startswith("words") for each in rest
