@@ -25,6 +25,8 @@ class Language:
     code: str
     texts: gettext.NullTranslations = field(compare=False, repr=False)
     reader: PhraseReader = field(compare=False, repr=False)
+    messages: frozenset[str] = field(compare=False, repr=False)
+    """the English texts that have a translation; the forms of a text are joined by NUL"""
 
     def say(self, text: str, /, **slots: object) -> str:
         """Return a sentence with its slots filled. `text` is ours, and never from a submission."""
@@ -56,7 +58,7 @@ def _make_language(
     code: str, texts: gettext.NullTranslations, messages: dict[str, str]
 ) -> Language:
     translate: Translate = partial(_translate, texts)
-    return Language(code, texts, PhraseReader.make(tuple(messages), translate))
+    return Language(code, texts, PhraseReader.make(tuple(messages), translate), frozenset(messages))
 
 
 ENGLISH = _make_language(SOURCE, gettext.NullTranslations(), {})

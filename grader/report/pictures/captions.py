@@ -154,12 +154,11 @@ def describe_influence(evidence: InfluenceEvidence, language: Language = ENGLISH
     output, token = (leaks or stuck)[0]
     if leaks:
         more = len(leaks) - 1
-        one, many = ", and {n} more like it", ", and {n} more like it"
         finding = language.say(
             "output {output} moved when token {token} changed, which should be hidden from "
             "it{more}.",
             **{"output": output, "token": token},
-            more=language.count(one, many, more) if more else "",
+            more=language.say(", and {n} more like it", n=more) if more else "",
         )
     else:
         text = "output {output} did not move when token {token} changed, which it should see."

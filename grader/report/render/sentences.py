@@ -68,11 +68,12 @@ def describe_properties(record: SubmissionRecord, language: Language = ENGLISH) 
 
 
 def _describe_passed(record: SubmissionRecord, passed: int, language: Language) -> str:
+    where = _count_generated(record, language)
+    if passed == 1:
+        return language.say("The check passes{where}.", where=where)
     if record.hidden:
-        one, many = "The check passes{where}.", "All {n} checks that are shown pass{where}."
-    else:
-        one, many = "The check passes{where}.", "All {n} checks pass{where}."
-    return language.count(one, many, passed, where=_count_generated(record, language))
+        return language.say("All {n} checks that are shown pass{where}.", n=passed, where=where)
+    return language.say("All {n} checks pass{where}.", n=passed, where=where)
 
 
 def _describe_worthless(
@@ -120,11 +121,18 @@ def describe_search(record: SubmissionRecord, language: Language = ENGLISH) -> t
     failed = len(search.found)
     sentences: list[str] = []
     if failed:
-        one = "{n} generated case was tried"
-        tried = language.count(one, "{n} generated cases were tried", search.cases)
-        one = "{n} check of those that pass on the fixed cases fails on generated ones; {tried}."
-        many = "{n} checks of those that pass on the fixed cases fail on generated ones; {tried}."
-        sentences.append(language.count(one, many, failed, tried=tried))
+        sentences.append(
+            language.count(
+                "{n} check of those that pass on the fixed cases fails on generated ones; {tried}.",
+                "{n} checks of those that pass on the fixed cases fail on generated ones; {tried}.",
+                failed,
+                tried=language.count(
+                    "{n} generated case was tried",
+                    "{n} generated cases were tried",
+                    search.cases,
+                ),
+            )
+        )
     elif record.status != Status.PASSED and search.cases:
         one = "What holds on the fixed cases holds on {n} generated case, too."
         many = "What holds on the fixed cases holds on {n} generated cases, too."
