@@ -67,7 +67,9 @@ def list_missing(exercise: Exercise, language: Language) -> list[Forms]:
     """Return the texts of an exercise that have no translation, in order."""
     known = language.messages
     texts = dict.fromkeys(list_texts(exercise))
-    return [forms for forms in texts if "\0".join(forms) not in known and not _reads(forms, language)]
+    return [
+        forms for forms in texts if "\0".join(forms) not in known and not _reads(forms, language)
+    ]
 
 
 def _reads(forms: Forms, language: Language) -> bool:

@@ -13,9 +13,12 @@ from jinja2.ext import extract_from_ast
 import headcheck
 from headcheck.exercises import ALL as EXERCISES
 from headcheck.exercises import Exercise
+from headcheck.grader.report.languages.composed import COMPOSED
 from headcheck.grader.report.languages.pages import split_blocks
 from headcheck.grader.report.render.html import get_environment
 from headcheck.properties.listing.summary import load_summaries
+from headcheck.properties.mistakes.catalogue import ALL as MISTAKES
+from headcheck.properties.mistakes.catalogue.structure import STRUCTURAL
 
 ROOM = Path(next(iter(headcheck.__path__)))
 SAYING = ("say", "count")
@@ -32,6 +35,8 @@ COMPOSERS = (
 """the folders of modules that compose the texts of records"""
 TEMPLATES = "grader/report/render/templates"
 LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+IRREGULAR = {"axes": "axis", "indices": "index"}
 
 Forms = tuple[str, ...]
 """a text, or its two forms with a number"""
@@ -110,19 +115,29 @@ def list_composed() -> set[str]:
 
 
 def _find_strings(tree: ast.Module) -> Iterator[str]:
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _name_call(node) == "count" and len(node.args) == 2:
             noun = node.args[1]
             if isinstance(noun, ast.Constant) and isinstance(noun.value, str):
-                yield f"{{n}} {noun.value}"
-                yield f"{{n}} {noun.value}s"
+                yield from write_forms(noun.value)
         if isinstance(node, ast.JoinedStr) or (
             isinstance(node, ast.Constant) and isinstance(node.value, str)
         ):
             text = write_template(node)
             if id(node) not in inside and LETTERS.search(text):
                 yield text
+
+
+def write_forms(noun: str) -> tuple[str, str]:
+    """Return a number with its noun, given the singular or, as for crashes, the plural."""
+    plural = noun if noun.endswith("s") or noun in IRREGULAR else f"{noun}s"
+    return f"{{n}} {IRREGULAR.get(plural, plural.removesuffix('s'))}", f"{{n}} {plural}"
 
 
 def write_template(node: ast.JoinedStr | ast.Constant) -> str:
@@ -164,6 +179,11 @@ def list_pages(exercise: Exercise) -> list[str]:
 
 def list_source() -> set[str]:
     """Return every English text that a catalogue may translate."""
-    said = {text for forms in list_said() for text in forms}
+    said = {text for forms in (*list_said(), *COMPOSED) for text in forms}
+    said |= {
+        each.describe(exercise.contract)
+        for exercise in EXERCISES
+        for each in (*MISTAKES, *(known.mistake for known in STRUCTURAL))
+    }
     pages = {text for exercise in EXERCISES for text in list_pages(exercise)}
     return said | pages | list_composed()

@@ -5,32 +5,38 @@ text of several parts is read part by part. Nothing of the text is ever used as 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 SLOT = re.compile(r"\{(\w+)\}")
 LINE = re.compile(
-    r"(?P<text>.*?)(?P<at> \((?:look at )?(?:cell \d+, )?line \d+\))(?P<end>[.:]?)", re.S
+    r"(?P<text>.*?)(?P<at> \((?:look at )?(?:cell \d+, )?line \d+\))(?P<end>[.:]?)(?P<rest>\s.*)?",
+    re.DOTALL,
 )
-"""a text, and the location behind it"""
+"""a text, the location behind it, and what follows"""
 NAMES = re.compile(
     r"`[^`]*`"  # code
     r"|[\w.]+(?:\[[^\]]*\])+"  # output[0, 1]
     r"|[\w.]+\(\)"
     r"|\b\w+=\S+"  # tokens=3
-    r"|\b\w*[\d_]\w*\b"  # 1e-05, float32, W_q
-    r"|\b(?:nan|inf|NaN|None|True|False|bool|[a-zA-Z])\b"
     r"|\b\w+\.[\w.]*\w"  # torch.save
+    r"|\b\w*[\d_]\w*\b"  # 1e-05, float32, W_q
+    r"|\b[A-Z][a-z]+[A-Z]\w*\b"  # TypeError
+    r"|\b(?:nan|inf|NaN|None|True|False|bool|cpu|cuda|mps|meta|[a-zA-Z])\b"
 )
 """what is the same in all languages"""
 WORD = re.compile(r"[^\W\d_]")
-JOINTS = (". ", "? ", ": ", "; ", ", ")
-"""what stands between parts, the parts of parts last"""
+ENDS = (". ", "? ")
+"""what stands between sentences"""
+JOINTS = (": ", "; ", ", ")
+"""what stands between parts of a sentence, the parts of parts last"""
 MAX_LENGTH = 600
 """the most characters of a line that is read part by part"""
-MAX_STEPS = 20_000
-"""the most comparisons for a line, since submissions choose some lines"""
-MAX_DEPTH = 6
+MAX_LINES = 40
+"""the most lines of a text that are read part by part"""
+MAX_PARTS = 300
+"""the most parts that are looked up for a line, since submissions choose some lines"""
+MAX_DEPTH = 12
 
 Translate = Callable[[str, str, int], str]
 """returns a sentence by its English, its English plural or "", and a number"""
@@ -49,11 +55,13 @@ class Phrase:
     names: tuple[str, ...]
     one: str
     many: str
+    longest: str
+    """the longest text around a slot, by which most texts are told apart"""
 
     def match(self, text: str) -> dict[str, str] | None:
         """Return what stands in the slots; None if the text is not this sentence."""
         first, *between, last = self.around
-        if not (text.startswith(first) and text.endswith(last)):
+        if self.longest not in text or not (text.startswith(first) and text.endswith(last)):
             return None
         at, end = len(first), len(text) - len(last)
         found = []
@@ -66,8 +74,8 @@ class Phrase:
         return dict(zip(self.names, [*found, text[at:end]], strict=True)) if at < end else None
 
     def is_code(self, index: int) -> bool:
-        """Whether a slot stands between quotes of code."""
-        return self.around[index].endswith("`") and self.around[index + 1].startswith("`")
+        """Whether a slot stands between quotes of code, or is a name in parentheses."""
+        return self.around[index][-1:] + self.around[index + 1][:1] in ("``", "()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +101,27 @@ class PhraseReader:
             return text
         if text in self.plain:
             return self.translate(text, "", 1)
-        return "\n".join(map(self._read_line, text.split("\n")))
+        lines = text.split("\n")
+        return "\n".join([*map(self._read_line, lines[:MAX_LINES]), *lines[MAX_LINES:]])
 
     def knows(self, text: str) -> bool:
         """Whether all words of a line are known."""
-        return all(_Reading(self).settle(part) is not None for part in _cut_location(text)[:1])
+        match = LINE.fullmatch(text)
+        parts = [text] if match is None else [match["text"], (match["rest"] or "").strip()]
+        return all(_Reading(self).settle(part) is not None for part in parts)
 
     def _read_line(self, line: str) -> str:
-        text, at, end = _cut_location(line)
-        reading = _Reading(self)
-        said = reading.settle(text) if len(text) <= MAX_LENGTH else None
-        said = text if said is None else said
-        if at:
-            inside = at.strip(" ()")
-            told = _Reading(self).settle(inside)
-            at = at if told is None else f" ({told})"
-        return f"{said}{at}{end}"
+        match = LINE.fullmatch(line)
+        if match is None:
+            return self._read_part(line)
+        at = self._read_part(match["at"].strip(" ()"))
+        rest = match["rest"] or ""
+        text = self._read_part(match["text"])
+        return f"{text} ({at}){match['end']}{self._read_line(rest) if rest else ''}"
+
+    def _read_part(self, text: str) -> str:
+        said = _Reading(self).settle(text) if len(text) <= MAX_LENGTH else None
+        return text if said is None else said
 
 
 def _list_phrases(message: str) -> Iterator[Phrase]:
@@ -116,20 +129,14 @@ def _list_phrases(message: str) -> Iterator[Phrase]:
     for text in filter(None, (one, many)):
         around = tuple(SLOT.split(text)[::2])
         if len(around) > 1:
-            yield Phrase(around, tuple(SLOT.findall(text)), one, many)
-
-
-def _cut_location(line: str) -> tuple[str, str, str]:
-    match = LINE.fullmatch(line)
-    return (match["text"], match["at"], match["end"]) if match else (line, "", "")
+            yield Phrase(around, tuple(SLOT.findall(text)), one, many, max(around, key=len))
 
 
 class _Reading:
-    """The reading of one line, which ends after a number of comparisons."""
+    """The reading of one line, which ends after a number of parts."""
 
     def __init__(self, reader: PhraseReader) -> None:
         self.reader = reader
-        self.steps = 0
         self.known: dict[str, str | None] = {}
 
     def settle(self, text: str, depth: int = 0) -> str | None:
@@ -137,7 +144,9 @@ class _Reading:
         if not WORD.search(NAMES.sub("", text)):
             return text
         if text not in self.known:
-            self.known[text] = None if depth > MAX_DEPTH else self._settle(text, depth)
+            is_over = depth > MAX_DEPTH or len(self.known) > MAX_PARTS
+            self.known[text] = None
+            self.known[text] = None if is_over else self._settle(text, depth)
         return self.known[text]
 
     def _settle(self, text: str, depth: int) -> str | None:
@@ -147,16 +156,15 @@ class _Reading:
             return None if said is None else text.replace(clean, said, 1)
         if text in self.reader.plain:
             return self.reader.translate(text, "", 1)
+        if (said := self._settle_parts(text, ENDS, depth)) is not None:
+            return said
         for phrase in self.reader.phrases:
-            self.steps += 1
-            if self.steps > MAX_STEPS:
-                return None
             found = phrase.match(text)
             if found is not None and (said := self._say(phrase, found, depth)) is not None:
                 return said
         if text[-1] in ".?:" and (said := self.settle(text[:-1], depth + 1)) is not None:
             return said + text[-1]
-        return self._settle_parts(text, depth)
+        return self._settle_parts(text, JOINTS, depth)
 
     def _say(self, phrase: Phrase, found: Mapping[str, str], depth: int) -> str | None:
         slots = {}
@@ -171,23 +179,25 @@ class _Reading:
         )
         return fill(template, slots)
 
-    def _settle_parts(self, text: str, depth: int) -> str | None:
-        for joint in JOINTS:
-            parts = _split_outside(text, joint)
-            if len(parts) > 1:
-                said = [self.settle(part, depth + 1) for part in parts]
-                if None not in said:
-                    return joint.join(part for part in said if part is not None)
+    def _settle_parts(self, text: str, joints: Sequence[str], depth: int) -> str | None:
+        """Return a text whose two parts are known; a mark at the end belongs to its sentence."""
+        for joint in joints:
+            mark, blank = (joint[0], " ") if joint in ENDS else ("", joint)
+            for start in _find_outside(text, joint):
+                first = self.settle(text[:start] + mark, depth + 1)
+                if first is None:
+                    continue
+                rest = self.settle(text[start + len(joint) :], depth + 1)
+                if rest is not None:
+                    return first + blank + rest
         return None
 
 
-def _split_outside(text: str, joint: str) -> list[str]:
-    """Split a text, but not inside brackets or code."""
-    parts, level, quoted, start = [], 0, False, 0
+def _find_outside(text: str, joint: str) -> Iterator[int]:
+    """Yield where a joint stands in a text, but not inside brackets or code."""
+    level, quoted = 0, False
     for i, letter in enumerate(text):
         quoted ^= letter == "`"
         level += (letter in "([") - (letter in ")]") if not quoted else 0
-        if not quoted and level <= 0 and i >= start and text.startswith(joint, i):
-            parts.append(text[start:i])
-            start = i + len(joint)
-    return [*parts, text[start:]]
+        if not quoted and level <= 0 and i and text.startswith(joint, i):
+            yield i

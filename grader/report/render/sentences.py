@@ -174,12 +174,12 @@ def describe_untried(
 
 
 def _read_reason(reason: str, language: Language) -> str:
-    """Return a reason in a language: a mark, words of our own, and often a claim."""
-    for mark in (f", {BECAUSE}", ": ", ", ", " "):
-        if reason.startswith(mark):
-            said = language.say(mark) if BECAUSE in mark else mark
-            return said + language.read(reason.removeprefix(mark))
-    return reason
+    """Return a reason in a language: words of our own, and a claim or the message of an error."""
+    if reason.startswith(f", {BECAUSE}"):
+        claim = language.read(reason.removeprefix(f", {BECAUSE}"))
+        return language.say(", because this check did not pass: {claim}", claim=claim)
+    words, colon, message = reason.partition(": ")
+    return f"{language.read(words)}{colon}{language.read(message)}"
 
 
 def _find_reason(prop: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:
