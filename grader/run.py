@@ -27,6 +27,7 @@ from headcheck.grader.reading.notebook_lines import find_file_line
 from headcheck.grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
 from headcheck.grader.report.course_file import NO_COURSE_FILE, CourseFile
 from headcheck.grader.report.feedback import Feedback, redact_report
+from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.records import (
     ErrorRecord,
     Report,
@@ -183,6 +184,7 @@ def watch_file(
     trusted: bool = False,
     verbose: bool = False,
     ahead: Zygote | None = None,
+    language: Language = ENGLISH,
 ) -> int:
     """Check a file now and whenever it is saved, until Ctrl-C or a closed output.
 
@@ -203,7 +205,7 @@ def watch_file(
                 report = redact_report(
                     build_report(records, server.isolation_level, settings.seed), telling
                 )
-                _show_next(report, form, first=code is None, verbose=verbose)
+                _show_next(report, form, language, first=code is None, verbose=verbose)
                 code = compute_exit_code(report)
                 if terminal.is_reader_gone():
                     break
@@ -215,14 +217,16 @@ def watch_file(
     return code
 
 
-def _show_next(report: Report, form: str, *, first: bool, verbose: bool) -> None:
+def _show_next(
+    report: Report, form: str, language: Language, *, first: bool, verbose: bool
+) -> None:
     """Show a report in place of the last one on a terminal, and below it elsewhere."""
     console = Console()
     if console.is_terminal:
         console.clear()
     elif not first and form != "json":
         click.echo()
-    show_report(report, form, verbose=verbose)
+    show_report(report, form, verbose=verbose, language=language)
 
 
 def _record_missing(path: str, problem: str) -> SubmissionRecord:
@@ -239,7 +243,9 @@ def _record_missing(path: str, problem: str) -> SubmissionRecord:
     )
 
 
-def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
+def render_report(
+    report: Report, form: str, *, verbose: bool = False, language: Language = ENGLISH
+) -> str:
     """Return the report as text, JSON, one HTML page or commands of a GitHub workflow.
 
     Only text is collapsed, unless `verbose` is set; a log has room for everything.
@@ -250,13 +256,13 @@ def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
         case "html":
             from headcheck.grader.report.render import html  # templates take a while to import
 
-            return html.render_all(report, Occasion(day=date.today()))
+            return html.render_all(report, Occasion(day=date.today()), language)
         case "github":
             from headcheck.grader.report.render import github
 
-            return github.render(report, _find_file_line)
+            return github.render(report, _find_file_line, language)
         case _:
-            return text.render(report, "" if verbose else MORE)
+            return text.render(report, "" if verbose else MORE, language)
 
 
 def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | None:
@@ -269,29 +275,33 @@ def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | Non
         return None
 
 
-def show_report(report: Report, form: str, *, verbose: bool = False) -> None:
+def show_report(
+    report: Report, form: str, *, verbose: bool = False, language: Language = ENGLISH
+) -> None:
     """Write the report to standard output, in colour if that is a terminal."""
     console = Console()
     if form == "text" and console.is_terminal:
-        text.print_to(console, report, "" if verbose else MORE)
+        text.print_to(console, report, "" if verbose else MORE, language)
     else:
         # A terminal may not know every character; a file of JSON or HTML is always UTF-8.
         encoding = sys.stdout.encoding if form in ("text", "github") else "utf-8"
-        shown = render_report(report, form, verbose=verbose)
+        shown = render_report(report, form, verbose=verbose, language=language)
         click.echo(shown.encode(encoding, "replace"), nl=False)
 
 
-def show_grades(report: Report) -> None:
+def show_grades(report: Report, language: Language = ENGLISH) -> None:
     """Write the table of grades to standard output, in colour if that is a terminal."""
     console = Console()
     if console.is_terminal:
-        text.print_grades_to(console, report)
+        text.print_grades_to(console, report, language)
     else:
-        shown = text.render_grades(report)
+        shown = text.render_grades(report, language)
         click.echo(shown.encode(sys.stdout.encoding, "replace"), nl=False)
 
 
-def write_report(report: Report, out: Path, day: date | None = None) -> Path:
+def write_report(
+    report: Report, out: Path, day: date | None = None, language: Language = ENGLISH
+) -> Path:
     """Write report.json, index.html and a page for every submission; return the index's path.
 
     The pages show `day`, by default today. Raises WriteError.
@@ -301,17 +311,17 @@ def write_report(report: Report, out: Path, day: date | None = None) -> Path:
     occasion = Occasion(day=day or date.today())
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
-    for name, page in html.render_pages(report, occasion=occasion).items():
+    for name, page in html.render_pages(report, occasion=occasion, language=language).items():
         files.write(out / name, page.encode())
     index = out / "index.html"
     files.write(index, html.render_index(report, occasion).encode())
     return index
 
 
-def save_report(report: Report, out: Path) -> str:
+def save_report(report: Report, out: Path, language: Language = ENGLISH) -> str:
     """Write a report into a folder; return the problem if that fails."""
     try:
-        write_report(report, out)
+        write_report(report, out, language=language)
     except WriteError as problem:
         return str(problem)
     return ""

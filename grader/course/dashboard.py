@@ -13,6 +13,7 @@ from datetime import date
 from headcheck.grader.course.export.gradebook import Gradebook, format_number, hide_students
 from headcheck.grader.course.marks import MarkedCriterion, format_mark, list_criterion_names
 from headcheck.grader.course.results import ExerciseResult
+from headcheck.grader.report.languages import SOURCE, get_language
 from headcheck.grader.report.records import Report
 from headcheck.grader.report.render import html
 from headcheck.grader.report.render.heading import Occasion, make_heading
@@ -97,7 +98,9 @@ def render_pages(book: Gradebook, version: str, day: date | None = None) -> dict
     records = [each.record for each in book.results]
     report = Report(1, version, tuple(records))
     marks = [_view_marks(each) for each in book.results]
-    return html.render_pages(report, _label_results(book), Occasion(book.run, day), marks)
+    language = get_language(next((each.language for each in book.results), SOURCE))
+    occasion = Occasion(book.run, day)
+    return html.render_pages(report, _label_results(book), occasion, marks, language)
 
 
 def _view_marks(result: ExerciseResult) -> html.MarksView | None:

@@ -11,6 +11,7 @@ from headcheck.grader.course.intake.roster import Roster, Student
 from headcheck.grader.report.course_file import CourseFile
 from headcheck.grader.report.deadlines import Deadline
 from headcheck.grader.report.groups import AloneRule, GroupSettings
+from headcheck.grader.report.languages import SOURCE
 from headcheck.grader.report.rubric import Rubric, Rubrics
 
 
@@ -24,13 +25,15 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The deadline, the groups and the rubrics of a run."""
+    """The deadline, the groups, the rubrics and the language of a run."""
 
     deadline: Deadline | None = None
     groups: tuple[Group, ...] = ()
     alone: AloneRule = AloneRule.GROUP
     rubrics: Rubrics = field(default_factory=dict)
     """what people mark by hand, by exercise"""
+    language: str = SOURCE
+    """the code of the language in which students read"""
 
 
 NO_POLICY = Policy()
@@ -54,7 +57,7 @@ def make_policy(rules: CourseFile, run: str, roster: Roster) -> Policy:
         ]
         deadline = replace(deadline, extensions=tuple(found))
     rubrics = {slug: _find_weighted(each, roster) for slug, each in rules.rubrics.items()}
-    return Policy(deadline, groups, rules.groups.alone, rubrics)
+    return Policy(deadline, groups, rules.groups.alone, rubrics, rules.language)
 
 
 def explain_missing_deadline(rules: CourseFile, run: str) -> str:

@@ -21,6 +21,7 @@ from headcheck.grader.course.store.records import Comment, GradedFile, Mark, Ove
 from headcheck.grader.report.collation import collate
 from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.feedback import Feedback, redact_submission
+from headcheck.grader.report.languages import SOURCE
 from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
 from headcheck.grader.report.render.sanitise import sanitise_line
 from headcheck.grader.report.render.text import align_columns
@@ -68,6 +69,8 @@ class ExerciseResult:
     """the student's group"""
     handed_in_by: str = ""
     """the id under which the work was handed in: the student's own, or another one of the group"""
+    language: str = SOURCE
+    """the code of the language in which the student reads"""
 
     @property
     def earned(self) -> float:
@@ -179,7 +182,8 @@ def compute_results(
     kept = {k: v for k, v in best.items() if k[1] or k[0] not in answered}
     said, decided = list(comments), overrides or {}
     results = [_make_result(v, k, membership, decided.get(k), said) for k, v in kept.items()]
-    return sorted(results, key=_rank_result)
+    told = [replace(each, language=policy.language) for each in results]
+    return sorted(told, key=_rank_result)
 
 
 def collect_answers(stored: Sequence[GradedFile]) -> dict[str, dict[str, list[Answer]]]:

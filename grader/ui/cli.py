@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,12 +18,14 @@ from headcheck.grader.ui.options import (
     SEED_RANGE,
     bind_option,
     by_hand_option,
+    choose_language,
     course_option,
     device_option,
     examples_option,
     exercise_option,
     feedback_option,
     format_option,
+    language_option,
     limits_options,
     load_course_file,
     own_course_option,
@@ -101,6 +104,7 @@ def cli() -> None:
 @thorough_option
 @search_option
 @feedback_option
+@language_option
 @verbose_option
 @examples_option
 @course_commands.course_options
@@ -112,6 +116,7 @@ def grade(
     out: Path | None,
     course_file: Path | None,
     feedback: str | None,
+    language: str | None,
     seed: int | None,
     search: str | None,
     verbose: bool,
@@ -142,6 +147,8 @@ def grade(
         rules = load_course_file(course_file, asked)
         settings = run.make_settings(asked, rules, seed=case_seed, limits=limits, **options)
         level = parse_feedback(feedback) or rules.feedback
+        spoken = choose_language(language, rules)
+        rules = replace(rules, language=spoken.code)
         if out is not None:
             files.ensure_writable(out)  # rather than fail after an hour
         if course is not None:
@@ -151,11 +158,11 @@ def grade(
         else:
             complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server, shared=True)
             report = redact_report(complete, level)
-    problem = "" if out is None else run.save_report(report, out)
+    problem = "" if out is None else run.save_report(report, out, spoken)
     if out is None or problem or verbose or form != "text":
-        run.show_report(report, form, verbose=verbose)
+        run.show_report(report, form, verbose=verbose, language=spoken)
     else:
-        run.show_grades(report)
+        run.show_grades(report, spoken)
     if problem:
         kept = "" if course is None else ", and the store keeps it"
         fail(f"{problem}. The report is what is printed{kept}.")
@@ -179,6 +186,7 @@ def grade(
 @thorough_option
 @search_option
 @feedback_option
+@language_option
 @verbose_option
 @examples_option
 @limits_options
@@ -189,6 +197,7 @@ def check(
     course_file: Path | None,
     watch: bool,
     feedback: str | None,
+    language: str | None,
     seed: int,
     search: str | None,
     verbose: bool,
@@ -212,14 +221,15 @@ def check(
         rules = load_course_file(course_file, asked, Path(path).parent)
         settings = run.make_settings(asked, rules, seed=case_seed, limits=limits, **options)
         level, why_less = rules.limit(wanted)
+        spoken = choose_language(language, rules)
         if why_less:
             click.echo(f"headcheck: {why_less}", err=True)
         if watch:
-            how = {"trusted": trusted, "verbose": verbose, "ahead": server}
+            how = {"trusted": trusted, "verbose": verbose, "ahead": server, "language": spoken}
             sys.exit(run.watch_file(path, settings, form, level, **how))
         complete = run.grade_paths((path,), settings, trusted=trusted, ahead=server)
         report = redact_report(complete, level)
-    run.show_report(report, form, verbose=verbose)
+    run.show_report(report, form, verbose=verbose, language=spoken)
     sys.exit(run.compute_exit_code(report))
 
 
@@ -320,6 +330,7 @@ def gradescope(
     from headcheck.grader.course import autograder
     from headcheck.grader.course.autograder import pack
     from headcheck.grader.course.autograder import wheel as wheels
+    from headcheck.grader.course.policy import Policy
     from headcheck.grader.course.store import manifest
     from headcheck.grader.grading import infer
     from headcheck.grader.report.feedback import FULL_FEEDBACK
@@ -332,7 +343,10 @@ def gradescope(
     rules = load_course_file(course_file, exercise)
     settings = run.make_settings(exercise, rules, seed=case_seed, limits=limits, **options)
     level = parse_feedback(feedback) or rules.feedback or FULL_FEEDBACK
-    plan = autograder.AutograderPlan(manifest.build_manifest(settings, feedback=level), trusted)
+    policy = Policy(language=rules.language)
+    plan = autograder.AutograderPlan(
+        manifest.build_manifest(settings, feedback=level, policy=policy), trusted
+    )
     headcheck = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
     files.write(out, pack.build_archive(plan, headcheck, minutes))
     most = format_number(compute_maximum(exercise, settings.points))

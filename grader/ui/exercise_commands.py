@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from headcheck.grader.report.languages import ENGLISH, SOURCE, Language, find_language
 from headcheck.grader.ui.course_options import naming_extras
-from headcheck.grader.ui.options import load_course_file, make_course_option
+from headcheck.grader.ui.options import (
+    choose_language,
+    language_option,
+    load_course_file,
+    make_course_option,
+)
 
 if TYPE_CHECKING:
     from headcheck.exercises import Exercise
@@ -27,21 +33,24 @@ def list_() -> None:
 @click.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
 @make_course_option("headcheck.toml here, or of the exercise")
+@language_option
 @click.option("--checks", is_flag=True, help="List every check.")
-def show(slug: str, course_file: Path | None, checks: bool) -> None:
+def show(slug: str, course_file: Path | None, language: str | None, checks: bool) -> None:
     """Show the statement of an exercise, and the points of each group of checks."""
     from headcheck.grader.grading.infer import find_exercise
     from headcheck.grader.ui.markdown import print_markdown
 
     exercise = find_exercise(slug)
     rules = load_course_file(course_file, exercise, Path())
-    print_markdown(describe_exercise(exercise, slug, rules.points, checks=checks))
+    spoken = choose_language(language, rules)
+    print_markdown(describe_exercise(exercise, slug, rules.points, spoken, checks=checks))
 
 
 @click.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
 @click.argument("number", type=click.IntRange(min=1), default=1)
-def hint(slug: str, number: int) -> None:
+@language_option
+def hint(slug: str, number: int, language: str | None) -> None:
     """Show hint NUMBER on an exercise, the first by default. Later hints tell more."""
     from headcheck.grader.grading.infer import TargetNotFound, find_exercise
     from headcheck.grader.ui.markdown import print_markdown
@@ -50,8 +59,12 @@ def hint(slug: str, number: int) -> None:
     if number > len(hints):
         raise TargetNotFound(f"{slug} has {len(hints)} hints, counted from 1; no hint {number}")
     last = number == len(hints)
-    more = "This was the last." if last else f"The next: headcheck hint {slug} {number + 1}"
-    print_markdown(f"Hint {number} of {len(hints)}\n\n{hints[number - 1]}\n\n{more}\n")
+    spoken = find_language(language or SOURCE)
+    following = f"headcheck hint {slug} {number + 1}"
+    more = spoken.say("This was the last.")
+    more = more if last else spoken.say("The next: {command}", command=following)
+    head = spoken.say("Hint {number} of {total}", number=number, total=len(hints))
+    print_markdown(f"{head}\n\n{spoken.say(hints[number - 1])}\n\n{more}\n")
 
 
 @click.command()
@@ -108,36 +121,50 @@ def refuse_slug(path: str) -> None:
 
 
 def describe_exercise(
-    exercise: "Exercise", slug: str, points: "Points | None" = None, *, checks: bool = False
+    exercise: "Exercise",
+    slug: str,
+    points: "Points | None" = None,
+    language: Language = ENGLISH,
+    *,
+    checks: bool = False,
 ) -> str:
     """Describe an exercise and its points in Markdown; with `checks`, list each check."""
-    from headcheck.properties.counting import count
+    from headcheck.grader.report.languages.pages import read_page
     from headcheck.properties.terms.group import PropertyGroup
 
     groups: dict[PropertyGroup, list[PropertySummary]] = {}
     for each in exercise.summaries:
         groups.setdefault(each.group, []).append(each)
     given = (points or {}).get(exercise.slug, {})
-    lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
+    head = f"## {language.say('What is checked')}"
+    lines = [read_page(exercise.statement.rstrip(), language), "", head, ""]
+    one, many = "{group}: {points} points for {n} check", "{group}: {points} points for {n} checks"
     for group in sorted(groups, key=list(PropertyGroup).index):
         worth = given.get(group.value, exercise.get_points(group))
-        many = count(len(groups[group]), "check")
-        lines.append(f"- {group.value}: {worth:g} points for {many}")
+        named = {"group": language.read(group.value), "points": f"{worth:g}"}
+        lines.append(f"- {language.count(one, many, len(groups[group]), **named)}")
         if checks:
             lines += [
-                f"  - {each.claim}{_describe_weight(exercise, each)}" for each in groups[group]
+                f"  - {language.read(each.claim)}{_describe_weight(exercise, each, language)}"
+                for each in groups[group]
             ]
     if not checks:
-        lines += ["", f"What each check demands: headcheck show {slug} --checks"]
-    lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
+        text = "What each check demands: {command}"
+        lines += ["", language.say(text, command=f"headcheck show {slug} --checks")]
+    one = "Stuck? There is {n} hint: {command}"
+    many = "Stuck? There are {n} hints: {command}"
+    command = f"headcheck hint {slug}"
+    lines += ["", language.count(one, many, len(exercise.hints), command=command)]
     return "\n".join(lines) + "\n"
 
 
-def _describe_weight(exercise: "Exercise", claimed: "PropertySummary") -> str:
+def _describe_weight(exercise: "Exercise", claimed: "PropertySummary", language: Language) -> str:
     """Return a note on how else a claim affects the points."""
     if claimed.name == exercise.prerequisite_name:
-        return " (If not, there are no points at all.)"
-    return " (If not, there are no points of this group.)" if claimed.essential else ""
+        return f" ({language.say('If not, there are no points at all.')})"
+    if claimed.essential:
+        return f" ({language.say('If not, there are no points of this group.')})"
+    return ""
 
 
 COMMANDS = (list_, show, hint, start)

@@ -91,7 +91,10 @@ def _grade_files(plan: AutograderPlan, folder: Path) -> Iterator[tuple[list[Exer
         click.echo(f"headcheck: {sandbox.isolation_level.summary}")
         for handed_in, records in grade_all(sandbox, submissions, settings):
             graded.append(_make_graded_file(handed_in, records))
-            yield compute_results(graded), len(submissions) - len(graded)
+            yield (
+                compute_results(graded, policy=plan.manifest.policy),
+                len(submissions) - len(graded),
+            )
 
 
 def _make_graded_file(handed_in: Submission, records: Sequence[SubmissionRecord]) -> GradedFile:

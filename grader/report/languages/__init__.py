@@ -6,7 +6,9 @@ translation stays English.
 """
 
 from headcheck.grader.report.languages.language import ENGLISH as ENGLISH
+from headcheck.grader.report.languages.language import SOURCE as SOURCE
 from headcheck.grader.report.languages.language import Language as Language
 from headcheck.grader.report.languages.language import UnknownLanguage as UnknownLanguage
 from headcheck.grader.report.languages.language import find_language as find_language
+from headcheck.grader.report.languages.language import get_language as get_language
 from headcheck.grader.report.languages.language import list_languages as list_languages

@@ -1,7 +1,7 @@
 """The forms of texts that the checks put together out of pieces.
 
-Other sentences of records are found in the source, as a string or an f-string. Each of these has its
-words in several strings there. The last part of a form must be all that may stand in its place.
+Other sentences of records are found in the source, as a string or an f-string. Each of these has
+its words in several strings there.
 """
 
 COMPOSED: tuple[tuple[str, ...], ...] = (
@@ -9,6 +9,7 @@ COMPOSED: tuple[tuple[str, ...], ...] = (
     ("{what} at {where}",),
     ("lines {lines}",),
     ("Look at {lines}",),
+    ("look at {lines}",),
     ("token {n}",),
     # how many are wrong
     ("the only element is off",),
@@ -112,7 +113,8 @@ COMPOSED: tuple[tuple[str, ...], ...] = (
         "its behaviour",
     ),
     (
-        "it stores its weights in another way than the statement says, so it is judged by its behaviour",
+        "it stores its weights in another way than the statement says, so it is judged by its "
+        "behaviour",
     ),
     ("`{name}` is not judged: it is not recognised: {tried}",),
     (

@@ -64,6 +64,11 @@ def _make_language(
 ENGLISH = _make_language(SOURCE, gettext.NullTranslations(), {})
 
 
+def get_language(code: str) -> Language:
+    """Return a language that was chosen some time ago: English if it does not exist any more."""
+    return find_language(code) if code in list_languages() else ENGLISH
+
+
 def list_languages() -> tuple[str, ...]:
     """Return the codes of all languages, English first."""
     return (SOURCE, *sorted(path.parts[-3] for path in FOLDER.glob(f"*/LC_MESSAGES/{DOMAIN}.mo")))

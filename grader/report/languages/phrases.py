@@ -26,6 +26,7 @@ NAMES = re.compile(
 )
 """what is the same in all languages"""
 WORD = re.compile(r"[^\W\d_]")
+MARKS = ".?:"
 ENDS = (". ", "? ")
 """what stands between sentences"""
 JOINTS = (": ", "; ", ", ")
@@ -61,6 +62,8 @@ class Phrase:
     def match(self, text: str) -> dict[str, str] | None:
         """Return what stands in the slots; None if the text is not this sentence."""
         first, *between, last = self.around
+        if not last and text[-1] in MARKS:
+            return None  # the mark is no part of what stands in the slot
         if self.longest not in text or not (text.startswith(first) and text.endswith(last)):
             return None
         at, end = len(first), len(text) - len(last)
@@ -107,7 +110,8 @@ class PhraseReader:
     def knows(self, text: str) -> bool:
         """Whether all words of a line are known."""
         match = LINE.fullmatch(text)
-        parts = [text] if match is None else [match["text"], (match["rest"] or "").strip()]
+        groups = ["text", "at", "rest"]
+        parts = [text] if match is None else [(match[each] or "").strip(" ()") for each in groups]
         return all(_Reading(self).settle(part) is not None for part in parts)
 
     def _read_line(self, line: str) -> str:
@@ -162,7 +166,7 @@ class _Reading:
             found = phrase.match(text)
             if found is not None and (said := self._say(phrase, found, depth)) is not None:
                 return said
-        if text[-1] in ".?:" and (said := self.settle(text[:-1], depth + 1)) is not None:
+        if text[-1] in MARKS and (said := self.settle(text[:-1], depth + 1)) is not None:
             return said + text[-1]
         return self._settle_parts(text, JOINTS, depth)
 

@@ -77,7 +77,8 @@ def _describe_nan(evidence: WeightsEvidence, language: Language) -> str:
         "the weights of token {last} are NaN or infinite.",
         "the weights of tokens {listed} and {last} are NaN or infinite.",
         len(rows),
-        **{"listed": listed, "last": rows[-1]},
+        listed=listed,
+        last=rows[-1],
     )
 
 
@@ -157,7 +158,8 @@ def describe_influence(evidence: InfluenceEvidence, language: Language = ENGLISH
         finding = language.say(
             "output {output} moved when token {token} changed, which should be hidden from "
             "it{more}.",
-            **{"output": output, "token": token},
+            output=output,
+            token=token,
             more=language.say(", and {n} more like it", n=more) if more else "",
         )
     else:

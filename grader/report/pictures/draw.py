@@ -57,7 +57,9 @@ def _draw_weights(evidence: WeightsEvidence, language: Language) -> Picture:
     legend = language.say(
         "Attention {name} of head {head} in sequence {sequence}{made}. Hatched cells are hidden "
         "by the mask. On {case}",
-        **{"name": language.read(name), "head": evidence.head, "sequence": evidence.sequence},
+        name=language.read(name),
+        head=evidence.head,
+        sequence=evidence.sequence,
         made=f", {language.read(made)}" if made else "",
         case=language.read(sanitise_line(evidence.case)),
     )
@@ -69,7 +71,8 @@ def _draw_influence(evidence: InfluenceEvidence, language: Language) -> Picture:
         "One token of sequence {sequence} was changed at a time. A dot: the output changed. "
         "Hatched: it must not change, because the token is hidden from it. A frame with ✗: it is "
         "wrong. On {case}",
-        **{"sequence": evidence.sequence, "case": language.read(sanitise_line(evidence.case))},
+        sequence=evidence.sequence,
+        case=language.read(sanitise_line(evidence.case)),
     )
     return Picture(
         describe_influence(evidence, language), heatmaps.draw_influence(evidence), legend

@@ -34,7 +34,9 @@ def describe_repair(repair: RepairRecord | None, language: Language = ENGLISH) -
     judged = language.say(
         "With {change} at {at} all essential checks hold. It was judged with this change, "
         "which costs {price} % of the points.",
-        **{"change": change, "at": at, "price": format_number(repair.price)},
+        change=change,
+        at=at,
+        price=format_number(repair.price),
     )
     ends = stopped or language.say("It stops with an error.")
     return sanitise_line(ends, MAX_STOPPED), judged

@@ -22,6 +22,7 @@ from headcheck.grader.report.course_file import (
     read_course_file,
 )
 from headcheck.grader.report.feedback import FULL_FEEDBACK, Feedback, redact_submission
+from headcheck.grader.report.languages import ENGLISH, Language, find_language
 from headcheck.grader.report.records import SubmissionRecord, build_report
 from headcheck.grader.report.render.html import render_fragment
 from headcheck.grader.report.render.text import render as render_text
@@ -58,6 +59,7 @@ class CheckResult:
     """The result of a check, which a notebook displays as the last value of a cell."""
 
     record: SubmissionRecord
+    language: Language = ENGLISH
 
     @property
     def score(self) -> float:
@@ -72,16 +74,16 @@ class CheckResult:
     @property
     def verbose(self) -> str:
         """The complete result as text: every failed check, including the collapsed ones."""
-        return render_text(build_report([self.record])).rstrip("\n")
+        return render_text(build_report([self.record]), language=self.language).rstrip("\n")
 
     def __str__(self) -> str:
-        return render_text(build_report([self.record]), MORE).rstrip("\n")
+        return render_text(build_report([self.record]), MORE, self.language).rstrip("\n")
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return render_fragment(self.record)
+        return render_fragment(self.record, self.language)
 
     def _repr_mimebundle_(self, **kinds: object) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
@@ -130,7 +132,7 @@ def check_in_namespace(
     problem = explain_unknown(defined, record)
     if problem is not None:
         raise CannotCheck(problem)
-    return CheckResult(record)
+    return CheckResult(record, asked.language)
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ class Request:
     settings: Settings
     feedback: Feedback = FULL_FEEDBACK
     """what is told"""
+    language: Language = ENGLISH
 
 
 def make_request(
@@ -173,7 +176,8 @@ def make_request(
         depth=rules.depth or Depth.USUAL,
         thorough=rules.thorough,
     )
-    return Request(settings, rules.feedback or FULL_FEEDBACK)
+    language = find_language(rules.language)
+    return Request(settings, rules.feedback or FULL_FEEDBACK, language)
 
 
 def _read_course(named: str | None, exercise: Exercise | None) -> CourseFile:
