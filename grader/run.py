@@ -256,7 +256,7 @@ def render_report(
         case "html":
             from headcheck.grader.report.render import html  # templates take a while to import
 
-            return html.render_all(report, Occasion(day=date.today()), language)
+            return html.render_all(report, Occasion(day=date.today()), language=language)
         case "github":
             from headcheck.grader.report.render import github
 

@@ -362,7 +362,8 @@ def _render_failure(failure: FailureView, language: Language) -> Iterator[Styled
         yield from (replace(line, hang=14) for line in indent(4, on))
     if failure.evidence and (seen := describe_seen(failure.evidence, failure.case, language)):
         yield StyledLine(f"    {language.say('seen'):<10}{seen}", hang=14)
-    for text, label in zip(failure.printed, chain([language.say("printed")], repeat("")), strict=False):
+    labels = chain([language.say("printed")], repeat(""))
+    for text, label in zip(failure.printed, labels, strict=False):
         yield StyledLine(f"    {label:<9} {text}".rstrip(), hang=14)
     if failure.alike:
         one, many = "{n} more check ended the same way", "{n} more checks ended the same way"
