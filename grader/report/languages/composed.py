@@ -31,7 +31,7 @@ COMPOSED: tuple[tuple[str, ...], ...] = (
     ("{what} (in `{path}`)",),
     ("gradient of {where}",),
     ("sum of {where}",),
-    ("{where} of {what}",),
+    ("{where}] of {what}",),
     ("{where} predicted by the gradient",),
     ("a call with {sizes}",),
     ("a call in training with {sizes}",),

@@ -31,11 +31,11 @@ ENDS = (". ", "? ")
 """what stands between sentences"""
 JOINTS = (": ", "; ", ", ")
 """what stands between parts of a sentence, the parts of parts last"""
-MAX_LENGTH = 600
+MAX_LENGTH = 500
 """the most characters of a line that is read part by part"""
 MAX_LINES = 40
 """the most lines of a text that are read part by part"""
-MAX_PARTS = 300
+MAX_PARTS = 60
 """the most parts that are looked up for a line, since submissions choose some lines"""
 MAX_DEPTH = 12
 
@@ -62,8 +62,6 @@ class Phrase:
     def match(self, text: str) -> dict[str, str] | None:
         """Return what stands in the slots; None if the text is not this sentence."""
         first, *between, last = self.around
-        if not last and text[-1] in MARKS:
-            return None  # the mark is no part of what stands in the slot
         if self.longest not in text or not (text.startswith(first) and text.endswith(last)):
             return None
         at, end = len(first), len(text) - len(last)
@@ -74,11 +72,13 @@ class Phrase:
                 return None
             found.append(text[at:stop])
             at = stop + len(literal)
-        return dict(zip(self.names, [*found, text[at:end]], strict=True)) if at < end else None
+        slots = dict(zip(self.names, [*found, text[at:end]], strict=True))
+        return slots if at < end and slots.get("n", "0").isdecimal() else None
 
     def is_code(self, index: int) -> bool:
         """Whether a slot stands between quotes of code, or is a name in parentheses."""
-        return self.around[index][-1:] + self.around[index + 1][:1] in ("``", "()")
+        is_quoted = "".join(self.around[: index + 1]).count("`") % 2
+        return bool(is_quoted) or self.around[index][-1:] + self.around[index + 1][:1] == "()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _list_phrases(message: str) -> Iterator[Phrase]:
     one, _, many = message.partition("\0")
     for text in filter(None, (one, many)):
         around = tuple(SLOT.split(text)[::2])
-        if len(around) > 1:
+        if len(around) > 1 and WORD.search("".join(around)):
             yield Phrase(around, tuple(SLOT.findall(text)), one, many, max(around, key=len))
 
 
@@ -162,25 +162,41 @@ class _Reading:
             return self.reader.translate(text, "", 1)
         if (said := self._settle_parts(text, ENDS, depth)) is not None:
             return said
-        for phrase in self.reader.phrases:
+        phrases = self.reader.phrases
+        if text[-1] in MARKS:
+            ended = [phrase for phrase in phrases if phrase.around[-1].endswith(text[-1])]
+            if (said := self._settle_phrase(text, ended, depth)) is not None:
+                return said
+            if text[-1] == "?" and (said := self._settle_parts(text, JOINTS, depth)) is not None:
+                return said  # only the last part asks
+            if (said := self.settle(text[:-1], depth + 1)) is not None:
+                return said + text[-1]
+        said = self._settle_phrase(text, phrases, depth)
+        return self._settle_parts(text, JOINTS, depth) if said is None else said
+
+    def _settle_phrase(self, text: str, phrases: Sequence[Phrase], depth: int) -> str | None:
+        for phrase in phrases:
             found = phrase.match(text)
             if found is not None and (said := self._say(phrase, found, depth)) is not None:
                 return said
-        if text[-1] in MARKS and (said := self.settle(text[:-1], depth + 1)) is not None:
-            return said + text[-1]
-        return self._settle_parts(text, JOINTS, depth)
+        return None
 
     def _say(self, phrase: Phrase, found: Mapping[str, str], depth: int) -> str | None:
         slots = {}
         for index, (name, value) in enumerate(found.items()):
-            said = value if phrase.is_code(index) else self.settle(value, depth + 1)
-            if said is None:
+            is_code = phrase.is_code(index)
+            said = value if is_code else self.settle(value, depth + 1)
+            if said is None or (is_code and "`" in value):
                 return None
             slots[name] = said
         number = found.get("n", "")
         template = self.reader.translate(
             phrase.one, phrase.many, int(number) if number.isdecimal() and len(number) < 10 else 2
         )
+        # A mark at the end is the sentence's, and must stay there.
+        is_moved = not phrase.around[-1] and not template.endswith(f"{{{phrase.names[-1]}}}")
+        if is_moved and slots[phrase.names[-1]][-1:] in MARKS:
+            return None
         return fill(template, slots)
 
     def _settle_parts(self, text: str, joints: Sequence[str], depth: int) -> str | None:

@@ -63,7 +63,9 @@ def _draw_weights(evidence: WeightsEvidence, language: Language) -> Picture:
         made=f", {language.read(made)}" if made else "",
         case=language.read(sanitise_line(evidence.case)),
     )
-    return Picture(describe_weights(evidence, language), heatmaps.draw_weights(evidence), legend)
+    return Picture(
+        describe_weights(evidence, language), heatmaps.draw_weights(evidence, language), legend
+    )
 
 
 def _draw_influence(evidence: InfluenceEvidence, language: Language) -> Picture:
@@ -75,7 +77,7 @@ def _draw_influence(evidence: InfluenceEvidence, language: Language) -> Picture:
         case=language.read(sanitise_line(evidence.case)),
     )
     return Picture(
-        describe_influence(evidence, language), heatmaps.draw_influence(evidence), legend
+        describe_influence(evidence, language), heatmaps.draw_influence(evidence, language), legend
     )
 
 

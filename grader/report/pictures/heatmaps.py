@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from headcheck.grader.report.languages import ENGLISH, Language
 from headcheck.grader.report.pictures.colours import (
     NAN_COLOUR,
     choose_text_colour,
@@ -69,30 +70,36 @@ class Grid:
             yield draw_text((LEFT - 10, self.get_box(i, 0).middle[1]), str(number))
 
 
+Ends = tuple[Callable[[float], str], tuple[float, float]]
+"""a scale of colours: the colour of a number, and the numbers at the ends"""
+
 # ------------------------------------------------------------------------------------- weights
 
 
-def draw_weights(evidence: WeightsEvidence) -> tuple[Markup, ...]:
+def draw_weights(evidence: WeightsEvidence, language: Language = ENGLISH) -> tuple[Markup, ...]:
     """Draw the expected weights, the actual ones, and their difference."""
     off = tuple(
         tuple(None if g is None or e is None else g - e for e, g in zip(right, got, strict=True))
         for right, got in zip(evidence.expected, evidence.got, strict=True)
     )
     most = max((abs(v) for row in off for v in row if v is not None), default=0.0) or 1.0
+    difference: Ends = lambda v: diverging(v / most), (-most, most)
+    whole: Ends = sequential, (0, 1)
     return (
-        _draw_matrix(evidence, "Expected", evidence.expected, sequential, (0, 1)),
-        _draw_matrix(evidence, "Got", evidence.got, sequential, (0, 1)),
-        _draw_matrix(evidence, "Difference", off, lambda v: diverging(v / most), (-most, most)),
+        _draw_matrix(evidence, language, language.say("Expected"), evidence.expected, whole),
+        _draw_matrix(evidence, language, language.say("Got"), evidence.got, whole),
+        _draw_matrix(evidence, language, language.say("Difference"), off, difference),
     )
 
 
 def _draw_matrix(
     evidence: WeightsEvidence,
+    language: Language,
     title: str,
     matrix: Sequence[MatrixRow],
-    colour: Callable[[float], str],
-    ends: tuple[float, float],
+    scale: Ends,
 ) -> Markup:
+    colour, ends = scale
     grid = Grid(evidence.queries, evidence.keys)
     signed = ends[0] < 0
     may = evidence.may_attend
@@ -102,13 +109,14 @@ def _draw_matrix(
         for j, value in enumerate(row)
     ]
     rows = zip(evidence.queries, matrix, strict=True)
-    words = "; ".join(f"token {query}: {format_row(row)}" for query, row in rows)
+    token = language.say("token")
+    words = "; ".join(f"{token} {query}: {format_row(row)}" for query, row in rows)
     return make_drawing(
         grid.width,
         grid.height + BELOW,
-        f"{title}: attention weights, a row for each token",
-        f"{words}. {_describe_hidden(evidence.queries, evidence.keys, may)}",
-        *grid.draw_labels(title, "attended to", "attending"),
+        language.say("{title}: attention weights, a row for each token", title=title),
+        f"{words}. {_describe_hidden(evidence.queries, evidence.keys, may, language)}",
+        *grid.draw_labels(title, language.say("attended to"), language.say("attending")),
         *cells,
         _draw_colour_bar(grid, colour, ends),
     )
@@ -151,51 +159,57 @@ def _draw_colour_bar(
     return join_elements(parts)
 
 
-def _describe_hidden(rows: Sequence[int], columns: Sequence[int], may: BoolMatrix) -> str:
+def _describe_hidden(
+    rows: Sequence[int], columns: Sequence[int], may: BoolMatrix, language: Language
+) -> str:
     hidden = [
-        f"{row} from {column}"
+        language.say("{row} from {column}", row=row, column=column)
         for row, cells in zip(rows, may, strict=True)
         for column, visible in zip(columns, cells, strict=True)
         if not visible
     ]
-    return f"Hidden (attending from attended to): {', '.join(hidden)}." if hidden else ""
+    text = "Hidden (attending from attended to): {pairs}."
+    return language.say(text, pairs=", ".join(hidden)) if hidden else ""
 
 
 # ----------------------------------------------------------------------------------- influence
 
 
-def draw_influence(evidence: InfluenceEvidence) -> tuple[Markup, ...]:
+def draw_influence(evidence: InfluenceEvidence, language: Language = ENGLISH) -> tuple[Markup, ...]:
     """Draw which outputs should move when a token changes, and which did."""
     return (
-        _draw_moves(evidence, "Should move", evidence.expected),
-        _draw_moves(evidence, "Moved", evidence.got),
+        _draw_moves(evidence, language, language.say("Should move"), evidence.expected),
+        _draw_moves(evidence, language, language.say("Moved"), evidence.got),
     )
 
 
-def _draw_moves(evidence: InfluenceEvidence, title: str, moved: BoolMatrix) -> Markup:
+def _draw_moves(
+    evidence: InfluenceEvidence, language: Language, title: str, moved: BoolMatrix
+) -> Markup:
     grid = Grid(evidence.tokens, evidence.tokens)
     cells = [
         _draw_move(grid.get_box(i, j), moves, may=evidence.may[i][j], right=evidence.expected[i][j])
         for i, row in enumerate(moved)
         for j, moves in enumerate(row)
     ]
+    none, text = language.say("none"), "a change of token {token} moves outputs {outputs}"
     words = "; ".join(
-        f"a change of token {token} moves outputs {_list_outputs(evidence.tokens, moved, j)}"
+        language.say(text, token=token, outputs=_list_outputs(evidence.tokens, moved, j) or none)
         for j, token in enumerate(evidence.tokens)
     )
     return make_drawing(
         grid.width,
         grid.height + 4,
-        f"{title}: which outputs move when a token changes",
+        language.say("{title}: which outputs move when a token changes", title=title),
         f"{words}.",
-        *grid.draw_labels(title, "token changed", "output"),
+        *grid.draw_labels(title, language.say("token changed"), language.say("output")),
         *cells,
     )
 
 
 def _list_outputs(tokens: Sequence[int], moved: BoolMatrix, column: int) -> str:
     outputs = [str(token) for token, row in zip(tokens, moved, strict=True) if row[column]]
-    return ", ".join(outputs) or "none"
+    return ", ".join(outputs)
 
 
 def _draw_move(box: Box, moves: bool, *, may: bool, right: bool) -> Markup:
