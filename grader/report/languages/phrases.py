@@ -112,7 +112,7 @@ class PhraseReader:
         match = LINE.fullmatch(text)
         groups = ["text", "at", "rest"]
         parts = [text] if match is None else [(match[each] or "").strip(" ()") for each in groups]
-        return all(_Reading(self).settle(part) is not None for part in parts)
+        return all(_LineReader(self).settle(part) is not None for part in parts)
 
     def _read_line(self, line: str) -> str:
         match = LINE.fullmatch(line)
@@ -124,7 +124,7 @@ class PhraseReader:
         return f"{text} ({at}){match['end']}{self._read_line(rest) if rest else ''}"
 
     def _read_part(self, text: str) -> str:
-        said = _Reading(self).settle(text) if len(text) <= MAX_LENGTH else None
+        said = _LineReader(self).settle(text) if len(text) <= MAX_LENGTH else None
         return text if said is None else said
 
 
@@ -136,7 +136,7 @@ def _list_phrases(message: str) -> Iterator[Phrase]:
             yield Phrase(around, tuple(SLOT.findall(text)), one, many, max(around, key=len))
 
 
-class _Reading:
+class _LineReader:
     """The reading of one line, which ends after a number of parts."""
 
     def __init__(self, reader: PhraseReader) -> None:
