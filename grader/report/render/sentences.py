@@ -23,7 +23,7 @@ def describe_repair(repair: RepairRecord | None, language: Language = ENGLISH) -
         return ()
     at = language.read(format_location(repair.cell, repair.line).strip(" ()"))
     why = language.read(repair.stopped.rstrip("."))
-    stopped = language.say("It stops: {why}.", why=why) if why else ""
+    stopped = language.say("It stops: {why}.", why=why).replace("?.", "?") if why else ""
     after, before = (f"`{sanitise_line(code)}`" for code in (repair.after, repair.before))
     if not repair.after:
         change = language.say("one change")
