@@ -64,8 +64,8 @@ def list_messages(code: str) -> list[Message]:
     return [message for message in load_catalogue(code) if message.id]
 
 
-def get_forms(value: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+def get_forms(value: str | list[str] | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
 
 
 # --------------------------------------------------------------------------- catalogues
