@@ -13,6 +13,12 @@ from click.testing import CliRunner
 
 from headcheck.exercises import ALL, BY_SLUG
 from headcheck.exercises.answers import list_answers
+from headcheck.grader.course.export.gradebook import format_feedback
+from headcheck.grader.course.intake.roster import Roster
+from headcheck.grader.course.policy import NO_POLICY, Policy, make_policy
+from headcheck.grader.course.results import compute_results
+from headcheck.grader.course.store.records import GradedFile
+from headcheck.grader.report.course_file import read_course_file
 from headcheck.grader.report.languages import (
     ENGLISH,
     Language,
@@ -39,10 +45,12 @@ from headcheck.grader.report.render.sanitise import sanitise
 from headcheck.grader.report.render.view import make_view
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.grader.ui.cli import cli
+from headcheck.grader.ui.jupyter.checking import CheckResult
 from headcheck.properties.violations.violation import SubmissionFailed
 from tests.crashes.judging import crash, load_table
 from tests.golden import texts
 from tests.golden.bank import grade
+from tests.grader.course.gradebooks import make_standing
 from tests.grader.report.records import (
     make_crashed,
     make_failed,
@@ -274,6 +282,38 @@ def test_rows_hang_below_their_text_in_every_language() -> None:
     lines = shown.split("\n")
     at = next(i for i, line in enumerate(lines) if line.startswith("    erhalten  "))
     assert lines[at + 1].startswith(" " * 14) and lines[at + 1][14] != " "
+
+
+def test_feedback_in_gradebooks_is_in_the_language_of_the_course() -> None:
+    result = make_standing("s1", WRONG, language="es")
+    assert format_feedback([result]) == find_language("es").read(MISTAKE.sentence)
+    gone = replace(result, language="tlh")  # it was there when the run was made
+    assert format_feedback([gone]) == MISTAKE.sentence
+
+
+def test_a_check_in_a_notebook_is_in_the_language_of_the_course() -> None:
+    language = find_language("de")
+    result = CheckResult(WRONG, language)
+    assert language.read(CLAIM)[:20] in str(result) and language.read(CLAIM)[:20] in result.verbose
+    assert 'lang="de"' in result._repr_html_()
+
+
+def test_the_course_file_sets_the_language_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "headcheck.toml").write_text('language = "de"\n')
+    rules = read_course_file(tmp_path / "headcheck.toml")
+    assert make_policy(rules, "week-1", Roster()).language == "de"
+    assert NO_POLICY.language == "en"
+    file = GradedFile(
+        run=0,
+        **dict.fromkeys(("student", "name", "email", "handle", "file", "content", "judged"), ""),
+        attempt=1,
+        late=False,
+        submitted=None,
+        kind="py",
+        records=(WRONG,),
+    )
+    results = compute_results([file], policy=Policy(language="de"))
+    assert [each.language for each in results] == ["de"]
 
 
 # --------------------------------------------------------------------------- hostile
