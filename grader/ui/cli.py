@@ -3,7 +3,6 @@
 import contextlib
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -148,7 +147,6 @@ def grade(
         settings = run.make_settings(asked, rules, seed=case_seed, limits=limits, **options)
         level = parse_feedback(feedback) or rules.feedback
         spoken = choose_language(language, rules)
-        rules = replace(rules, language=spoken.code)
         if out is not None:
             files.ensure_writable(out)  # rather than fail after an hour
         if course is not None:
