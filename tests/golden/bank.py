@@ -13,7 +13,8 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.submission import find_submissions
 from headcheck.grader.report.pictures.captions import describe_evidence
 from headcheck.grader.report.records import SubmissionRecord
-from headcheck.grader.report.render.view import FailureView, make_view
+from headcheck.grader.report.render.view import make_view
+from headcheck.grader.report.render.views import FailureView
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.properties.terms.depth import Depth
 from tests.golden import texts

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from headcheck.grader.report.render.view import FailureView, PlaceView, SubmissionView
+from headcheck.grader.report.render.views import FailureView, PlaceView, SubmissionView
 
 FOLDED_NOTES = 2
 """how many notes stand below failures; the others are collapsed, unless there is only one other"""

@@ -37,13 +37,8 @@ from headcheck.grader.report.render.highlight import (
 )
 from headcheck.grader.report.render.overview import ClassResult, make_overview
 from headcheck.grader.report.render.sanitise import sanitise_line
-from headcheck.grader.report.render.view import (
-    SubmissionView,
-    count_failures,
-    describe_broken,
-    make_view,
-    tally_statuses,
-)
+from headcheck.grader.report.render.view import describe_broken, make_view, tally_statuses
+from headcheck.grader.report.render.views import SubmissionView, count_failures
 
 SYMBOLS = {
     "passed": "✓",

@@ -31,16 +31,13 @@ from headcheck.grader.report.render.lines import (
     indent,
     list_items,
 )
-from headcheck.grader.report.render.view import (
-    LABELS,
+from headcheck.grader.report.render.view import LABELS, describe_broken, make_view, tally_statuses
+from headcheck.grader.report.render.views import (
     FailureView,
     GroupView,
     MessageView,
     SubmissionView,
     count_failures,
-    describe_broken,
-    make_view,
-    tally_statuses,
 )
 from headcheck.properties.violations.violation import Status
 
