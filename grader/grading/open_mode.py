@@ -1,6 +1,7 @@
 """Recognise a class without an exercise by its behaviour, and judge the class by this behaviour."""
 
 import contextlib
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,8 @@ ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
 """capabilities whose absence means that a class answers another exercise"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
 """capabilities that a class may have even if the exercise does not ask for them"""
+OF_OTHERS = re.compile(r".*head_?mask|q(uery|ueries)?_mask")
+"""names of masks of heads and of queries, which do other things than masks of keys"""
 VARIANTS = BROUGHT - {C.BLOCKED} | {C.CACHE}
 """capabilities that some exercises ask for but that cannot be recognised from behaviour"""
 CASES = 12
@@ -97,7 +100,8 @@ def list_other_masks(signature: Signature, binding: Binding) -> list[str]:
         return []
     judged = contract.call_form.mask.argument or names[0]
     optional = {parameter.name for parameter in signature.call if parameter.has_default}
-    return [name for name in names if name != judged and name in optional]
+    others = (name for name in names if name != judged and name in optional)
+    return [name for name in others if not OF_OTHERS.fullmatch(name.lower())]
 
 
 def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from headcheck.grader.reading.cells import SourceCell, SubmissionSource
 
-BARE = (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript, ast.Tuple)
-"""expressions that mean the same wherever they stand, without parentheses around them"""
+BARE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Tuple)
+"""expressions that mean the same wherever they stand, without parentheses around them, which numbers
+do not: `1.T` is none"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from torch import Tensor
 
-from headcheck.grader.grading import grade, recording
+from headcheck.grader.grading import grade, ungraded
 from headcheck.grader.sandbox.grader_side.budget import Budget, BudgetExhausted
 from headcheck.grader.sandbox.grader_side.servers import TooSlow
 from headcheck.grader.sandbox.grader_side.session import Session
@@ -290,9 +290,9 @@ def _noted(budgets: list[Budget]) -> Any:
 def test_first_of_too_many_definitions_are_graded_and_others_named(
     grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (grade, recording):
+    for module in (grade, ungraded):
         monkeypatch.setattr(module, "MAX_DEFINITIONS", 1)
-    monkeypatch.setattr(recording, "MAX_LISTED", 2)
+    monkeypatch.setattr(ungraded, "MAX_LISTED", 2)
     tail = HONEST[HONEST.index("class ") :]
     names = ("MultiHeadAttention", "MultiHeadAttention1", "MultiHeadAttention2")
     cells = [HONEST, *(tail.replace("MultiHeadAttention", name) for name in names[1:])]

@@ -20,7 +20,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.ui.cli import cli
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "cohort.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```bash\n(.*?)^```", PAGE, re.M | re.S)
