@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from headcheck.grader.reading.cells import SourceCell, SubmissionSource
 
 BARE = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Tuple)
-"""expressions that mean the same wherever they stand, without parentheses around them, which numbers
-do not: `1.T` is none"""
+"""expressions that mean the same wherever they stand, without parentheses; the `1` of `1.T` does
+not"""
 
 
 @dataclass(frozen=True, slots=True)
