@@ -160,16 +160,18 @@ def _apply_rule(
 def _choose_shared(own: Answers) -> Sequence[Answer]:
     """Return what most members handed in alike; else what was handed in last; else the best.
 
-    Times count only if all of them are known. Of what is alike, the first counts: handing in
-    once more what is there already makes nobody late.
+    What could not be judged counts only if nothing else is there. Times count only if all of them
+    are known. Of what is alike, the first counts: handing in once more what is there already makes
+    nobody late.
     """
     timed = all(file.submitted for answers in own.values() for file, _ in answers)
     contents = [_get_contents(answers) for answers in own.values()]
 
-    def rank(answers: Sequence[Answer]) -> tuple[int, str, float]:
+    def rank(answers: Sequence[Answer]) -> tuple[bool, int, str, float]:
+        is_judged = any(record.error is None for _, record in answers)
         last = _find_time(answers)[1] if timed else ""
         points = max(record.score for _, record in answers)
-        return contents.count(_get_contents(answers)), last, points
+        return is_judged, contents.count(_get_contents(answers)), last, points
 
     chosen = _get_contents(max(own.values(), key=rank))
     alike = (answers for answers in own.values() if _get_contents(answers) == chosen)

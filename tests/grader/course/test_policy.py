@@ -28,7 +28,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.course_file import CourseFile, read_course_file
 from headcheck.grader.report.deadlines import Amount, Deadline, Extension
 from headcheck.grader.report.groups import AloneRule
-from headcheck.grader.report.records import build_report
+from headcheck.grader.report.records import ErrorRecord, build_report
 from tests.grader.course.gradebooks import MakeRecord, get_column, load_json, read_table
 
 DUE = datetime(2026, 2, 1, 18, tzinfo=UTC)
@@ -174,6 +174,15 @@ def test_what_most_members_handed_in_counts_then_the_last_then_the_best(handed: 
     assert set(scores_of(blue, *last).values()) == {50.0}
     unknown = [handed("s1", 50, 1), handed("s2", 100, None)]
     assert set(scores_of(blue, *unknown).values()) == {100.0}
+
+
+def test_a_file_that_cannot_be_judged_counts_only_if_a_group_has_no_other(handed: Any) -> None:
+    blue, earlier, later = make_policy_of(("blue", "s1 s2")), handed("s1", 50), handed("s2", 0, 1)
+    [judged] = later.records
+    broken = replace(judged, error=ErrorRecord("unreadable", "The file is empty."))
+    unreadable = replace(later, records=(broken,))
+    assert set(scores_of(blue, earlier, unreadable).values()) == {50.0}
+    assert set(scores_of(blue, unreadable).values()) == {0.0}
 
 
 @pytest.mark.parametrize("first", [{"days": 0.0}, {"days": None}, {"days": 1}])
