@@ -18,7 +18,7 @@ from headcheck.grader.grading.attempts import (
 )
 from headcheck.grader.grading.events import Listener, PropertyJudged, TargetStarted, ignore
 from headcheck.grader.grading.excerpts import collect_excerpts
-from headcheck.grader.grading.explanation import explain_failures
+from headcheck.grader.grading.explanation import explain_failures, name_mistakes
 from headcheck.grader.grading.infer import Target
 from headcheck.grader.grading.live_checker import LiveChecker
 from headcheck.grader.grading.recording import (
@@ -123,7 +123,7 @@ class DefinitionGrader:
             return ()
         given = judged.live, judged.attempt.target, self.settings, judged.verdicts
         with contextlib.suppress(SubmissionFailed):
-            return explain_failures(*given).diagnosis
+            return name_mistakes(*given)
         return ()
 
     def _open(self, attempt: Attempt) -> LiveChecker:

@@ -1,4 +1,4 @@
-"""Explain failures in stages: each stage adds to a report, and no verdict depends on a stage.
+"""Explain failures in stages: each stage adds its findings, and no verdict depends on a stage.
 
 So if headcheck itself fails at a stage, the report only lacks that stage's part.
 
@@ -21,8 +21,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
 
 from headcheck.grader import fault
 from headcheck.grader.grading import evidence, explain, prints
@@ -40,7 +39,7 @@ from headcheck.grader.grading.recording import (
 )
 from headcheck.grader.grading.search import SearchResult
 from headcheck.grader.grading.settings import Settings
-from headcheck.grader.report.records import DiagnosisRecord, Excerpt, NoteRecord, PlaceRecord
+from headcheck.grader.report.records import DiagnosisRecord, NoteRecord
 from headcheck.grader.sandbox.grader_side.servers import SandboxError
 from headcheck.properties.check import Searched
 from headcheck.properties.families.purity import evaluation_is_repeatable
@@ -51,7 +50,7 @@ from headcheck.properties.violations.violation import SubmissionFailed
 
 GROUPS = tuple(PropertyGroup)
 """the groups in the order of reports"""
-T = TypeVar("T")
+Stage = Callable[[Explanation], Explanation]
 
 
 def explain_failures(
@@ -65,59 +64,97 @@ def explain_failures(
 
     Raises SubmissionFailed.
     """
-    session, harness = live.session, live.harness
-    found = () if searched is None else tuple(searched.found)
-    for _ in session.iter_tries():
-        faults: list[NoteRecord] = []
-        with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
-            live.revive()
-        diagnose = functools.partial(
-            explain.diagnose_failures, session, harness, verdicts, settings.device
-        )
-        mistakes: Sequence[DiagnosedMistake] = _contain(faults, diagnose, ())
-        exemplify = functools.partial(
-            explain_with_examples,
-            live,
-            verdicts,
-            mistakes,
-            found,
-            all_examples=settings.all_examples,
-        )
-        explained, shown = _contain(faults, exemplify, (Explained(), list(verdicts)))
-        properties = record_properties(target.exercise, shown, settings.points, harness, searched)
-        properties = explained.mark(properties, shown)
-        named = explained.list_named(mistakes)
-        find = functools.partial(explain.find_place, session, harness, shown)
-        place: PlaceRecord | None = _contain(faults, find, None)
-        describe = functools.partial(explain.record_diagnoses, session, named, harness.contract)
-        diagnosis: Sequence[DiagnosisRecord] = _contain(faults, describe, [])
-        besides = explained.structural and not mistakes
-        if session.is_alive and not besides:  # else weights are right, or not what is wrong
-            attach = functools.partial(
-                evidence.attach_evidence, properties, shown, harness, mistakes
-            )
-            properties = _contain(faults, attach, properties)
-        locations = list_locations(shown, diagnosis, place)
-        collect = functools.partial(collect_excerpts, session, locations)
-        source: Sequence[Excerpt] = _contain(faults, collect, [])
-        apart = {v.property for v in shown} - explained.properties
-        told = apart | set(_list_shown(shown, explained))
-        listen = functools.partial(prints.attach_prints, properties, shown, told, live)
-        properties = _contain(faults, listen, properties)
-    record = None if searched is None else record_search(searched)
-    all_faults = (*explained.faults, *faults)
-    return Explanation(
-        tuple(properties), tuple(diagnosis), tuple(source), place, record, all_faults
-    )
+    stages = _Stages(live, target, settings, searched)
+    shown = stages.place, stages.describe, stages.attach_evidence, stages.quote, stages.listen
+    for _ in live.session.iter_tries():
+        recorded = stages.record(stages.find_causes(verdicts))
+        found = functools.reduce(_contain, shown, recorded)
+    return found
 
 
-def _contain(faults: list[NoteRecord], stage: Callable[[], T], otherwise: T) -> T:
-    """Return the result of a stage; if headcheck fails there, `otherwise`, and add a note."""
+def name_mistakes(
+    live: LiveChecker, target: Target, settings: Settings, verdicts: Sequence[Verdict]
+) -> tuple[DiagnosisRecord, ...]:
+    """Return the known mistakes that explain why properties failed. Raises SubmissionFailed."""
+    stages = _Stages(live, target, settings)
+    for _ in live.session.iter_tries():
+        found = _contain(stages.find_causes(verdicts), stages.describe)
+    return found.diagnosis
+
+
+def _contain(found: Explanation, stage: Stage) -> Explanation:
+    """Return what a stage makes of the findings; if headcheck fails there, only add a note."""
+    faults: list[NoteRecord] = []
 
     def report(text: str) -> None:
         faults.append(NoteRecord(fault.ERROR_KIND, text))
 
-    return fault.contain(stage, otherwise, SubmissionFailed, SandboxError, report=report)
+    run = functools.partial(stage, found)
+    found = fault.contain(run, found, SubmissionFailed, SandboxError, report=report)
+    return replace(found, faults=(*found.faults, *faults))
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """The stages of one submission's explanation. Each returns the findings with its own added."""
+
+    live: LiveChecker
+    target: Target
+    settings: Settings
+    searched: SearchResult | None = None
+
+    def find_causes(self, verdicts: Sequence[Verdict]) -> Explanation:
+        """Find the mistakes, and the failures that follow from them, in a process that answers."""
+        with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
+            self.live.revive()
+        return functools.reduce(_contain, (self.diagnose, self.exemplify), Explanation(verdicts))
+
+    def diagnose(self, found: Explanation) -> Explanation:
+        given = self.live.session, self.live.harness, found.verdicts, self.settings.device
+        return replace(found, mistakes=explain.diagnose_failures(*given))
+
+    def exemplify(self, found: Explanation) -> Explanation:
+        smallest = () if self.searched is None else tuple(self.searched.found)
+        given = self.live, found.verdicts, found.mistakes, smallest
+        all_examples = self.settings.all_examples
+        explained, verdicts = explain_with_examples(*given, all_examples=all_examples)
+        faults = (*explained.faults, *found.faults)
+        return replace(found, explained=explained, verdicts=verdicts, faults=faults)
+
+    def record(self, found: Explanation) -> Explanation:
+        """Add the records of all properties, which no report can do without."""
+        exercise, searched = self.target.exercise, self.searched
+        given = exercise, found.verdicts, self.settings.points, self.live.harness, searched
+        properties = found.explained.mark(record_properties(*given), found.verdicts)
+        search = None if searched is None else record_search(searched)
+        return replace(found, properties=tuple(properties), search=search)
+
+    def place(self, found: Explanation) -> Explanation:
+        place = explain.find_place(self.live.session, self.live.harness, found.verdicts)
+        return replace(found, place=place)
+
+    def describe(self, found: Explanation) -> Explanation:
+        named = found.explained.list_named(found.mistakes)
+        contract = self.live.harness.contract
+        diagnosis = explain.record_diagnoses(self.live.session, named, contract)
+        return replace(found, diagnosis=tuple(diagnosis))
+
+    def attach_evidence(self, found: Explanation) -> Explanation:
+        besides = found.explained.structural and not found.mistakes
+        if not self.live.session.is_alive or besides:
+            return found  # weights are right, or not what is wrong
+        given = found.properties, found.verdicts, self.live.harness, found.mistakes
+        return replace(found, properties=tuple(evidence.attach_evidence(*given)))
+
+    def quote(self, found: Explanation) -> Explanation:
+        locations = list_locations(found.verdicts, found.diagnosis, found.place)
+        return replace(found, source=tuple(collect_excerpts(self.live.session, locations)))
+
+    def listen(self, found: Explanation) -> Explanation:
+        apart = {v.property for v in found.verdicts} - found.explained.properties
+        told = apart | set(_list_shown(found.verdicts, found.explained))
+        printed = prints.attach_prints(found.properties, found.verdicts, told, self.live)
+        return replace(found, properties=tuple(printed))
 
 
 @dataclass(eq=False)

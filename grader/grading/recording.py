@@ -2,17 +2,16 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headcheck.exercises import Exercise
 from headcheck.grader.grading import counterexample
 from headcheck.grader.grading.attempts import Repair
+from headcheck.grader.grading.consequences import Explained
 from headcheck.grader.grading.excerpts import SourceLocation
 from headcheck.grader.grading.infer import Target
-from headcheck.grader.grading.search import (
-    SearchResult,
-)
+from headcheck.grader.grading.search import SearchResult
 from headcheck.grader.reading.submission import Siblings, Submission
 from headcheck.grader.report import points
 from headcheck.grader.report.points import Points
@@ -31,6 +30,7 @@ from headcheck.grader.report.records import (
 from headcheck.properties.contracts.contract import CONSTANT, Contract
 from headcheck.properties.harness.case_context import FLOAT32_NOTE
 from headcheck.properties.harness.harness import Harness
+from headcheck.properties.mistakes.recognisers.recogniser import DiagnosedMistake
 from headcheck.properties.property import Verdict
 from headcheck.properties.terms.depth import Depth
 from headcheck.properties.terms.group import PropertyGroup
@@ -51,14 +51,18 @@ NUMBERS = frozenset(
 """the groups of properties about the numbers in a result or in its gradients"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of verdicts, as a record holds it."""
+    """What has been found about the failures of a submission; each stage returns more of it."""
 
-    properties: tuple[PropertyRecord, ...]
-    diagnosis: tuple[DiagnosisRecord, ...]
-    source: tuple[Excerpt, ...]
+    verdicts: Sequence[Verdict]
+    """with smallest cases, where these were searched for"""
+    mistakes: tuple[DiagnosedMistake, ...] = ()
+    explained: Explained = field(default_factory=Explained)
+    properties: tuple[PropertyRecord, ...] = ()
     place: PlaceRecord | None = None
+    diagnosis: tuple[DiagnosisRecord, ...] = ()
+    source: tuple[Excerpt, ...] = ()
     search: SearchRecord | None = None
     faults: tuple[NoteRecord, ...] = ()
     """faults of headcheck that made the explanation incomplete"""
