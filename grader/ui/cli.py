@@ -42,6 +42,8 @@ from headcheck.grader.ui.user_errors import is_user_error
 from headcheck.grader.ui.verify_command import verify
 
 if TYPE_CHECKING:
+    from headcheck.grader.report.languages.language import Language
+    from headcheck.grader.report.records import Report
     from headcheck.grader.sandbox.grader_side.launch import Zygote
 
 GetZygote = Callable[[str], "Zygote | None"]
@@ -156,17 +158,26 @@ def grade(
         else:
             complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server, shared=True)
             report = redact_report(complete, level)
-    problem = "" if out is None else run.save_report(report, out, spoken)
+    kept = "" if course is None else ", and the store keeps it"
+    _save_and_show(report, out, form, verbose=verbose, language=spoken, kept=kept)
+    sys.exit(run.compute_exit_code(report))
+
+
+def _save_and_show(
+    report: "Report", out: Path | None, form: str, *, verbose: bool, language: "Language", kept: str
+) -> None:
+    """Save a report, and print its grades; print all of it if it is wanted or cannot be saved."""
+    from headcheck.grader import run
+
+    problem = "" if out is None else run.save_report(report, out, language)
     if out is None or problem or verbose or form != "text":
-        run.show_report(report, form, verbose=verbose, language=spoken)
+        run.show_report(report, form, verbose=verbose, language=language)
     else:
-        run.show_grades(report, spoken)
+        run.show_grades(report, language)
     if problem:
-        kept = "" if course is None else ", and the store keeps it"
         fail(f"{problem}. The report is what is printed{kept}.")
     if out is not None:
         click.echo(f"report: {out / 'index.html'}", err=True)
-    sys.exit(run.compute_exit_code(report))
 
 
 @cli.command()

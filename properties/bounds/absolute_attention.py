@@ -68,17 +68,12 @@ def compute_absolute_gradients(
     }
     if p.W_o is not None:
         scales |= bound_layer("o", grad, merged)
-    scales["x"] = torch.zeros_like(x)
-    if p.W_gate is not None:
-        into_gate = (merged * gated).unflatten(-1, (len(p.W_gate), -1)).sum(-1)
-        scales |= bound_layer("gate", into_gate, x)
-        scales["x"] = into_gate @ p.W_gate
+    into_x, of_gate = _enter_gate(p, merged * gated, x)
     for name, norm in zip("qk", norms, strict=True):
         if norm is not None:
             scales |= norm.bound_own(name, parts[name], count_heads(name, case))
             parts[name] = norm.pull_back(parts[name])
-    into_x = scales["x"]
-    scales |= enter_layers(x, p, parts, case)
+    scales |= of_gate | enter_layers(x, p, parts, case)
     scales["x"] = scales["x"] + into_x
     return scales
 
@@ -90,6 +85,14 @@ def _enter_heads(p: Parameters, loss: Loss, merged: Tensor) -> tuple[Tensor, Ten
     grad = loss.cotangent.abs()
     # A gate is one at most, and is rounded like one, as its slope is.
     return grad, grad if p.W_o is None else grad @ p.W_o
+
+
+def _enter_gate(p: Parameters, gated: Tensor, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """Propagate gradients from the gated heads to the input and to the gate's own layer."""
+    if p.W_gate is None:
+        return torch.zeros_like(x), {}
+    into_gate = gated.unflatten(-1, (len(p.W_gate), -1)).sum(-1)
+    return into_gate @ p.W_gate, bound_layer("gate", into_gate, x)
 
 
 def _enter_weights(contract: Contract, loss: Loss, through_values: Tensor) -> Tensor:

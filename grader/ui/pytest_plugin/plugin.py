@@ -34,61 +34,57 @@ SETTINGS = {
 }
 """the settings of a target, and the options that set them"""
 SOURCES = ("bank", "search", "both")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--headcheck": {
+        "action": "append",
+        "metavar": "NAME",
+        "help": "the implementation to try: package.module:Class or path/to/file.py:Class; may be "
+        "repeated. Other tests are collected only where they are named, too",
+    },
+    "--headcheck-targets": {
+        "action": "store_true",
+        "help": "try every implementation that [tool.headcheck.targets] of pyproject.toml names",
+    },
+    "--contract": {
+        "metavar": "FILE|FOLDER",
+        "help": "the contract that it keeps, or its folder. Without one, and without --exercise, "
+        "it is judged as what it computes",
+    },
+    "--exercise": {
+        "metavar": "SLUG|FOLDER",
+        "help": "the exercise whose contract it keeps, or its folder",
+    },
+    "--course": {
+        "metavar": "FILE",
+        "help": "the course file, which says how much is told of what fails (default: "
+        "headcheck.toml beside the implementation, or of the exercise)",
+    },
+    "--device": {
+        "action": "append",
+        "metavar": "DEVICE",
+        "help": f"where to try it: {devices.DEVICE_NAMES} (default: cpu); may be repeated. Where "
+        "there is no such device, its tests are skipped",
+    },
+    "--headcheck-cases": {
+        "choices": SOURCES,
+        "default": "both",
+        "help": "what a property is tried on: the bank, which is the cases that the exercise is "
+        "graded on; cases that Hypothesis searches under the profile that is loaded; or first the "
+        "one and then the other (default)",
+    },
+    "--headcheck-sizes": {
+        "metavar": "RULES",
+        "help": "the sizes that the implementation has, if it has not all of them: "
+        '"head_dim=even tokens<=64 heads=1,2,4 d_out%%8"',
+    },
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the command line."""
     group = parser.getgroup("headcheck", "properties of attention")
-    group.addoption(
-        "--headcheck",
-        action="append",
-        metavar="NAME",
-        help="the implementation to try: package.module:Class or path/to/file.py:Class; may be "
-        "repeated. Other tests are collected only where they are named, too",
-    )
-    group.addoption(
-        "--headcheck-targets",
-        action="store_true",
-        help="try every implementation that [tool.headcheck.targets] of pyproject.toml names",
-    )
-    group.addoption(
-        "--contract",
-        metavar="FILE|FOLDER",
-        help="the contract that it keeps, or its folder. Without one, and without --exercise, it "
-        "is judged as what it computes",
-    )
-    group.addoption(
-        "--exercise",
-        metavar="SLUG|FOLDER",
-        help="the exercise whose contract it keeps, or its folder",
-    )
-    group.addoption(
-        "--course",
-        metavar="FILE",
-        help="the course file, which says how much is told of what fails (default: headcheck.toml "
-        "beside the implementation, or of the exercise)",
-    )
-    group.addoption(
-        "--device",
-        action="append",
-        metavar="DEVICE",
-        help=f"where to try it: {devices.DEVICE_NAMES} (default: cpu); may be repeated. Where "
-        "there is no such device, its tests are skipped",
-    )
-    group.addoption(
-        "--headcheck-cases",
-        choices=SOURCES,
-        default="both",
-        help="what a property is tried on: the bank, which is the cases that the exercise is "
-        "graded on; cases that Hypothesis searches under the profile that is loaded; or first the "
-        "one and then the other (default)",
-    )
-    group.addoption(
-        "--headcheck-sizes",
-        metavar="RULES",
-        help="the sizes that the implementation has, if it has not all of them: "
-        '"head_dim=even tokens<=64 heads=1,2,4 d_out%%8"',
-    )
+    for name, settings in OPTIONS.items():
+        group.addoption(name, **settings)
 
 
 @pytest.hookimpl(tryfirst=True)
