@@ -1,8 +1,9 @@
 """The commands for a whole course. Nothing heavy is imported before a command needs it."""
 
+import contextlib
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +35,8 @@ from headcheck.grader.ui.options import (
 from headcheck.grader.ui.regrade_command import regrade
 
 if TYPE_CHECKING:
+    from headcheck.grader.course.intake.gather import Intake
+    from headcheck.grader.course.intake.roster import Roster
     from headcheck.grader.course.store.store import Store
     from headcheck.grader.grading.settings import Settings
     from headcheck.grader.report.course_file import CourseFile
@@ -111,35 +114,43 @@ def grade_into_store(
         raise click.UsageError(text)
     with open_store(course_settings["location"], create=True) as store:
         from headcheck.grader.course import grading
-        from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
 
-        attempts = course_settings["attempts"] or "latest"
         roster = load_roster(course_settings["roster"])
         policy = make_policy(rules, name, roster)
-        intake_options = IntakeOptions(
-            roster=roster,
-            layout=course_settings["layout"] or "auto",
-            assignment=course_settings["assignment"] or "",
-            attempts=attempts,
-        )
-        with gather_submissions(paths, intake_options) as intake:
-            warn_about("not on the roster", intake.not_on_roster)
-            warn_about("nobody's, by their names", intake.unattributed)
-            warn_about("in doubt", intake.conflicts)
-            with naming_extras():
-                report = grading.grade(
-                    store,
-                    intake,
-                    settings,
-                    name,
-                    attempts=attempts,
-                    trusted=trusted,
-                    feedback=feedback,
-                    policy=policy,
-                    cluster=course_settings["cluster"],
-                    ahead=ahead,
-                )
+        with _gather(paths, course_settings, roster) as intake, naming_extras():
+            report = grading.grade(
+                store,
+                intake,
+                settings,
+                name,
+                attempts=course_settings["attempts"] or "latest",
+                trusted=trusted,
+                feedback=feedback,
+                policy=policy,
+                cluster=course_settings["cluster"],
+                ahead=ahead,
+            )
         return _finish_report(store, name, report, roster)
+
+
+@contextlib.contextmanager
+def _gather(
+    paths: tuple[str, ...], course_settings: dict[str, Any], roster: "Roster"
+) -> Iterator["Intake"]:
+    """Yield the submissions of a course; warn about those that are unclear."""
+    from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
+
+    options = IntakeOptions(
+        roster=roster,
+        layout=course_settings["layout"] or "auto",
+        assignment=course_settings["assignment"] or "",
+        attempts=course_settings["attempts"] or "latest",
+    )
+    with gather_submissions(paths, options) as intake:
+        warn_about("not on the roster", intake.not_on_roster)
+        warn_about("nobody's, by their names", intake.unattributed)
+        warn_about("in doubt", intake.conflicts)
+        yield intake
 
 
 def _finish_report(store: "Store", name: str, report: "Report", roster: Any) -> "Report":
@@ -226,9 +237,9 @@ def replay(run: str, student: str, location: str, trusted: bool) -> None:
     from headcheck.grader import run as runner
 
     with open_store(location) as store:
-        from headcheck.grader.course import grading
+        from headcheck.grader.course import regrading
 
-        again = grading.replay(store, run, student, trusted=trusted)
+        again = regrading.replay(store, run, student, trusted=trusted)
     runner.show_report(again.report, "text", verbose=True)
     for difference in again.differences:
         click.echo(f"differs: {difference}")

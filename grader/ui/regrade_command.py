@@ -50,7 +50,7 @@ def regrade(
     something.
     """
     with open_store(location) as store:
-        from headcheck.grader.course import grading
+        from headcheck.grader.course import regrading
         from headcheck.grader.course.results import format_changes
         from headcheck.grader.seed import make_seed
 
@@ -70,11 +70,11 @@ def regrade(
         if seed is not None:
             settings = replace(settings, seed=make_seed(seed))
         feedback = rules.feedback if rules else None
-        again = grading.regrade(
+        again = regrading.regrade(
             store, run, settings, trusted=trusted, feedback=feedback, policy=policy
         )
         if not diff:
-            grading.adopt(store, run, again)
+            regrading.adopt(store, run, again)
         changes, maxima = again.score_changes, again.changed_maxima
         text = format_changes(changes, again.count, would=diff, maxima=maxima)
         click.echo(text, nl=False)

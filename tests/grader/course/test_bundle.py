@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.course import grading
+from headcheck.grader.course import grading, regrading
 from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
 from headcheck.grader.course.store import bundle
 from headcheck.grader.course.store.store import open_store
@@ -81,8 +81,8 @@ def test_a_verdict_counts_what_came_with_the_file(folder: Path, tmp_path: Path) 
         for name in ("eve/main.py", "eve/relative.py"):
             assert graded[name].score == 0
         for student in ("ada", "bob", "eve", "zoe"):
-            assert grading.replay(store, "1", student, trusted=False).same
-        assert grading.regrade(store, "1", SETTINGS, trusted=False).score_changes == []
+            assert regrading.replay(store, "1", student, trusted=False).same
+        assert regrading.regrade(store, "1", SETTINGS, trusted=False).score_changes == []
 
 
 # ----------------------------------------------------------------------------- bundles

@@ -17,7 +17,7 @@ import pytest
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.contract_file import load_exercise
 from headcheck.grader import run
-from headcheck.grader.course import CourseError, grading
+from headcheck.grader.course import CourseError, grading, regrading
 from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
 from headcheck.grader.course.result_lookup import load_results
 from headcheck.grader.course.results import ExerciseResult, compare_results
@@ -114,7 +114,7 @@ def test_what_could_not_be_judged_is_shown_and_judged_by_the_next_command(
         assert results == {"ada": True, "bob": False, "eve": False, "zoe": True}
         chosen = store.load_newest_run("week 1").manifest.settings
         with pytest.raises(CourseError, match="not judged: the machine was busy"):
-            grading.regrade(store, "week 1", chosen, trusted=False)
+            regrading.regrade(store, "week 1", chosen, trusted=False)
     fake_grader.busy = set()
     before = len(fake_grader.graded_texts)
     again = graded(store_url, folder)
@@ -137,9 +137,9 @@ def test_run_draws_one_secret_seed_and_keeps_it(
     assert again(limit_overrides={"total_s": 9.0}) == first, "other settings, the same cases"
     with open_store(store_url) as store:
         chosen = store.load_newest_run("week 1").manifest.settings
-        assert grading.regrade(store, "week 1", chosen, trusted=False).score_changes == []
+        assert regrading.regrade(store, "week 1", chosen, trusted=False).score_changes == []
         assert chosen.seed == first and len(fake_grader.graded_texts) == 8
-        assert grading.replay(store, "week 1", "bob", trusted=False).same
+        assert regrading.replay(store, "week 1", "bob", trusted=False).same
     assert fake_grader.seeds == {first}
 
 
@@ -314,7 +314,7 @@ def test_regrade_preview_changes_nothing(store_url: str, folder: Path, fake_grad
         other = replace(
             SETTINGS, seed=make_seed(1)
         )  # for the judge of these tests: 50 points fewer
-        again = grading.regrade(store, "week 1", other, trusted=False)
+        again = regrading.regrade(store, "week 1", other, trusted=False)
         assert [(c.student, c.before, c.after, c.overridden) for c in again.score_changes] == [
             ("ada", 100.0, 50.0, True),
             ("bob", 50.0, 0.0, False),
@@ -324,9 +324,9 @@ def test_regrade_preview_changes_nothing(store_url: str, folder: Path, fake_grad
     assert scores(store_url) == before | {"ada": 99.0}
 
     with open_store(store_url) as store:
-        again = grading.regrade(store, "week 1", other, trusted=False)
+        again = regrading.regrade(store, "week 1", other, trusted=False)
         assert len(fake_grader.graded_texts) == 8, "what was judged to be shown is not judged again"
-        grading.adopt(store, "week 1", again)
+        regrading.adopt(store, "week 1", again)
         assert len(store.list_runs()) == 2
     assert scores(store_url) == {"ada": 99.0, "bob": 0.0, "eve": 0.0, "zoe": 50.0}
 
@@ -337,9 +337,9 @@ def test_nothing_changes_with_the_same_settings(
     (folder / "tom.zip").write_bytes(b"no zip")
     graded(store_url, folder)
     with open_store(store_url) as store:
-        again = grading.regrade(store, "week 1", SETTINGS, trusted=False)
+        again = regrading.regrade(store, "week 1", SETTINGS, trusted=False)
         assert again.score_changes == [] and len(fake_grader.graded_texts) == 4
-        assert grading.adopt(store, "week 1", again).id == 1
+        assert regrading.adopt(store, "week 1", again).id == 1
         assert len(store.load_graded_files("week 1")) == 5
 
 
@@ -373,9 +373,9 @@ def test_points_and_rounding_start_no_worker(
     ):
         chosen = replace(SETTINGS, **changes)
         with open_store(store_url) as store:
-            again = grading.regrade(store, "week 1", chosen, trusted=False)
+            again = regrading.regrade(store, "week 1", chosen, trusted=False)
             assert scores(store_url) == before
-            grading.adopt(store, "week 1", again)
+            regrading.adopt(store, "week 1", again)
             newest = store.load_newest_run("week 1").manifest
             assert newest.sandbox is not None and newest.settings.rounding == chosen.rounding
             files = store.load_graded_files("week 1")
@@ -427,7 +427,7 @@ def test_replay_reproduces_verdicts_and_writes_nothing(
 ) -> None:
     graded(store_url, folder)
     with open_store(store_url) as store:
-        again = grading.replay(store, "week 1", "bob", trusted=False)
+        again = regrading.replay(store, "week 1", "bob", trusted=False)
         assert again.same and again.differences == ()
         assert fake_grader.graded_texts[-1] == "50" and len(store.list_runs()) == 1
         monkeypatch.setattr(manifest, "get_version", lambda: "9.9")
@@ -435,7 +435,7 @@ def test_replay_reproduces_verdicts_and_writes_nothing(
         monkeypatch.setattr(manifest, "digest_cases", lambda _: "other")
         record = fake_grader.record
         fake_grader.record = lambda *arguments: replace(record(*arguments), status="crashed")
-        again = grading.replay(store, "week 1", "bob", trusted=False)
+        again = regrading.replay(store, "week 1", "bob", trusted=False)
         assert not again.same
         assert again.differences == (
             f"headcheck {get_version()} then, 9.9 now",

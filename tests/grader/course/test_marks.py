@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from headcheck.exercises import BY_SLUG
 from headcheck.grader import run as grader_run
-from headcheck.grader.course import grading
+from headcheck.grader.course import regrading
 from headcheck.grader.course.intake.gather import SubmittedFile
 from headcheck.grader.course.intake.roster import Student
 from headcheck.grader.course.marks import (
@@ -248,22 +248,22 @@ def test_regrade_keeps_marks_and_changes_rubrics_without_judging(
     planned = manifest.build_manifest(SETTINGS)
     with open_store(str(tmp_path / "c.db"), create=True) as store:
         finish(store, planned, record("ada", 50), record("bob", 100))
-        added = grading.regrade(
+        added = regrading.regrade(
             store, WEEK, SETTINGS, trusted=False, policy=Policy(rubrics=RUBRICS)
         )
         assert added.changed_maxima == [("causal_weights", 100.0, 110.0)]
         assert [each.student for each in added.score_changes] == ["bob", "ada"]
         assert load_results(store, WEEK)[0].max_score == 100.0, "nothing is adopted yet"
-        grading.adopt(store, WEEK, added)
+        regrading.adopt(store, WEEK, added)
         store.add_marks([make_mark(points=4.0), make_mark("bob", "report", 6.0)])
         smaller = {"causal_weights": Rubric((replace(STYLE, points=2.0), REPORT))}
-        changed = grading.regrade(
+        changed = regrading.regrade(
             store, WEEK, SETTINGS, trusted=False, policy=Policy(rubrics=smaller)
         )
         [change] = [each for each in changed.score_changes if each.student == "ada"]
         assert (change.before, change.after, change.maxima) == (54.0, 52.0, (110.0, 108.0))
-        grading.adopt(store, WEEK, changed)
-        same = grading.regrade(store, WEEK, SETTINGS, trusted=False)
+        regrading.adopt(store, WEEK, changed)
+        same = regrading.regrade(store, WEEK, SETTINGS, trusted=False)
         assert same.score_changes == [] and same.manifest.policy.rubrics == smaller
         assert [each.score for each in load_results(store, WEEK)] == [52.0, 106.0]
         assert len(store.list_runs()) == 1

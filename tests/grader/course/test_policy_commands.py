@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.course import grading
+from headcheck.grader.course import regrading
 from headcheck.grader.course.intake.roster import Roster
 from headcheck.grader.course.policy import make_policy
 from headcheck.grader.course.result_lookup import load_results
@@ -212,8 +212,8 @@ def test_kills_of_a_regrade_with_a_policy_lose_nothing(
         with open_store(store_url) as store:
             seed = store.load_newest_run("week-1").manifest.case_seed
             chosen = replace(settings, seed=seed)
-            again = grading.regrade(store, "week-1", chosen, trusted=False, policy=policy)
-            grading.adopt(store, "week-1", again)
+            again = regrading.regrade(store, "week-1", chosen, trusted=False, policy=policy)
+            regrading.adopt(store, "week-1", again)
 
     before, kills = load(), 0
     chance = random.Random(0)

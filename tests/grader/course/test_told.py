@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.grader.course import grading
+from headcheck.grader.course import grading, regrading
 from headcheck.grader.course.export import Gradebook, export
 from headcheck.grader.course.intake.gather import IntakeOptions, gather_submissions
 from headcheck.grader.course.result_lookup import load_released_results
@@ -67,8 +67,8 @@ def test_latest_feedback_level_counts_and_survives_regrading(store_url: str, fol
     graded(store_url, folder, Feedback(FeedbackLevel.MESSAGE))
     with open_store(store_url) as store:
         chosen = replace(SETTINGS, seed=make_seed(1))
-        regraded = grading.regrade(store, WEEK, chosen, trusted=False)
-        grading.adopt(store, WEEK, regraded)
+        regraded = regrading.regrade(store, WEEK, chosen, trusted=False)
+        regrading.adopt(store, WEEK, regraded)
         assert store.load_newest_run(WEEK).manifest.feedback == Feedback(FeedbackLevel.MESSAGE)
         assert len(store.list_runs()) == 2
 
