@@ -8,7 +8,7 @@ from headcheck.exercises import Exercise
 from headcheck.grader.audit.matrix import AnswerResult, Audit
 from headcheck.grader.report.records import get_version
 from headcheck.grader.report.render.html import get_environment
-from headcheck.grader.report.render.text import align_columns
+from headcheck.grader.report.render.lines import align_columns
 
 MAX_COSTLIEST = 10
 

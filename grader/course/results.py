@@ -23,8 +23,8 @@ from headcheck.grader.report.deadlines import Deadline, Extension
 from headcheck.grader.report.feedback import Feedback, redact_submission
 from headcheck.grader.report.languages import SOURCE
 from headcheck.grader.report.records import NOT_JUDGED, SubmissionRecord
+from headcheck.grader.report.render.lines import align_columns
 from headcheck.grader.report.render.sanitise import sanitise_line
-from headcheck.grader.report.render.text import align_columns
 from headcheck.grader.report.rounding import (
     DECIMALS,
     HUNDREDTH,

@@ -129,8 +129,8 @@ def _save(store: "Store", run: str, entries: "Sequence[MarkEntry]") -> None:
 
 def _show_marks(result: "ExerciseResult") -> None:
     from headcheck.grader.course.marks import format_mark
+    from headcheck.grader.report.render.lines import align_columns
     from headcheck.grader.report.render.sanitise import sanitise_line
-    from headcheck.grader.report.render.text import align_columns
 
     rows = []
     for each in result.criteria:

@@ -9,11 +9,15 @@ results.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from headcheck.properties.contracts.argument import CONSTANT as CONSTANT
+from headcheck.properties.contracts.argument import DISPENSABLE
+from headcheck.properties.contracts.argument import Argument as Argument
+from headcheck.properties.contracts.argument import list_numbers as list_numbers
 from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.block import Activation as Activation
@@ -90,63 +94,6 @@ LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 
 SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
 """the parameters of queries and keys, each with its counterpart"""
-CONSTANT = "constant"
-"""The quantity of an argument that always gets its default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """A constructor argument: its name, and the quantity of the case that it gets.
-
-    An optional argument is only passed if the case's value differs from its default.
-    """
-
-    name: str
-    quantity: str
-    default: Value = None
-    optional: bool = False
-
-    fields: tuple[Argument, ...] = ()
-    """the fields of a config; empty for the usual fields"""
-
-    def get_value(self, case: Case) -> Value:
-        """Return the value of this argument in this case."""
-        if self.quantity == CONSTANT:
-            return self.default
-        if self.quantity == "config" and self.fields:
-            return {field.name: field.get_value(case) for field in self.fields}  # type: ignore[misc]
-        if self.quantity == "config":
-            return {**make_config(case), **EXTRA_CONFIG}
-        value: Value = getattr(case, self.quantity)
-        return value
-
-
-def list_numbers(variables: Iterable[Argument], case: Case) -> dict[str, int | float | bool]:
-    """Return the values of variables in a case, by name."""
-    values = ((variable.name, variable.get_value(case)) for variable in variables)
-    return {name: value for name, value in values if isinstance(value, int | float)}
-
-
-DISPENSABLE: Mapping[str, frozenset[Capability]] = {
-    "bias": frozenset({Capability.BIAS, Capability.BIAS_OPTION}),
-    "dropout": frozenset({Capability.DROPOUT}),
-}
-"""Quantities that a constructor may lack, each with the capabilities that it then loses."""
-
-EXTRA_CONFIG: Mapping[str, int | float | bool] = {
-    "dropout": 0.0,
-    "attn_pdrop": 0.0,
-    "resid_pdrop": 0.0,
-    "bias": True,
-}
-"""Further config fields that classes in the style of nanoGPT and minGPT read; these values disable
-dropout.
-"""
-
-
-def make_config(case: Case) -> dict[str, int | float | bool]:
-    """Return the fields of a config object that the contract requires."""
-    return {"n_embd": case.d_out, "n_head": case.heads, "block_size": case.context_length}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

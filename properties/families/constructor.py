@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
+from headcheck.properties.contracts.argument import make_config
 from headcheck.properties.contracts.contract import (
     CONSTANT,
     Argument,
     Capability,
     Contract,
-    make_config,
 )
 from headcheck.properties.families.contract import BUILT, it_can_be_constructed
 from headcheck.properties.harness.call_sizes import add_case

@@ -1,11 +1,8 @@
 """Dropout acts on the attention weights, independently on each, in training only.
 
 Each output coordinate is made to show one weight, dropped or scaled
-(`properties.families.dropped_weights`). Rates are then estimated by counting samples. A check of a
-count fails if, by Chernoff's bound n KL(k/n ‖ p), a correct module would give such a count with
-probability below 10⁻¹⁰. A module is subject to fewer than ten such checks, so a correct module
-fails with probability below 10⁻⁹. The share of dropped weights is counted over at least 120,000
-weights: a rate that is off by 0.02 is missed with probability below 10⁻¹⁵.
+(`properties.families.dropped_weights`). Rates are then estimated by counting samples
+(`properties.families.dropout_rates`).
 
 Dropout at other places has other effects. With dropout of queries, keys or scores, unequal kept
 weights are no longer the same multiple of the undropped ones. With dropout of values or of the
@@ -15,7 +12,6 @@ distinguish this from the heads' outputs, W_o is set to ones, so that each eleme
 the sum of all coordinates: it is complete, or zero. Without an output layer the two are the same.
 """
 
-import math
 from dataclasses import replace
 
 import torch
@@ -26,6 +22,13 @@ from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.counting import count_share
 from headcheck.properties.families.comparisons import assert_outputs_unchanged
 from headcheck.properties.families.contract import FORM
+from headcheck.properties.families.dropout_rates import (
+    compute_chance_of_two,
+    compute_effective_rate,
+    compute_whole_value_rate,
+    estimate_second_keep_rate,
+    is_improbable,
+)
 from headcheck.properties.families.dropped_weights import (
     IN_TRAINING,
     SINGLE_TOKEN_SEQUENCES,
@@ -53,7 +56,6 @@ from headcheck.reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
 C = Capability
-FALSE_POSITIVE_RATE = 1e-10
 RATE_HINT = "dropout acts on the weights, after the softmax, and nowhere else"
 OUTPUT_HINT = "dropout acts on the weights, after the softmax, and behind the output layer"
 OF_A_TOKEN = "what a token adds to the output"
@@ -69,25 +71,6 @@ ONLY_WEIGHTS_DROPPED = "nothing but attention weights dropped"
 AND_OUTPUTS = "nothing but attention weights and numbers of the output dropped"
 
 
-def is_improbable(successes: int, samples: int, probability: float) -> bool:
-    """Return whether a count is too improbable, by Chernoff's two-sided bound."""
-    if not 0 < probability < 1:
-        return successes != round(samples * probability)
-    return bool(compute_log_chance(successes, samples, probability) < math.log(FALSE_POSITIVE_RATE))
-
-
-def compute_log_chance(
-    successes: Tensor | int, samples: Tensor | int, probability: float
-) -> Tensor:
-    """Bound the log-probability of counts at least as far off (Chernoff, two-sided)."""
-    counts, total = torch.as_tensor(successes).double(), torch.as_tensor(samples).double()
-    share = counts / total.clamp_min(1)
-    chances = torch.tensor([probability, 1 - probability]).double()
-    shares = torch.stack([share, 1 - share], dim=-1)
-    divergence = (torch.xlogy(shares, shares) - shares * chances.log()).sum(-1)
-    return math.log(2) - total * divergence
-
-
 def _tell_places(context: CaseContext) -> str:
     """Return the hint on where dropout acts, if that is not on weights alone."""
     return OUTPUT_HINT if context.contract.has(C.OUTPUT_DROPOUT) else ""
@@ -101,36 +84,6 @@ def _assert_frequency(
         got = f"{successes / samples:.4f} (of {samples} looked at)"
         told = f"{expected}: {probability:.4f}", got, what
         raise Violation(ViolationKind.VALUE, *told, hint=hint)
-
-
-def estimate_second_keep_rate(context: CaseContext, observation: DropoutObservation) -> float:
-    """Return the share that a second dropout of single coordinates keeps; 1 without one.
-
-    It can only be estimated where the weights are dropped correctly: then all kept numbers have one
-    factor, from which the rate follows.
-    """
-    rows = observation.vanished_rows
-    if not observation.has_partial_rows:
-        return 1.0
-    share = 1 / (observation.usual_ratio * (1 - context.case.dropout))
-    if not 0 < share < 1:
-        return 1.0
-    whole = _compute_whole_value_rate(context, share)
-    return 1.0 if is_improbable(int(rows.sum()), rows.numel(), whole) else share
-
-
-def _compute_whole_value_rate(context: CaseContext, share: float) -> float:
-    """Return the probability that a whole value vanishes if this share of coordinates is kept."""
-    rate = context.case.dropout
-    return rate + (1 - rate) * (1 - share) ** context.case.head_dim
-
-
-def _compute_effective_rate(
-    context: CaseContext, observation: DropoutObservation
-) -> tuple[float, float]:
-    """Return the observed rate and factor, which include the effects of a second dropout."""
-    keep = (1 - context.case.dropout) * estimate_second_keep_rate(context, observation)
-    return 1 - keep, 1 / keep
 
 
 @family_property(
@@ -196,7 +149,7 @@ SHOWN = (each_token_adds_its_own_value,)
 def dropout_drops_the_stated_share(context: LiveContext) -> None:
     """In training, each attention weight is dropped with the probability `dropout`."""
     observation = context.compute_once(observe_dropout)
-    rate, _ = _compute_effective_rate(context, observation)
+    rate, _ = compute_effective_rate(context, observation)
     if _is_drawn_together(observation):
         return  # what is counted are fewer draws, and another claim says so
     expected = "the share of dropped weights"
@@ -215,7 +168,7 @@ def dropout_drops_the_stated_share(context: LiveContext) -> None:
 def dropout_scales_up_what_it_keeps(context: LiveContext) -> None:
     """In training, each kept weight is multiplied by 1/(1 - dropout)."""
     observation = context.compute_once(observe_dropout)
-    _, factor = _compute_effective_rate(context, observation)
+    _, factor = compute_effective_rate(context, observation)
     kept = observation.ratio[observation.ratio != 0]
     if kept.numel() == 0:
         expected = f"kept weights times {factor:.4f}"
@@ -262,17 +215,12 @@ def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> 
 def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
     """Weights are dropped independently for each sequence, head, query and key."""
     observation = context.compute_once(observe_dropout)
-    rate, _ = _compute_effective_rate(context, observation)
-    together = _compute_chance_of_two(rate)
+    rate, _ = compute_effective_rate(context, observation)
+    together = compute_chance_of_two(rate)
     for name, alike in _compare_pairs(observation).items():
         expected = f"pairs of weights of {name} both dropped or both kept, by chance"
         _assert_frequency(alike, together, expected, "weights in training")
     _assert_values_lost_by_chance(context, observation, rate)
-
-
-def _compute_chance_of_two(rate: float) -> float:
-    """Return the probability that two weights are both dropped or both kept."""
-    return rate**2 + (1 - rate) ** 2
 
 
 def _compare_pairs(observation: DropoutObservation) -> dict[str, Tensor]:
@@ -295,7 +243,7 @@ def _is_drawn_together(observation: DropoutObservation, of: str = "") -> bool:
 
     Chance is computed from the observed share.
     """
-    together = _compute_chance_of_two(float((observation.ratio == 0).double().mean()))
+    together = compute_chance_of_two(float((observation.ratio == 0).double().mean()))
     pairs = [alike for name, alike in _compare_pairs(observation).items() if of in ("", name)]
     return any(is_improbable(int(each.sum()), each.numel(), together) for each in pairs)
 
@@ -329,7 +277,7 @@ def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     """Dropping a weight removes a whole value, not single coordinates, even for a single token."""
     observation = context.compute_once(observe_dropout)
     share = estimate_second_keep_rate(context, observation)
-    whole = _compute_whole_value_rate(context, share)
+    whole = compute_whole_value_rate(context, share)
     expected = "the share of values that vanish as a whole"
     rows = observation.vanished_rows
     if bool((rows == rows[0]).all()) and _is_drawn_together(observation, "two sequences"):
@@ -357,7 +305,7 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
     ones = torch.ones(case.d_out, case.d_out, dtype=torch.float64)
     parameters = replace(make_revealing_parameters(context), W_o=ones)
     output = run_on_single_values(context, parameters, IN_TRAINING, SINGLE_TOKEN_SEQUENCES)
-    _, factor = _compute_effective_rate(context, context.compute_once(observe_dropout))
+    _, factor = compute_effective_rate(context, context.compute_once(observe_dropout))
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):
         raise problem

@@ -21,11 +21,10 @@ from torch import Tensor
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
-from headcheck.properties.families.dropout import (
+from headcheck.properties.families.dropout import RATE_HINT, dropout_drops_the_stated_share
+from headcheck.properties.families.dropout_rates import (
     FALSE_POSITIVE_RATE,
-    RATE_HINT,
     compute_log_chance,
-    dropout_drops_the_stated_share,
     estimate_second_keep_rate,
 )
 from headcheck.properties.families.dropped_weights import (

@@ -10,7 +10,8 @@ from torch import nn
 from headcheck.properties import comparison
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_transforms import at_least, compose, with_values
-from headcheck.properties.contracts.contract import EXTRA_CONFIG, Capability
+from headcheck.properties.contracts.argument import EXTRA_CONFIG
+from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.cross import keys_and_values_come_from_their_own_tokens
 from headcheck.properties.families.parameter_transforms import replace_parameters

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headcheck.properties.families.dropout import FALSE_POSITIVE_RATE, is_improbable
+from headcheck.properties.families.dropout_rates import FALSE_POSITIVE_RATE, is_improbable
 from headcheck.properties.families.dropped_weights import SAMPLES
 
 RATES = (0.05, 0.1, 0.3, 0.5, 0.51, 0.9)

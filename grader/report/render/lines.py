@@ -61,3 +61,25 @@ def list_items(items: Sequence[str], style: str) -> Iterator[StyledLine]:
     joined = ", ".join(item.replace(" ", "\0") for item in items)
     for line in textwrap.wrap(joined, COLUMNS, initial_indent="  ", subsequent_indent="    "):
         yield StyledLine(line.replace("\0", " "), style)
+
+
+def align_columns(rows: Sequence[tuple[str, ...]], gap: int = 2) -> list[str]:
+    """Align the columns of the rows, measured in terminal cells."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return [
+        (" " * gap)
+        .join(
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        )
+        .rstrip()
+        for row in rows
+    ]
+
+
+def align_numbers(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Align the numbers of a matrix on the right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return [
+        " ".join(" " * (w - cell_len(cell)) + cell for cell, w in zip(row, widths, strict=True))
+        for row in rows
+    ]

@@ -2,21 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, repeat, zip_longest
+from itertools import accumulate, chain
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from headcheck.grader.report.languages import ENGLISH, Language
-from headcheck.grader.report.pictures.captions import describe_seen
-from headcheck.grader.report.records import ExampleRecord, Report
+from headcheck.grader.report.records import Report
 from headcheck.grader.report.render.circumstances import describe_circumstances
-from headcheck.grader.report.render.diagnosis_view import (
-    DiagnosisView,
-    describe_sizes,
-    name_columns,
-)
 from headcheck.grader.report.render.folding import (
     FOLDINGS,
     Folding,
@@ -29,26 +22,25 @@ from headcheck.grader.report.render.lines import (
     count_rows,
     fold_lines,
     indent,
-    list_items,
 )
-from headcheck.grader.report.render.view import LABELS, describe_broken, make_view, tally_statuses
+from headcheck.grader.report.render.text_parts import (
+    choose_colour,
+    render_diagnosis,
+    render_failure,
+    render_groups,
+    render_message,
+    render_points,
+    render_table,
+)
+from headcheck.grader.report.render.view import describe_broken, make_view, tally_statuses
 from headcheck.grader.report.render.views import (
     FailureView,
-    GroupView,
     MessageView,
     SubmissionView,
     count_failures,
 )
 from headcheck.properties.violations.violation import Status
 
-STYLES = {"expected": "green", "got": "red", "hint": "cyan"}
-"""styles of the lines of a message, by their labels"""
-FILE_COLUMN_WIDTH = 48
-"""the largest width of the file column in the last table; longer names are cut on the left"""
-
-
-UNJUDGED = ("not tried", "not asked", "not judged")
-"""the statuses that do not count against a submission"""
 MORE_CLAIMS = 3
 """the most claims of collapsed failures that are listed"""
 MAX_LINES = 22
@@ -135,7 +127,7 @@ def _render_grades(
     if not report.submissions:
         yield StyledLine(language.say("Nothing was graded."))
     if views:
-        yield from _render_table(views, language)
+        yield from render_table(views, language)
         yield EMPTY
         yield StyledLine(tally_statuses([view.status for view in views], language))
     told = describe_circumstances(report, whole=how, language=language)
@@ -144,12 +136,12 @@ def _render_grades(
 
 def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
     """Render every failed check, with consequences of the mistakes first."""
-    yield from _render_above(view, [EMPTY, *_render_groups(view.groups, view.language)])
+    yield from _render_above(view, [EMPTY, *render_groups(view.groups, view.language)])
     for failure in view.consequences:
-        yield from (EMPTY, *_render_failure(failure, view.language))
+        yield from (EMPTY, *render_failure(failure, view.language))
     yield from _render_heading(view)
     for failure in view.others:
-        yield from (EMPTY, *_render_failure(failure, view.language))
+        yield from (EMPTY, *render_failure(failure, view.language))
     yield from _render_below(view, view.summary, view.notes)
 
 
@@ -167,7 +159,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 def _render_around(view: SubmissionView, more: str, folding: Folding) -> Iterator[StyledLine]:
     view = view if folding.figures else leave_out_figures(view)
     untried = 0 if folding.summary else sum(len(g.untried) + len(g.unasked) for g in view.groups)
-    groups = list(_render_points(view.groups, untried, view.language))
+    groups = list(render_points(view.groups, untried, view.language))
     parting = [EMPTY] if folding.apart or not view.diagnosis else []
     shown = replace(view, place=folding.fold_place(view.place))
     above = list(_render_above(shown, [*parting, *groups], examples=folding.examples))
@@ -187,7 +179,7 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
     """Render the effect of the mistakes on one check, and count the checks with the same effect."""
     if view.example is None:
         return
-    example = list(_render_failure(view.example, view.language))
+    example = list(render_failure(view.example, view.language))
     shown = not view.others or count_rows(example) + 2 <= room
     if shown:
         yield from (EMPTY, *example)
@@ -200,7 +192,7 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
 def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
     """Render as many other failures as fit, but at least one, and count the rest."""
     heading = list(_render_heading(view))
-    blocks = [(EMPTY, *_render_failure(failure, view.language)) for failure in view.others]
+    blocks = [(EMPTY, *render_failure(failure, view.language)) for failure in view.others]
     rows = list(accumulate(map(count_rows, blocks), initial=count_rows(heading)))[1:]
     # Unless all of them fit, there is a line more, which counts the rest.
     fitting = len(rows) if rows and rows[-1] <= room else sum(n < room for n in rows)
@@ -242,16 +234,16 @@ def _render_above(
     """Render the part above the failures: score, error, mistakes, and groups."""
     status = view.language.read(view.status)
     headline = f"{view.file}  {view.target}  {view.score}  {status}"
-    yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
+    yield StyledLine(headline, f"bold {choose_colour(view.status)}")
     if view.error and view.error.kind == "unwritten":
         yield from indent(2, view.error.message)
     elif view.error:
-        yield from _render_message(view.language.say("error"), view.error, "red")
+        yield from render_message(view.language.say("error"), view.error, "red")
     for sentence in view.repair:
         yield from indent(2, sentence)
     if view.diagnosis:
         yield EMPTY
-        yield from _render_diagnosis(view.diagnosis, view.language, examples=examples)
+        yield from render_diagnosis(view.diagnosis, view.language, examples=examples)
     if view.place:
         yield from () if view.diagnosis else (EMPTY,)
         yield from indent(4, view.place.sentence)
@@ -288,136 +280,4 @@ def _render_below(
     if view.failures and notes:
         yield EMPTY
     for note in notes:
-        yield from _render_message(view.language.say("note"), note, hang=8)
-
-
-def _render_diagnosis(
-    diagnosis: DiagnosisView, language: Language, *, examples: bool
-) -> Iterator[StyledLine]:
-    yield StyledLine(f"  {diagnosis.headline}", "bold")
-    for sentence, example in zip_longest(diagnosis.sentences, diagnosis.examples):
-        yield from indent(4, sentence)
-        if examples and example is not None:
-            yield from _render_example(example, language)
-
-
-def _render_example(example: ExampleRecord, language: Language) -> Iterator[StyledLine]:
-    """Render matrices side by side, below their titles."""
-    heads = name_columns(example, language)
-    matrices = (example.before, example.right, example.wrong)
-    rows = zip(*(_align_numbers(matrix) for matrix in matrices), strict=True)
-    numbers = list(rows)
-    table = align_columns([heads, *numbers], gap=4)
-    if count_rows([StyledLine(f"      {table[0]}")]) > 1:  # what is wrong is the same thing
-        table = align_columns([(*heads[:2], language.say("with this mistake")), *numbers], gap=4)
-    yield from indent(6, f"{describe_sizes(example, language)}:")
-    for row in table:
-        yield StyledLine(f"      {row}")
-
-
-def _render_groups(groups: Sequence[GroupView], language: Language) -> Iterator[StyledLine]:
-    one, many = "{passed} of {n} check", "{passed} of {n} checks"
-    rows = [
-        (language.read(g.name), g.score, language.count(one, many, g.total, passed=len(g.passed)))
-        for g in groups
-    ]
-    for group, row in zip(groups, align_columns(rows), strict=True):
-        yield StyledLine(
-            f"  {row}", "" if group.status == Status.PASSED else _choose_colour(group.status)
-        )
-
-
-def _render_points(
-    groups: Sequence[GroupView], untried: int, language: Language
-) -> Iterator[StyledLine]:
-    """Render the points of groups with failed checks, then the names of the others.
-
-    The number of untried checks is added if no sentence states it.
-    """
-    broken = [group for group in groups if group.status != Status.PASSED]
-    whole = [language.read(group.name) for group in groups if group not in broken]
-    if broken:
-        named = ", ".join(f"{language.read(group.name)} {group.score}" for group in broken)
-        points = language.say("points: {points}", points=named)
-        one, many = "; {n} check not tried", "; {n} checks not tried"
-        counted = language.count(one, many, untried) if untried else ""
-        yield from list_items(f"{points}{counted}".split(", "), "red")
-    if whole:
-        first = language.say("all checks pass: {groups}", groups=whole[0])
-        yield from list_items([first, *whole[1:]], "green")
-
-
-def _render_failure(failure: FailureView, language: Language) -> Iterator[StyledLine]:
-    yield StyledLine(f"  {failure.heading}", "bold")
-    styles = {language.read(label): STYLES.get(label, "") for label in LABELS}
-    for line in indent(4, failure.details or language.read(failure.status)):
-        label = line.text[4:14].strip()
-        hang = 14 if label in styles else 0
-        yield replace(line, style=styles.get(label, ""), hang=hang)
-    if failure.case:
-        on = f"{language.read('on'):<10}{failure.case}"
-        yield from (replace(line, hang=14) for line in indent(4, on))
-    if failure.evidence and (seen := describe_seen(failure.evidence, failure.case, language)):
-        yield StyledLine(f"    {language.say('seen'):<10}{seen}", hang=14)
-    labels = chain([language.say("printed")], repeat(""))
-    for text, label in zip(failure.printed, labels, strict=False):
-        yield StyledLine(f"    {label:<9} {text}".rstrip(), hang=14)
-    if failure.alike:
-        one, many = "{n} more check ended the same way", "{n} more checks ended the same way"
-        yield StyledLine(f"    {language.count(one, many, failure.alike)}")
-
-
-def _render_message(
-    label: str, entry: MessageView, style: str = "", hang: int = 0
-) -> Iterator[StyledLine]:
-    first, *rest = entry.message.expandtabs(4).split("\n")
-    yield StyledLine(f"  {label:<5} {first}", style, hang)
-    yield from (StyledLine(f"        {line}", style) for line in rest)
-
-
-def _render_table(views: Sequence[SubmissionView], language: Language) -> Iterator[StyledLine]:
-    head = tuple(map(language.read, ("file", "exercise", "score", "status")))
-    rows = [
-        (_truncate_left(view.file), view.exercise, view.score, language.read(view.status))
-        for view in views
-    ]
-    first, *others = align_columns([head, *rows])
-    yield StyledLine(first, "bold")
-    for view, row in zip(views, others, strict=True):
-        yield StyledLine(row, _choose_colour(view.status))
-
-
-def _truncate_left(file: str) -> str:
-    if cell_len(file) <= FILE_COLUMN_WIDTH:
-        return file
-    while cell_len(file) >= FILE_COLUMN_WIDTH:
-        file = file[1:]
-    return f"…{file}"
-
-
-def align_columns(rows: Sequence[tuple[str, ...]], gap: int = 2) -> list[str]:
-    """Align the columns of the rows, measured in terminal cells."""
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    return [
-        (" " * gap)
-        .join(
-            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
-        )
-        .rstrip()
-        for row in rows
-    ]
-
-
-def _align_numbers(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Align the numbers of a matrix on the right."""
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    return [
-        " ".join(" " * (w - cell_len(cell)) + cell for cell, w in zip(row, widths, strict=True))
-        for row in rows
-    ]
-
-
-def _choose_colour(status: str) -> str:
-    if status == Status.PASSED:
-        return "green"
-    return "yellow" if status in UNJUDGED else "red"
+        yield from render_message(view.language.say("note"), note, hang=8)
