@@ -8,8 +8,8 @@ import pytest
 
 from headcheck.grader.authoring import answers
 from headcheck.grader.ui.author_command import author
+from tests.commands import Command, headcheck
 from tests.docs.test_readme import ROOT, dialogues, folder
-from tests.grader.ui.test_cli import Command, headcheck
 
 __all__ = ["folder", "headcheck"]
 

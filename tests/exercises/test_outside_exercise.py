@@ -24,12 +24,12 @@ from headcheck.grader.course.store import manifest
 from headcheck.grader.grading.infer import TargetNotFound, find_exercise
 from headcheck.grader.report.course_file import BadCourseFile, read_course_file
 from headcheck.grader.ui.jupyter import CannotCheck
+from tests.commands import Command, headcheck, one_line
 from tests.grader.course.test_autograder import wheel
 from tests.grader.ui.jupyter.cells import run_cell
 from tests.grader.ui.jupyter.test_magic import records, shell, shown
 from tests.grader.ui.pytest_plugin.test_plugin import Run
 from tests.grader.ui.pytest_plugin.test_plugin import run as run_pytest
-from tests.grader.ui.test_cli import Command, headcheck, one_line
 
 __all__ = ["headcheck", "run_pytest", "shell", "wheel"]
 

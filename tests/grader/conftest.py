@@ -23,7 +23,10 @@ from headcheck.grader.sandbox.isolation import Layer
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.subject import CallOptions, CallResult, Module
 from headcheck.properties.violations.violation import SubmissionFailed
+from tests.commands import headcheck
 from tests.servers import ConnectZygote
+
+__all__ = ["headcheck"]
 
 CANARY = "HEADCHECK_TEST_CANARY"
 GOOD = "def wanted(x):\n    return 2 * x\n"

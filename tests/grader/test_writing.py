@@ -15,9 +15,8 @@ from headcheck.grader.course.intake import unpack
 from headcheck.grader.files import WriteError
 from headcheck.grader.report.records import from_json
 from headcheck.grader.sandbox.server_side.jail import confine
-from tests.grader.ui.test_cli import RIGHT, WRONG, Command, headcheck, one_line, written
+from tests.commands import RIGHT, WRONG, Command, one_line, written
 
-__all__ = ["headcheck"]
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="limits and descriptors are POSIX's"
 )

@@ -24,9 +24,7 @@ from headcheck.grader.reading.submission import Submission
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.sandbox.grader_side.servers import ServerHandle
 from headcheck.properties.cases.case_set import PUBLIC_SEED
-from tests.grader.ui.test_cli import Command, Ran, headcheck, one_line
-
-__all__ = ["headcheck"]
+from tests.commands import Command, Ran, one_line
 
 HERE = Path(__file__).parent
 SOLUTIONS = sorted(path.stem for path in (HERE / "solutions").glob("*.py"))

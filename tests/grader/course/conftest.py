@@ -1,12 +1,10 @@
 """Stores on both databases, and a judge that needs no sandbox."""
 
 import contextlib
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import psycopg
 import pytest
@@ -27,8 +25,6 @@ from headcheck.grader.report.records import (
 )
 from headcheck.grader.sandbox.isolation import IsolationLevel
 from headcheck.grader.seed import Seed, SeedKind
-from headcheck.grader.ui.cli import main
-from tests.grader.course.commands import Command, Ran
 from tests.grader.course.gradebooks import MakeRecord, make_odd_gradebook
 from tests.grader.course.postgresql import PostgreSQLMissing, start_postgresql
 
@@ -125,27 +121,6 @@ def fake_grader(record: MakeRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(run, "create_sandbox", lambda **_: contextlib.nullcontext(place))
     monkeypatch.setattr(worker_pool, "grade_all", fake.grade)
     return fake
-
-
-@pytest.fixture
-def headcheck(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
-    """Runs the command in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def ran(*arguments: str) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["headcheck", *arguments])
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        out, err = capfd.readouterr()
-        assert "Traceback" not in out + err and "an internal error of headcheck" not in out + err
-        return Ran(code or 0, out, err)
-
-    return ran
 
 
 # ------------------------------------------------------------------------ databases

@@ -19,7 +19,7 @@ from headcheck.grader.course import grading
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.ui import course_commands
 from headcheck.properties.terms.depth import Depth
-from tests.grader.course.commands import Command
+from tests.commands import Command
 
 RIGHT = """
 import torch

@@ -28,7 +28,7 @@ from headcheck.grader.grading.settings import Settings
 from headcheck.grader.report.records import SubmissionRecord
 from headcheck.grader.report.rubric import Criterion, Rubric
 from headcheck.grader.ui import course_commands
-from tests.grader.course.commands import Command
+from tests.commands import Command
 
 STORE = ("--store", "c.db")
 EXPORT = ("export", "week", *STORE, "--format")

@@ -24,7 +24,7 @@ from headcheck.grader.course.store.schema import judgements, verdicts
 from headcheck.grader.course.store.store import open_store
 from headcheck.grader.report.points import compute_maximum
 from headcheck.grader.ui.cli import main
-from tests.grader.course.commands import Command, Ran
+from tests.commands import Command, Ran
 from tests.grader.course.gradebooks import read_scores
 from tests.grader.course.test_course import killed
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import nbformat
 import torch
+from torch import Tensor, nn
 
 from headcheck.grader.sandbox.grader_side.subject import (
     ChannelModule,
@@ -55,3 +56,16 @@ def load_cells(*cells: str, names: tuple[str, ...] = ("Wanted",)) -> tuple[Worke
     host = WorkerRuntime()
     assert send_read(host, make_notebook_source(*cells)).op == "ok"
     return host, send_load(host, *names)
+
+
+class Product(nn.Module):
+    """x @ w, where w may be registered or not."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        w = torch.tensor([[2.0], [3.0]])
+        self.w = nn.Parameter(w, requires_grad=kind != "frozen") if kind != "plain" else w
+        self.unused = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.w

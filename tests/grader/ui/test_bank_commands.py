@@ -7,9 +7,7 @@ import pytest
 
 from headcheck.exercises import BY_SLUG
 from headcheck.exercises.answers import find_answer, load_bank
-from tests.grader.ui.test_cli import Command, headcheck, one_line
-
-__all__ = ["headcheck"]
+from tests.commands import Command, one_line
 
 SLUG = "causal_attention"
 BANK = load_bank(BY_SLUG[SLUG])
