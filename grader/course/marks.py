@@ -73,9 +73,6 @@ class Marking:
         )
 
 
-NO_MARKING = Marking()
-
-
 def make_marking(rubrics: Rubrics | None, marks: Iterable[Mark]) -> Marking:
     """Return the marking of a run; of several marks for the same thing the last one counts."""
     return Marking(rubrics or {}, {each.key: each for each in marks})

@@ -39,7 +39,7 @@ LARGE = "gpt2_size/"
 SMALL = [exercise for exercise in ALL if f"{exercise.slug}/" != LARGE]
 RIGHT_STEP, WRONG_STEP = 14, 24
 """one of so many answers is judged in every run"""
-SOME = SMALL[::11]
+SOME = SMALL[::17]
 """those whose solutions and answers are; the audit takes others"""
 DOING_NOTHING = ("stub", "zeros", "identity", "returns_values")
 OTHER_SEEDS = (1, 2, 3)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 RIGHT_FIRST = 0.95
 """how large the share of first names that are right must be"""
-SAMPLE = 24
+SAMPLE = 36
 """in ordinary runs, one of so many wrong answers is looked at"""
 
 

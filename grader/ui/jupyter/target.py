@@ -22,7 +22,6 @@ from headcheck.properties.binding.calls import takes_three_tokens
 from headcheck.properties.binding.signature import Signature, SignatureParameter, read_signature
 from headcheck.properties.contracts.contract import Entry
 
-POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

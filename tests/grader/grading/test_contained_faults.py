@@ -44,15 +44,25 @@ def list_verdicts(record: SubmissionRecord) -> list[tuple[str, str, float]]:
     return [(p.name, p.status, p.points) for p in record.properties]
 
 
+@pytest.fixture(scope="module")
+def whole(server: ServerHandle, tmp_path_factory: pytest.TempPathFactory) -> SubmissionRecord:
+    """The record of the wrong answer if nothing fails."""
+    [record] = grade(server, tmp_path_factory.mktemp("whole"), WRONG)
+    return record
+
+
 def fail(*given: object, **named: object) -> Any:
     raise ZeroDivisionError("a fault that was put here")
 
 
 @pytest.mark.sampled("stage", STAGES, list(STAGES)[::3])
 def test_a_stage_of_explaining_costs_what_it_adds(
-    server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+    server: ServerHandle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    whole: SubmissionRecord,
 ) -> None:
-    [whole] = grade(server, tmp_path, WRONG)
     monkeypatch.setattr(*STAGES[stage], fail)
     [record] = grade(server, tmp_path, WRONG)
     assert record.error is None and list_verdicts(record) == list_verdicts(whole)
@@ -65,8 +75,8 @@ def test_a_search_that_fails_leaves_the_first_case(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    whole: SubmissionRecord,
 ) -> None:
-    [whole] = grade(server, tmp_path, WRONG)
     monkeypatch.setattr(LiveChecker, "shrink", fail)
     with caplog.at_level(logging.WARNING):
         [record] = grade(server, tmp_path, WRONG)
@@ -83,8 +93,8 @@ def test_what_cannot_be_recorded_is_checked_live(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     where: tuple[object, str],
+    whole: SubmissionRecord,
 ) -> None:
-    [whole] = grade(server, tmp_path, WRONG)
     plan._load_batch_plan.cache_clear()
     monkeypatch.setattr(disk_cache, "load_or_make", lambda key, properties, make: make())
     monkeypatch.setattr(*where, fail)
@@ -109,9 +119,8 @@ def test_a_property_that_fails_costs_no_other_its_recording(
 
 
 def test_a_replay_that_fails_leaves_every_case_open(
-    server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ServerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: SubmissionRecord
 ) -> None:
-    [whole] = grade(server, tmp_path, WRONG)
     monkeypatch.setattr(replay.AnswerReplay, "get_context", fail)
     [record] = grade(server, tmp_path, WRONG)
     assert list_verdicts(record) == list_verdicts(whole)
@@ -162,6 +171,7 @@ class Layer(nn.Module):
 """
 
 
+@pytest.mark.whole
 def test_the_layers_of_a_block_are_not_mixed_with_those_of_its_attention(
     server: ServerHandle, tmp_path: Path
 ) -> None:

@@ -23,6 +23,11 @@ GRADIENTS = """
         except RuntimeError as error:
             print(error)
 """
+LOOKS = """
+    import inspect
+    inspect.getmodule(type("A", (), {}))
+    assert all(hasattr(m, "__file__") or m for m in list(sys.modules.values()))
+"""
 USES = {
     "symbols": """
         from torch.fx.experimental.symbolic_shapes import ShapeEnv, expect_true, sym_eq
@@ -59,8 +64,9 @@ def run(*parts: str) -> str:
 
 
 def test_gradients_are_as_before_and_sympy_stays_away() -> None:
+    """It stays away, too, when something looks at all modules."""
     asks = "\nprint('sympy' in sys.modules)"
-    before, after = run(GRADIENTS, asks), run(WITH_STAND_IN, GRADIENTS, asks)
+    before, after = run(GRADIENTS, asks), run(WITH_STAND_IN, LOOKS, GRADIENTS, asks)
     assert after == before.replace("True", "False")
     assert before.count("Mismatch in shape: grad_output[0]") == 3
 
@@ -70,13 +76,3 @@ def test_gradients_are_as_before_and_sympy_stays_away() -> None:
 def test_other_uses_get_what_torch_has(name: str) -> None:
     use = USES[name]
     assert run(WITH_STAND_IN, use) == run(use) != ""
-
-
-def test_looking_at_all_modules_imports_nothing() -> None:
-    look = """
-        import inspect
-        inspect.getmodule(run := type("A", (), {}))
-        print([hasattr(m, "__file__") for m in list(sys.modules.values())][:0])
-        print("sympy" in sys.modules)
-    """
-    assert run(WITH_STAND_IN, look) == "[]\nFalse\n"

@@ -198,16 +198,16 @@ def test_all_replies_together_are_limited(confined_sandbox: "SandboxDriver") -> 
     session.close()
 
 
-def test_processor_time_counts_over_fresh_processes(confined_sandbox: "SandboxDriver") -> None:
+def test_processor_time_counts_over_fresh_processes(sandbox: "SandboxDriver") -> None:
     body = "end = time.process_time() + 0.7\nwhile time.process_time() < end: pass\nos._exit(0)"
-    session, module = confined_sandbox.open_with_body(body, Limits(cpu_s=2))
+    session, module = sandbox.open_with_body(body, Limits(cpu_s=2))
     messages = []
     for _ in range(4):
         try:
             session.revive()
             module = type(module)(module.subject, 1)  # type: ignore[attr-defined, call-arg]
             session.request("get_function", {"name": "wanted"})
-            confined_sandbox.call(module)
+            sandbox.call(module)
         except Exception as error:
             messages.append(str(error))
     session.close()

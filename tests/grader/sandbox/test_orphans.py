@@ -161,13 +161,11 @@ def kill_grader(grader_process: RunningGrader, chance: random.Random, longest: f
 
 
 @ON_LEVELS
-def test_killed_child_loses_no_verdict(grader_process: RunningGrader) -> None:
+def test_killed_child_loses_no_verdict_and_a_killed_server_ends_the_run(
+    grader_process: RunningGrader,
+) -> None:
     kill_children(grader_process.begun(), 2, random.Random(1))
-
-
-@ON_LEVELS
-def test_a_killed_server_ends_the_run_and_its_children(grader_process: RunningGrader) -> None:
-    kill_server(grader_process.begun(), random.Random(2))
+    kill_server(grader_process, random.Random(2))
 
 
 @ON_LEVELS
