@@ -117,7 +117,9 @@ def _draw(measured: list[AnswerMeasurement], path: Path) -> None:
             kinds = RIGHT if label == "right" else (AnswerKind.WRONG,)
             ratios = [m.worst[dtype] for m in measured if m.answer.kind in kinds]
             shown = [min(max(ratio, PLOT_MIN), PLOT_MAX * 0.99) for ratio in ratios]
-            axis.hist(shown, bins, label=label, color=colour, alpha=0.7)
+            _, _, bars = axis.hist(shown, bins, label=label, color=colour, alpha=0.7)
+            for bar in bars:  # an empty one is eight lines of the picture
+                bar.set_visible(bar.get_height() > 0)
         axis.axvline(1, color="black", linestyle="--", linewidth=1)
         axis.set_xscale("log")
         axis.set_yscale("symlog")
