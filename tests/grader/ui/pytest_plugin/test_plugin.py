@@ -32,6 +32,18 @@ OTHER = "def test_of_their_own(): pass"
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs pytest in this process, which has torch already."""
+    pytester.syspathinsert()
+    return make_run(pytester.runpytest_inprocess, monkeypatch)
+
+
+@pytest.fixture
+def run_apart(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs it in a process of its own, which has no settings and examples of Hypothesis yet."""
+    return make_run(pytester.runpytest_subprocess, monkeypatch)
+
+
+def make_run(start: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("PYTHONPATH", str(Path(plugin.__file__).parents[4]))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the same on a machine that has one
     installed = any(found.value == plugin.__name__ for found in entry_points(group="pytest11"))
@@ -40,7 +52,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     def run(name: str, *options: str, slug: str = "simplified_attention") -> pytest.RunResult:
         asked = ("--headcheck", name, "--exercise", slug)
         cases = () if "--headcheck-cases" in options else ("--headcheck-cases", "bank")
-        return pytester.runpytest_subprocess(*loaded, *asked, *cases, *options)
+        return start(*loaded, *asked, *cases, *options)
 
     return run
 
@@ -81,10 +93,12 @@ def test_mistakes_that_explain_the_failures_are_named(run: Run, pytester: pytest
 
 
 @pytest.mark.whole
-def test_wrong_answer_fails_with_only_the_violation(run: Run, pytester: pytest.Pytester) -> None:
+def test_wrong_answer_fails_with_only_the_violation(
+    run_apart: Run, pytester: pytest.Pytester
+) -> None:
     pytester.makepyfile(mine=DOUBLED, test_other=OTHER)
     asked = ("mine.py:attend", "test_other.py", "-k", "other or equation or kept or streaming")
-    alone = run(*asked, "-p", "no:xdist")
+    alone = run_apart(*asked, "-p", "no:xdist")
     assert alone.ret == 1
     alone.stdout.fnmatch_lines(
         [
@@ -99,7 +113,7 @@ def test_wrong_answer_fails_with_only_the_violation(run: Run, pytester: pytest.P
     alone.stdout.fnmatch_lines(["test_other.py .*"])
     for ours in ("*Traceback*", "*plugin.py*", "*suite.py*", "*def runtest*"):
         alone.stdout.no_fnmatch_line(ours)
-    shared = run(*asked, "-n", "2")
+    shared = run_apart(*asked, "-n", "2")
     assert shared.ret == 1
     assert failures(shared) == failures(alone) != set()
     for outcome in ("passed", "failed", "skipped"):
@@ -116,10 +130,10 @@ SEARCH = ("--headcheck-cases", "both", "--hypothesis-profile", "mine", "--hypoth
 
 
 @pytest.mark.whole
-def test_search_prints_a_line_that_replays(run: Run, pytester: pytest.Pytester) -> None:
+def test_search_prints_a_line_that_replays(run_apart: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=LATE)
     pytester.makeconftest(PROFILE)
-    alone = run("mine.py:attend", *SEARCH, "-k", "equation", "-p", "no:xdist")
+    alone = run_apart("mine.py:attend", *SEARCH, "-k", "equation", "-p", "no:xdist")
     assert alone.ret == 1
     alone.stdout.fnmatch_lines(
         ["headcheck: mine.py:attend as *, on up to 24 cases of the bank and 60 examples*"]
@@ -142,39 +156,43 @@ def test_search_prints_a_line_that_replays(run: Run, pytester: pytest.Pytester) 
 
 @pytest.mark.whole
 def test_search_ends_alike_in_two_processes_and_keeps_its_examples(
-    run: Run, pytester: pytest.Pytester
+    run_apart: Run, pytester: pytest.Pytester
 ) -> None:
     pytester.makepyfile(mine=LATE)
     pytester.makeconftest(PROFILE)
     asked = ("mine.py:attend", *SEARCH, "-k", "equation or device_is_kept or finite")
-    alone = run(*asked, "-p", "no:xdist", "--hypothesis-show-statistics")
+    alone = run_apart(*asked, "-p", "no:xdist", "--hypothesis-show-statistics")
     alone.stdout.fnmatch_lines(["*it_equals_the_equation[[]cpu-float64]:*"])
     # With a seed of its own Hypothesis leaves the database alone.
     assert not (pytester.path / "found").exists()
-    assert run("mine.py:attend", *SEARCH[:4], "-k", "equation", "-p", "no:xdist").ret == 1
+    assert run_apart("mine.py:attend", *SEARCH[:4], "-k", "equation", "-p", "no:xdist").ret == 1
     assert any((pytester.path / "found").rglob("*"))
-    shared = run(*asked, "-n", "2")
+    shared = run_apart(*asked, "-n", "2")
     assert failures(shared) == failures(alone) != set()
     assert shared.parseoutcomes()["passed"] == alone.parseoutcomes()["passed"] > 3
 
 
 @pytest.mark.whole
-def test_sizes_are_kept_by_the_bank_and_by_the_search(run: Run, pytester: pytest.Pytester) -> None:
+def test_sizes_are_kept_by_the_bank_and_by_the_search(
+    run_apart: Run, pytester: pytest.Pytester
+) -> None:
     pytester.makepyfile(mine=EVEN)
     pytester.makeconftest(PROFILE)
     asked = ("mine.py:attend", *SEARCH, "-k", "equation or refused or finite")
-    refused = run(*asked)
+    refused = run_apart(*asked)
     assert {name.split("[")[0] for name in failures(refused)} == {"headcheck::no_case_is_refused"}
     refused.stdout.fnmatch_lines(
         ["  hint      *--headcheck-sizes", "  refused   * of * cases; the*"]
     )
-    assert run(*asked, "--headcheck-sizes", "d_in=even").ret == 0
+    assert run_apart(*asked, "--headcheck-sizes", "d_in=even").ret == 0
 
 
 @pytest.mark.whole
-def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytest.Pytester) -> None:
+def test_dependants_of_a_failed_property_are_not_tried(
+    run_apart: Run, pytester: pytest.Pytester
+) -> None:
     pytester.makepyfile(mine=KEYS_LOST.replace("@ x\n", "@ x[:1, :, None]\n"))
-    result = run("mine:attend", "-rfs", "-k", "shape or equation")
+    result = run_apart("mine:attend", "-rfs", "-k", "shape or equation")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         ["SKIPPED*not tried, because of the_output_has_the_right_shape[[]cpu-float64]"]
@@ -258,12 +276,12 @@ def test_the_level_of_an_exam_binds_this_too(
 
 
 @pytest.mark.whole
-def test_a_search_withholds_the_case_too(run: Run, pytester: pytest.Pytester) -> None:
+def test_a_search_withholds_the_case_too(run_apart: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=LATE)
     pytester.makeconftest(PROFILE)
     (pytester.path / "exam.toml").write_text('feedback = "message"\n')
     options = ("--course", "exam.toml", "--hypothesis-verbosity", "verbose", "-p", "no:xdist")
-    result = run("mine.py:attend", *SEARCH, "-k", "equation", *options)
+    result = run_apart("mine.py:attend", *SEARCH, "-k", "equation", *options)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["Fails: The output equals the equation *", "  got *"])
     for line in ("  on *", "*tokens=41*", "*replay-case*"):
@@ -271,12 +289,12 @@ def test_a_search_withholds_the_case_too(run: Run, pytester: pytest.Pytester) ->
 
 
 @pytest.mark.whole
-def test_a_bad_course_file_ends_the_run(run: Run, pytester: pytest.Pytester) -> None:
+def test_a_bad_course_file_ends_the_run(run_apart: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=RIGHT)
     course = pytester.path / "headcheck.toml"
     course.write_text("feedback = 'nam'\n")
-    result = run("mine.py:attend")
+    result = run_apart("mine.py:attend")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --headcheck: headcheck.toml, line 1: there is no level*"])
-    result = run("mine.py:attend", "--course", "no.toml")
+    result = run_apart("mine.py:attend", "--course", "no.toml")
     result.stderr.fnmatch_lines(["ERROR: --course: no.toml, line 1: there is no such file*"])

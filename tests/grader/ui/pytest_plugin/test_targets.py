@@ -16,9 +16,6 @@ from headcheck.grader.ui.pytest_plugin.target_settings import (
     read_targets,
 )
 from tests.grader.ui.pytest_plugin.test_plugin import failures
-from tests.grader.ui.pytest_plugin.test_plugin import run as run_for_exercise
-
-__all__ = ["run_for_exercise"]
 
 pytest_plugins = ["pytester"]
 
@@ -76,7 +73,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
-    return pytester.runpytest_subprocess("-p", "headcheck", *options)
+    pytester.syspathinsert()
+    return pytester.runpytest_inprocess("-p", "headcheck", *options)
 
 
 @pytest.mark.whole
