@@ -103,13 +103,6 @@ def find_zygote(leader: int) -> int:
 # ------------------------------------------------------------------------- one import
 
 
-def test_a_check_loads_torch_once(watched: "subprocess.Popen[str]") -> None:
-    there = list_session(watched.pid)
-    assert len(there) >= 3, "grader process, zygote, fork server"
-    addresses = {find_torch(pid) for pid in there}
-    assert len(addresses) == 1 and None not in addresses
-
-
 @pytest.mark.whole
 def test_a_class_with_two_workers_loads_torch_once(tmp_path: Path) -> None:
     run = GradingRun(tmp_path, write_class(tmp_path / "class", 6))
@@ -152,21 +145,8 @@ def test_what_needs_no_torch_imports_none(arguments: list[str], tmp_path: Path) 
 # -------------------------------------------------------------------------- no secret
 
 
-def test_the_zygote_knows_nothing_of_the_command(watched: "subprocess.Popen[str]") -> None:
-    zygote = find_zygote(watched.pid)
-    secrets = {"environment": CANARY.encode(), "seed": SEED.encode(), "file": b"ada.py"}
-    assert scan(watched.pid, secrets) == set(secrets), "the scan finds what is there"
-    forked = [pid for pid, parent in list_session(watched.pid).items() if parent == zygote]
-    assert forked, "a fork server"
-    for pid in (zygote, *forked):
-        assert scan(pid, secrets) == set()
-        for name in ("environ", "cmdline"):
-            text = Path(f"/proc/{pid}/{name}").read_bytes()
-            assert not any(secret in text for secret in secrets.values())
-
-
-def test_the_zygote_has_no_file_of_the_command(watched: "subprocess.Popen[str]") -> None:
-    folder = Path(f"/proc/{find_zygote(watched.pid)}/fd")
+def assert_no_file_of_the_command(zygote: int) -> None:
+    folder = Path(f"/proc/{zygote}/fd")
     open_files = {int(each.name): str(each.readlink()) for each in folder.iterdir()}
     assert open_files.pop(0) == "/dev/null"
     streams = [open_files.pop(fd) for fd in (1, 2)]
@@ -176,6 +156,26 @@ def test_the_zygote_has_no_file_of_the_command(watched: "subprocess.Popen[str]")
         for each in open_files.values()
     )
     assert not any("memfd" in each for each in open_files.values())
+
+
+def test_torch_is_loaded_once_by_a_zygote_that_knows_nothing_of_the_command(
+    watched: "subprocess.Popen[str]",
+) -> None:
+    there = list_session(watched.pid)
+    assert len(there) >= 3, "grader process, zygote, fork server"
+    addresses = {find_torch(pid) for pid in there}
+    assert len(addresses) == 1 and None not in addresses
+    zygote = find_zygote(watched.pid)
+    assert_no_file_of_the_command(zygote)
+    secrets = {"environment": CANARY.encode(), "seed": SEED.encode(), "file": b"ada.py"}
+    assert scan(watched.pid, secrets) == set(secrets), "the scan finds what is there"
+    forked = [pid for pid, parent in list_session(watched.pid).items() if parent == zygote]
+    assert forked, "a fork server"
+    for pid in (zygote, *forked):
+        assert scan(pid, secrets) == set()
+        for name in ("environ", "cmdline"):
+            text = Path(f"/proc/{pid}/{name}").read_bytes()
+            assert not any(secret in text for secret in secrets.values())
 
 
 def test_a_submission_finds_nothing_of_the_command(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_an_interrupt_while_torch_is_imported_is_one_line(tmp_path: Path) -> Non
     assert (process.returncode, err) == (2, "headcheck: interrupted\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.sampled("number", [signal.SIGKILL, signal.SIGTERM], [signal.SIGKILL])
 def test_a_killed_command_leaves_nothing(
     watched: "subprocess.Popen[str]", number: signal.Signals
 ) -> None:

@@ -138,7 +138,7 @@ def test_search_prints_a_line_that_replays(run_apart: Run, pytester: pytest.Pyte
     alone.stdout.fnmatch_lines(
         ["headcheck: mine.py:attend as *, on up to 24 cases of the bank and 60 examples*"]
     )
-    alone.stdout.fnmatch_lines(["  on        tokens=41 d_in=1 d_out=1 float64 cpu seed=0"])
+    alone.stdout.fnmatch_lines(["  on        tokens=41 d=1 float64 cpu seed=0"])
     for noise in ("*Falsifying example*", "*reproduce*", "*Traceback*", "*BaseExceptionGroup*"):
         alone.stdout.no_fnmatch_line(noise)
     line = next(line for line in alone.outlines if line.startswith("  replay "))
