@@ -207,26 +207,21 @@ def test_a_submission_finds_nothing_of_the_command(tmp_path: Path) -> None:
 # ----------------------------------------------------------------- the same command
 
 
-def test_environment_folder_and_exit_code_are_the_callers(tmp_path: Path) -> None:
-    (tmp_path / "bob.py").write_text(ANSWER.replace("dim=-1", "dim=0"))
+def test_environment_folder_exit_code_and_names_in_any_bytes_are_the_callers(
+    tmp_path: Path,
+) -> None:
+    name = os.fsdecode(b"bob\xff.py")
+    (tmp_path / name).write_text(ANSWER.replace("dim=-1", "dim=0"))
     process = start(
-        *("check", "bob.py", "--exercise", "simplified_attention"),
+        *("check", name, "--exercise", "simplified_attention"),
         folder=tmp_path,
         XDG_CACHE_HOME=str(tmp_path / "cache"),
         PYTHONIOENCODING="ascii",
     )
     out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, err) == (1, "")
-    assert out.startswith("bob.py  simplified_attention") and out.isascii()
+    assert re.match(r"bob\S*\.py  simplified_attention", out) and out.isascii()
     assert list((tmp_path / "cache" / "headcheck").glob("*.script"))
-
-
-def test_a_name_of_a_file_in_any_bytes_arrives(tmp_path: Path) -> None:
-    path = os.fsencode(tmp_path) + b"/odd\xff.py"
-    Path(os.fsdecode(path)).write_text(ANSWER)
-    process = start("check", os.fsdecode(b"odd\xff.py"), folder=tmp_path)
-    out, err = process.communicate(timeout=LIMIT_S)
-    assert (process.returncode, err) == (0, ""), out
 
 
 def test_messages_name_the_command_as_it_was_given(tmp_path: Path) -> None:
