@@ -29,8 +29,8 @@ def _render_table(each: Property) -> str:
         f"[{each.name}]\n"
         f"claim = {json.dumps(each.claim, ensure_ascii=False)}\n"
         f'group = "{each.group.value}"\n'
-        f"needs = {needs}\n"
-        f"essential = {json.dumps(each.essential)}\n"
+        + (f"needs = {needs}\n" if each.needs else "")
+        + ("essential = true\n" if each.essential else "")
     )
 
 

@@ -36,8 +36,8 @@ def load_summaries() -> tuple[PropertySummary, ...]:
             name=name,
             claim=entry["claim"],
             group=PropertyGroup(entry["group"]),
-            needs=frozenset(Capability[need.upper()] for need in entry["needs"]),
-            essential=entry["essential"],
+            needs=frozenset(Capability[need.upper()] for need in entry.get("needs", ())),
+            essential=entry.get("essential", False),
         )
         for name, entry in table.items()
     )
