@@ -218,7 +218,7 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
 """Together they show every mistake: masks, large scores, other tokens to attend to, windows, keys
 that heads share, positions, sinks, gates, lambdas, features, keys that come earlier, blocks."""
 APART = (*AROUND_ATTENTION, *LATENTS)
-"""mistakes with tests of their own: test_transformer_block.py and test_latents.py"""
+"""mistakes with tests of their own: test_transformer_block.py and test_parts.py"""
 ENTRIES = tuple(each for each in EQUATION if each not in APART)
 VARIANTS = [each for each in ENTRIES if each not in (*DETERMINISTIC, *OF_SOME_CONTRACTS)]
 
