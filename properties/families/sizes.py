@@ -7,19 +7,17 @@ small case is mostly the call itself. All sizes together have half a million sco
 nested Python loops take some seconds. The longest sequences are not included in this number; such
 loops need not finish them.
 
-The small sizes are chosen so that as many pairs of sizes and equal sizes as possible occur in few
+The small sizes were chosen so that as many pairs of sizes and equal sizes as possible occur in few
 modules and calls; then come some longer sequences and larger batches. In a simulation of faults
 that show in one of a hundred small cases, under one to three random conditions, the small sizes and
-the case set found three in four faults. Finding nineteen in twenty would need three hundred
-modules, which take as long to build as all other checks. A search finds the others
+all other cases find nine in ten faults (`benchmarks/small_sizes.py`). A search finds the others
 (`properties/cases/search_cases.py`). The large sizes are at and beside the powers of two at which
 kernels are cut into blocks (64, 128, 256, 1,024; adding 2,048 would take a third of the time of all
 other checks), at the widths of models (64, 80, 96, 128, 256), and above 2¹⁶ scores in a call.
 """
 
 import itertools
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -33,6 +31,7 @@ from headcheck.properties.counting import count
 from headcheck.properties.families.contract import FORM
 from headcheck.properties.families.history import earlier_calls_do_not_matter
 from headcheck.properties.families.purity import the_input_is_left_unchanged
+from headcheck.properties.families.small_sizes import MODULES
 from headcheck.properties.families.values import it_equals_the_equation
 from headcheck.properties.harness.case_context import CaseContext
 from headcheck.properties.harness.harness import LiveContext
@@ -45,59 +44,18 @@ family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability
 PLAIN = {"sharpness": 2, "bias": True, "dropout": 0.0}
 SLICED = {**PLAIN, "memory": MemoryLayout.SLICED}
-MODULES, CALLS = 80, 3
-"""the number of modules for the small sizes, and the number of calls of each module"""
 ONE_MODULE = {"batch": 1, "heads": 1, "d_in": 3, "head_dim": 2, "context_length": 64}
 LENGTHS = (14, 15, 16, 17, 20, 24, 28, 31, 32, 33, 40, 48, 56, 63, 64)
 BATCHES = (7, 8, 9, 10, 12, 15, 16, 17, 20, 24, 31, 32, 33)
-CANDIDATES = 24
-MAX_WIDTH = 60
-"""the largest width of all heads together in a small module"""
-
-
-def choose_small_sizes() -> Iterator[Sizes]:
-    """Choose among random small sizes so that as many pairs of sizes as possible occur early."""
-    chooser, covered = random.Random(1), set[object]()
-
-    def choose(candidates: Iterator[dict[str, int]]) -> dict[str, int]:
-        best = max(candidates, key=lambda sizes: len(_list_pairs(sizes) - covered))
-        covered.update(_list_pairs(best))
-        return best
-
-    for _ in range(MODULES):
-        module = choose(_draw_module(chooser) for _ in range(CANDIDATES))
-        for _ in range(CALLS):
-            call = choose(_draw_call(chooser, module) for _ in range(CANDIDATES))
-            yield {**PLAIN, **{n: v for n, v in call.items() if n != "d_out"}}
-
-
-def _draw_module(chooser: random.Random) -> dict[str, int]:
-    large = chooser.random() < 1 / 8
-    heads = chooser.randint(1, 20 if large and chooser.random() < 1 / 2 else 6)
-    head_dim = min(chooser.randint(1, 20 if large else 7), MAX_WIDTH // heads)
-    d_in, context = chooser.randint(1, 20 if large else 9), chooser.randint(1, 13)
-    widths = {"heads": heads, "head_dim": head_dim, "d_out": heads * head_dim}
-    return {"context_length": context, "d_in": d_in, **widths}
-
-
-def _draw_call(chooser: random.Random, module: dict[str, int]) -> dict[str, int]:
-    few = chooser.random() < 7 / 8
-    batch = chooser.randint(1, 4) if few else chooser.randint(5, 12)
-    return {**module, "tokens": chooser.randint(1, module["context_length"]), "batch": batch}
-
-
-def _list_pairs(sizes: Mapping[str, int]) -> set[object]:
-    """List pairs of sizes, pairs of equal sizes, and each equal pair with every other size."""
-    pairs = set[object](itertools.combinations(sizes.items(), 2))
-    for (one, value), (other, same) in itertools.combinations(sizes.items(), 2):
-        if value == same > 1:
-            pairs |= {(one, other, *rest) for rest in sizes.items()}
-    return pairs
 
 
 def list_small_sizes() -> Iterator[Sizes]:
     """List the small sizes, and for one module some longer sequences and larger batches."""
-    yield from choose_small_sizes()
+    for heads, head_dim, d_in, context_length, calls in MODULES:
+        module = {"heads": heads, "head_dim": head_dim, "d_in": d_in}
+        for tokens, batch in calls:
+            call = {"context_length": context_length, "tokens": tokens, "batch": batch}
+            yield {**PLAIN, **module, **call}
     yield from ({**PLAIN, **ONE_MODULE, "tokens": tokens} for tokens in LENGTHS)
     yield from ({**PLAIN, **ONE_MODULE, "tokens": 2, "batch": batch} for batch in BATCHES)
 

@@ -12,7 +12,6 @@ from headcheck.properties.families.sizes import (
     MANY,
     WIDE,
     every_size_is_right,
-    list_small_sizes,
     order_lengths,
 )
 from headcheck.properties.terms.case import Case
@@ -32,7 +31,7 @@ def test_every_small_number_occurs() -> None:
     assert {case.batch for case in cases} >= {*range(1, 11), 15, 16, 17, 31, 32, 33}
     assert {case.heads for case in cases} >= {1, 2, 3, 4, 5, 6}
     assert {case.head_dim for case in cases} >= {1, 2, 3, 4, 5, 6, 7}
-    assert len({replaced_seed(case) for case in cases}) > 250
+    assert len({replaced_seed(case) for case in cases}) > 140
 
 
 def test_each_length_follows_each() -> None:
@@ -43,10 +42,6 @@ def test_each_length_follows_each() -> None:
 
 def replaced_seed(case: Case) -> tuple[int, ...]:
     return case.batch, case.tokens, case.context_length, case.d_in, case.heads, case.head_dim
-
-
-def test_small_sizes_are_the_same_in_every_process() -> None:
-    assert list(list_small_sizes()) == list(list_small_sizes())
 
 
 def test_sizes_cost_what_they_must() -> None:
