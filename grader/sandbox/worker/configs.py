@@ -1,12 +1,27 @@
 """The config objects that constructors are given."""
 
 import types
-from collections.abc import KeysView
+from collections.abc import KeysView, Mapping
 from typing import Any
 
 
 class Config(types.SimpleNamespace):
-    """A config object, whose values can be read as attributes and as items."""
+    """A config object, whose values can be read as attributes and as items.
+
+    An attribute that it lacks has the default that the submission's own config gives it. Only
+    attributes do: `keys` and `in` know the stated fields alone.
+    """
+
+    __slots__ = ("_defaults",)  # no value among the others: `**config` unpacks these
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self._defaults: Mapping[str, Any] = {}
+
+    def __getattr__(self, name: str) -> object:
+        if name != "_defaults" and name in self._defaults:
+            return self._defaults[name]
+        raise AttributeError(f"'Config' object has no attribute '{name}'")
 
     def __getitem__(self, name: str) -> object:
         return vars(self)[name]
@@ -30,7 +45,7 @@ class StrictConfig(Config):
     missing.
     """
 
-    __slots__ = ("_absent",)  # no value among the others: `**config` unpacks these
+    __slots__ = ("_absent",)
 
     def __init__(self, **values: Any) -> None:
         absent = {name for name, value in values.items() if value is None}
@@ -43,11 +58,16 @@ class StrictConfig(Config):
         raise AttributeError(f"'Config' object has no attribute '{name}'")
 
 
-def make_config(values: dict[str, Any], given: str) -> Config:
-    """Make a config with attributes of its own, or of its class, as a class of constants has."""
+def make_config(values: dict[str, Any], given: str, defaults: Mapping[str, Any]) -> Config:
+    """Make a config with attributes of its own, or of its class, as a class of constants has.
+
+    A strict config has no defaults.
+    """
     if given == "strictly":
         return StrictConfig(**values)
     if given == "by class":
         config: Config = type("Config", (Config,), values)()
-        return config
-    return Config(**values)
+    else:
+        config = Config(**values)
+    config._defaults = defaults
+    return config

@@ -106,7 +106,7 @@ class ObjectHost:
         maker = self._look_up(meta["name"])
         given, form = meta.get("given", "by name"), meta.get("form")
         arguments = {
-            name: make_config(value, given) if isinstance(value, dict) else value
+            name: self._make_config(value, given) if isinstance(value, dict) else value
             for name, value in meta["arguments"].items()
         }
 
@@ -137,6 +137,9 @@ class ObjectHost:
             self.drop({"handles": [handle]}, {})
             raise
         return HandleReply(handle), ()
+
+    def _make_config(self, values: dict[str, Any], given: str) -> Config:
+        return make_config(values, given, {})
 
     def draw_after_construction(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Draw random numbers after an instance was constructed."""

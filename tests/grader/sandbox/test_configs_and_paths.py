@@ -25,12 +25,12 @@ from headcheck.grader.sandbox.worker.configs import Config, StrictConfig, make_c
 
 @pytest.mark.parametrize("given", ["by name", "strictly", "by class"])
 def test_a_value_is_an_attribute_whatever_the_style(given: str) -> None:
-    assert make_config({"dim": 8}, given).dim == 8
+    assert make_config({"dim": 8}, given, {}).dim == 8
 
 
 @pytest.mark.parametrize("given", ["by name", "strictly"])
 def test_a_value_is_an_item_and_may_be_unpacked(given: str) -> None:
-    config = make_config({"dim": 8}, given)
+    config = make_config({"dim": 8}, given, {})
     assert config["dim"] == config.get("dim", 1) == 8
     assert "dim" in config and "heads" not in config
     assert dict(**config) == {"dim": 8}
@@ -60,8 +60,21 @@ def test_a_strict_config_may_lack_what_is_known_to_be_absent() -> None:
 
 
 def test_values_by_class_are_no_attributes_of_the_instance() -> None:
-    config = make_config({"dim": 8}, "by class")
+    config = make_config({"dim": 8}, "by class", {})
     assert "dim" not in vars(config) and config.dim == 8
+
+
+@pytest.mark.parametrize("given", ["by name", "by class"])
+def test_what_the_own_config_has_by_default_is_an_attribute_only(given: str) -> None:
+    config = make_config({"dim": 8}, given, {"flash": True, "dim": 3})
+    assert config.flash is True and config.dim == 8
+    assert "flash" not in config and config.get("flash") is None
+    with pytest.raises(AttributeError, match="'Config' object has no attribute 'heads'"):
+        _ = config.heads
+
+
+def test_a_strict_config_has_no_defaults() -> None:
+    assert not hasattr(make_config({"dim": 8}, "strictly", {"flash": True}), "flash")
 
 
 # ------------------------------------------------------------------- unregistered tensors

@@ -1,0 +1,50 @@
+"""The fields that a submission's own config class has, with their defaults, from its text alone."""
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from headcheck.grader.reading.symbol_table import SymbolTable, list_methods
+
+MIN_SHARED = 2
+"""the least number of fields by which a class is taken for a config"""
+Default = bool | float | str | None
+
+
+@lru_cache(maxsize=16)
+def find_config_defaults(symbols: SymbolTable, names: frozenset[str]) -> Mapping[str, Default]:
+    """Return the defaults of the class that shares most of these fields, where they are literals.
+
+    Integers are left out: nearly all of them are sizes, which do not fit other sizes. So is a class
+    that shares one field only, unless no more were named.
+    """
+    classes = [sites[-1].node for sites in symbols.definitions.values()]
+    fields = [dict(_iter_fields(node)) for node in classes if isinstance(node, ast.ClassDef)]
+    own = max(fields, key=lambda each: len(each.keys() & names), default={})
+    if len(own.keys() & names) < min(MIN_SHARED, len(names)):
+        return {}
+    read = {name: _read_literal(value) for name, value in own.items()}
+    return {n: v for n, v in read.items() if v is None or isinstance(v, bool | float | str)}
+
+
+def _iter_fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the variables of a class and the parameters of its constructor, with defaults."""
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id, statement.value
+        elif isinstance(statement, ast.Assign):
+            named = (target.id for target in statement.targets if isinstance(target, ast.Name))
+            yield from ((name, statement.value) for name in named)
+    for taken in (m.args for m in list_methods(node) if m.name == "__init__"):
+        last = [*taken.posonlyargs, *taken.args][::-1]
+        yield from ((a.arg, d) for a, d in itertools.zip_longest(last, taken.defaults[::-1]))
+        yield from ((a.arg, d) for a, d in zip(taken.kwonlyargs, taken.kw_defaults, strict=True))
+
+
+def _read_literal(value: ast.expr | None) -> object:
+    """Return a literal's value; an Ellipsis if there is no value, or if it is no literal."""
+    try:
+        return ... if value is None else ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return ...

@@ -1,0 +1,68 @@
+"""Which defaults a submission's own config class gives to the fields that nobody states."""
+
+import pytest
+
+from headcheck.grader.reading.cells import read_source
+from headcheck.grader.reading.config_fields import find_config_defaults
+from headcheck.grader.reading.symbol_table import build_symbol_table
+
+NAMES = frozenset({"n_embd", "n_head", "block_size"})
+DATACLASS = """
+@dataclass
+class GPTConfig:
+    n_embd: int = 64
+    n_head: int = 4
+    n_layer: int = 2
+    dropout: float = 0.1
+    flash: bool = True
+    kind: str = "gpt"
+    scale: float | None = None
+    device: str = choose()
+    fields: list = field(default_factory=list)
+"""
+BY_CONSTRUCTOR = """
+class Config:
+    def __init__(self, n_embd, n_head=2, flash=False, *, eps=1e-5, rope):
+        self.n_embd = n_embd
+"""
+CONSTANTS = """
+class Config:
+    n_embd, other = 8, 9
+    n_head = 2
+    block_size = 4
+    flash = True
+"""
+
+
+def find(source: str, names: frozenset[str] = NAMES) -> dict[str, object]:
+    return dict(find_config_defaults(build_symbol_table(read_source(source.encode(), "py")), names))
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (DATACLASS, {"dropout": 0.1, "flash": True, "kind": "gpt", "scale": None}),
+        (BY_CONSTRUCTOR, {"flash": False, "eps": 1e-5}),
+        (CONSTANTS, {"flash": True}),
+    ],
+)
+def test_literals_that_are_no_sizes_are_found(source: str, found: dict[str, object]) -> None:
+    assert find(source) == found
+
+
+def test_the_class_that_shares_most_fields_is_the_config() -> None:
+    other = "class Other:\n    n_embd = 1\n    n_head = 2\n    flash = False\n"
+    assert find(other + DATACLASS + "    block_size: int = 8\n")["flash"] is True
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["", "class Data:\n    n_head = 4\n    flash = True\n", "n_embd = n_head = 1\nflash = True\n"],
+)
+def test_a_class_that_shares_one_field_is_no_config(source: str) -> None:
+    assert find(source) == {}
+
+
+def test_one_shared_field_is_enough_where_only_one_is_named() -> None:
+    source = "class Config:\n    width = 4\n    flash = True\n"
+    assert find(source, frozenset({"width"})) == {"flash": True}
