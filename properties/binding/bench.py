@@ -112,8 +112,7 @@ class Bench:
     def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
         """Return the equation's result; if other tokens are given, they become keys and values."""
         keys, values = (others[0], others[-1]) if others else (None, None)
-        if keep is None:
-            keep = find_visible(self.contract, self.case, self.case.tokens)
+        keep = find_visible(self.contract, self.case, self.case.tokens, keep)
         return multi_head_attention(
             self.x,
             self.parameters,

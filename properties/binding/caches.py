@@ -1,5 +1,6 @@
 """Find out how a class continues a sequence, if it returns a cache and takes it back."""
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -85,8 +86,9 @@ def _iter_contracts(bench: Bench, name: str) -> Iterator[Contract]:
     form = bench.contract.call_form
     asking: Mapping[str, Given] = {p.name: Given.TRUE for p in _list_asking(bench)}
     given = {k: v for k, v in {**(form.given or {}), **asking}.items() if k != name}
-    for place in PLACES:
-        own = replace(form, given=given or None, cache=CacheConvention(name, place), places=None)
+    for begins_empty, place in itertools.product((False, True), PLACES):
+        cache = CacheConvention(name, place, begins_empty=begins_empty)
+        own = replace(form, given=given or None, cache=cache, places=None)
         yield replace(bench.contract, call_form=own)
 
 

@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -22,7 +22,7 @@ from headcheck.properties.binding.calls import (
 from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.matching import Observation, find_mistakes
 from headcheck.properties.cases.case_tensors import draw_normal
-from headcheck.properties.cases.fitting_mask import restrict_mask
+from headcheck.properties.cases.fitting_mask import restrict_mask, show_own_keys
 from headcheck.properties.contracts.contract import Capability, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
@@ -44,13 +44,9 @@ def settle_mask(bench: Bench) -> Settled:
     name = find_mask_name(bench.signature.call)
     if name is None:
         return bench.settled
-    form = next(f for f in iter_forms_of(bench.signature) if "mask" in f.inputs)
-    form = replace(
-        bench.contract.call_form,
-        inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),
-    )
+    form = _add_mask(bench, name)
     required = bench.contract.call_form.mask.required
-    for convention in () if bench.contract.has(C.CAUSAL) else _iter_conventions(name, form):
+    for convention in _iter_conventions(name, form):
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):
             return _claim_as_stated(bench, own, name)
@@ -63,16 +59,15 @@ def settle_mask(bench: Bench) -> Settled:
         return _claim_mask(bench, form)  # so a check fails, and quotes the error
     if errors:
         return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
-    if bench.contract.has(C.CAUSAL):
-        idle = _find_idle(bench, form, name)
-        if idle is not None:
-            return _claim_mask(bench, idle)  # so a check fails: it changes nothing
-        return bench.settled.add(
-            f"its `{name}` hides later tokens; any other effect of it is not judged"
-        )
-    mistaken = _find_mistaken_mask(bench, form, name) or _find_nearest_mask(bench, form)
-    if mistaken is not None:
-        return _claim_mask(bench, mistaken)
+    # So a check fails: it changes nothing, or something else than it should.
+    causal = bench.contract.has(C.CAUSAL)
+    claimed = (_find_idle(bench, form, name) or _find_replacing(bench, form)) if causal else None
+    claimed = claimed or _find_mistaken_mask(bench, form, name) or _find_nearest_mask(bench, form)
+    if claimed is not None:
+        return _claim_mask(bench, claimed)
+    if causal:
+        text = f"its `{name}` hides later tokens; any other effect of it is not judged"
+        return bench.settled.add(text)
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
 
 
@@ -99,12 +94,24 @@ def _find_idle(bench: Bench, form: CallForm, name: str) -> CallForm | None:
     taken: list[CallForm] = []
     for convention in _iter_conventions(name, form):
         own = replace(form, mask=replace(convention, required=form.mask.required))
-        for keep in _draw_masks(bench, convention):
-            results = bench.call(own, bench.x, keep)
-            if results and not (without and is_close(results, without[0].double())):
-                return None
-            taken += [own] * bool(results)
+        answers = [bench.call(own, bench.x, keep) for keep in _iter_typed_masks(bench, own)]
+        if any(a and not (without and is_close(a, without[0].double())) for a in answers):
+            return None
+        taken += [own] * all(answers)
     return taken[0] if taken else None
+
+
+def _find_replacing(bench: Bench, form: CallForm) -> CallForm | None:
+    """Return a form whose masks of keys are followed, but show later tokens.
+
+    A mask with an axis for queries may be meant to replace the causal one.
+    """
+    capabilities = bench.contract.capabilities - {C.CAUSAL}
+    contract = replace(bench.contract, capabilities=capabilities)
+    shown = replace(bench, settled=replace(bench.settled, contract=contract))
+    of_keys = (c for c in _iter_conventions("", form) if c.keys_only and c.axes == 2)
+    forms = (replace(form, mask=replace(c, required=form.mask.required)) for c in of_keys)
+    return next((own for own in forms if _follows(shown, own)), None)
 
 
 def _list_errors(bench: Bench, form: CallForm, name: str) -> set[str]:
@@ -119,10 +126,15 @@ def _list_errors(bench: Bench, form: CallForm, name: str) -> set[str]:
     return errors
 
 
-def _insert_mask(inputs: Sequence[str], whole: Sequence[str]) -> tuple[str, ...]:
-    """Return the inputs with the mask at its place in the signature."""
-    tokens = iter(role for role in inputs if role != "mask")
-    return tuple(role if role == "mask" else next(tokens, role) for role in whole)
+def _add_mask(bench: Bench, name: str) -> CallForm:
+    """Return the call form with a mask, by name if what stands before it is not an input."""
+    own = bench.contract.call_form
+    whole = next(f.inputs for f in iter_forms_of(bench.signature) if "mask" in f.inputs)
+    tokens = [role for role in own.inputs if role != "mask"]
+    if whole.index("mask") > len(tokens):
+        return replace(own, inputs=(*tokens, "mask"), mask=replace(own.mask, argument=name))
+    tokens.insert(whole.index("mask"), "mask")
+    return replace(own, inputs=tuple(tokens))
 
 
 def _claim_mask(bench: Bench, form: CallForm) -> Settled:
@@ -174,7 +186,8 @@ def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
         drawn = draw_normal(replace(bench.case, seed=number + 1), "mask", *shape)
         keep = drawn < 0.4
         keep.scatter_(-1, drawn.argmin(-1, keepdim=True), True)
-        yield restrict_mask(convention.given_as, keep)
+        restricted = restrict_mask(convention.given_as, keep)
+        yield show_own_keys(bench.contract, bench.case, restricted)
 
 
 def _follows(bench: Bench, form: CallForm) -> bool:
@@ -184,21 +197,27 @@ def _follows(bench: Bench, form: CallForm) -> bool:
         crowded = replace(bench.case, batch=bench.case.tokens + 1)
         if not _follows(replace(bench, sized=crowded), form):
             return False  # a slice for the tokens would cut the batch
-    types = (torch.bool, torch.int64, torch.float32) if form.mask.dtype is None else (torch.bool,)
     return all(
-        is_close(bench.call(form, bench.x, keep.to(dtype)), bench.compute(keep).output)
-        for keep in _draw_masks(bench, form.mask)
-        for dtype in types
+        is_close(bench.call(form, bench.x, keep), bench.compute(keep).output)
+        for keep in _iter_typed_masks(bench, form)
     )
 
 
+def _iter_typed_masks(bench: Bench, form: CallForm) -> Iterator[Tensor]:
+    """Yield masks of all shapes and dtypes that a form allows."""
+    types = (torch.bool, torch.int64, torch.float32) if form.mask.dtype is None else (torch.bool,)
+    yield from (keep.to(dtype) for keep in _draw_masks(bench, form.mask) for dtype in types)
+
+
 def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | None:
-    """Return a form in which a mask has no effect, or has the effect of a known mistake."""
-    usual = MASK_CONVENTIONS[:4]
+    """Return a form in which a mask has no effect, or has the effect of a known mistake.
+
+    A whole mask may stand for the causal one, so where this is known only masks of keys are tried.
+    """
+    usual = () if bench.contract.has(C.CAUSAL) else MASK_CONVENTIONS[:4]
     of_keys = (replace(each, axes=2, keys_only=True) for each in MASK_CONVENTIONS[1:3])
-    masks = *usual, *of_keys
     cut = (replace(each, axes=axes) for axes in (3, 4) for each in usual)
-    for convention in (*list_mask_sources(name), *masks, *cut):
+    for convention in (*list_mask_sources(name), *usual, *of_keys, *cut):
         own = replace(form, mask=replace(convention, argument=form.mask.argument))
         keep = next(_draw_masks(bench, convention))
         results = bench.call(own, bench.x, keep)
@@ -223,8 +242,9 @@ def _find_nearest_mask(bench: Bench, form: CallForm) -> CallForm | None:
 
     A mask that leaves hidden keys a small weight is still a mask of its kind, and no other.
     """
-    usual = MASK_CONVENTIONS[:4]
-    of_keys = (replace(each, axes=axes, keys_only=True) for axes in (2, 4) for each in usual)
+    kinds, causal = MASK_CONVENTIONS[:4], bench.contract.has(C.CAUSAL)
+    usual, sizes = ((), (2,)) if causal else (kinds, (2, 4))
+    of_keys = (replace(each, axes=axes, keys_only=True) for axes in sizes for each in kinds)
     found: list[tuple[float, CallForm]] = []
     for convention in (*usual, *of_keys):
         own = replace(form, mask=replace(convention, argument=form.mask.argument))

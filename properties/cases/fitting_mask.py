@@ -18,7 +18,12 @@ def make_fitting_mask(contract: Contract, case: Case) -> Tensor | None:
     """
     mask = make_mask(case)
     mask = None if mask is None else restrict_mask(contract.call_form.mask.given_as, mask)
-    if mask is None or find_visible(contract, case, case.tokens) is None:
+    return None if mask is None else show_own_keys(contract, case, mask)
+
+
+def show_own_keys(contract: Contract, case: Case, mask: Tensor) -> Tensor:
+    """Return the mask, in which a query that would see no key sees its own."""
+    if find_visible(contract, case, case.tokens) is None:
         return mask
     visible = find_visible(contract, case, case.tokens, mask)
     assert visible is not None, "a mask says what is visible"

@@ -140,6 +140,8 @@ class CacheConvention:
     """the place of the cache among the results, if the caller passes it"""
     reset: str | None = None
     """the method that clears the cache, if the module keeps it"""
+    begins_empty: bool = False
+    """whether the call that begins a sequence takes an empty tuple instead of None"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,8 @@ class CallHooks:
     def _pass_cache(self, called: Callable[..., Any], cache: Any) -> dict[str, Any]:
         assert self.cache is not None, "only a module with a cache is called with one"
         if self.cache["reset"] is None:
-            return {self.cache["argument"]: cache}
+            begun = () if cache is None and self.cache["begins_empty"] else cache
+            return {self.cache["argument"]: begun}
         if cache is None:
             getattr(called, self.cache["reset"])()
         return {self.cache["argument"]: True}
@@ -226,7 +227,8 @@ class CallHooks:
         """Return a module's results without the cache, and the cache; NO_CACHE if there is none."""
         if self.cache is None or self.cache["reset"] is not None:
             return True
-        return parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else NO_CACHE
+        cache = parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else None
+        return NO_CACHE if cache is None else cache
 
     def _lacks_weights(self, named: Mapping[str, Any]) -> bool:
         """Return whether a call with these named arguments asks for no attention weights."""

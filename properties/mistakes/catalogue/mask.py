@@ -10,6 +10,7 @@ from headcheck.properties.mistakes.catalogue.mistake import (
     Mistake,
     define_mistake,
     define_rare_mistake,
+    require,
 )
 from headcheck.properties.mistakes.pipeline import PipelineState
 from headcheck.properties.mistakes.steps import scores
@@ -64,6 +65,15 @@ MASK: Sequence[Mistake] = (
         "Nothing is hidden: every token sees all the others.",
         "only fill:inf|\\d{4} | kernel | triangle",
     ).simulated_by(permit=scores.no_mask),
+    *require(
+        Capability.TAKES_MASK,
+        define_mistake(
+            "given_mask_ignored",
+            "The mask that a call is given has no effect: only later tokens are hidden.",
+            "only fill",
+            needs=Capability.CAUSAL,
+        ).simulated_by(permit=scores.future_beside_mask),
+    ),
     define_mistake(
         "next_token_visible",
         "Every token sees the one after it: the mask begins one diagonal too late.",
