@@ -88,6 +88,10 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
     optional = _list_passed(signature.constructor, optional=True)
     together = itertools.chain(_resolve_widths(passed), _resolve_widths(optional))
     yield from dict.fromkeys(together)
+    optional_configs = {p.name for p in signature.constructor if p.has_default}
+    rest = [a for a in passed if a.quantity != "config" or a.name not in optional_configs]
+    if rest != passed:  # it may take only a config that the submission makes
+        yield from _resolve_widths(rest)
 
 
 def iter_unshared(signature: Signature) -> Iterator[Constructor]:

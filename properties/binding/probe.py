@@ -1,13 +1,15 @@
 """One call of a constructed module with random weights: the results, and their causality."""
 
-from collections.abc import Sequence
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from headcheck.properties.binding.building import Built
-from headcheck.properties.binding.hypotheses import Sizes
+from headcheck.properties.binding.hypotheses import Sizes, iter_readings
 from headcheck.properties.binding.matching import Observation, draw_weights
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract
@@ -68,3 +70,21 @@ def is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
 def rank_by_explained(found: tuple[Contract, Sizes]) -> int:
     """Return a sort key: contracts that explain more of a module's parameters come first."""
     return -len(found[0].mappings)
+
+
+def take_turns(found: Sequence[tuple[Contract, Sizes]]) -> list[tuple[Contract, Sizes]]:
+    """Return first the likeliest contract of each number of heads, then the second of each."""
+    before = Counter[int]()
+    ranks = []
+    for _, sizes in found:
+        ranks.append(before[sizes.case.heads])
+        before[sizes.case.heads] += 1
+    order = sorted(range(len(found)), key=ranks.__getitem__)
+    return [found[number] for number in order]
+
+
+def iter_readings_of(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
+    """Yield the call form, and the form with tokens first, each with and without a causal mask."""
+    usual, *others = iter_readings(probe.form)
+    yield from ((usual, hides) for hides in causal)
+    yield from itertools.product(others, (False, True))

@@ -12,7 +12,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (quantity, re.compile(pattern))
     for quantity, pattern in (
         ("config", r"config|cfg|conf|args|hparams|hps?|configuration|settings|opts?|params"),
-        ("softcap", r"(\w+_)?(soft_?cap(ping)?|logits?_cap|cap_logits?)(_value)?"),
+        ("softcap", r"(\w+_)?(soft_?cap(ping)?|logits?_cap|cap_logits?)(_value)?|cap"),
         ("dropout", r".*drop.*|p|.*_p|p_.*|.*_?rate|.*prob(ability)?"),
         ("bias", r".*bias.*"),
         (
@@ -28,7 +28,8 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         (
             "heads",
             r"h|n?_?heads?|nheads?|n_?h|num_?heads?|(num|n|no|number)_(of_)?(\w+_)?heads?|"
-            r"heads?_(num|count|number|n)|num_attention_heads|head_count|q(uery)?_?heads?|heads?_q",
+            r"heads?_(num|count|number|n)|num_attention_heads|head_count|q(uery)?_?heads?|heads?_q|"
+            r"n_?q",
         ),
         (
             "context_length",
@@ -43,7 +44,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             r"dim_?(k|q|v|head|per_head|key|query|value)|d_?kv?|per_head(_dim)?|"
             r"(size|dim|width)_per_head|attention_head_size|head_embed_dim|"
             r"(key|query|value|qk|kq|kv|qkv)_?(dim|size)|k_dim|q_dim|v_dim|attn_dim|"
-            r"attention_dim",
+            r"attention_dim|query_pre_attn_scalar",
         ),
         (
             "d_out",
