@@ -91,6 +91,8 @@ def bind(
         signature = search.signature
     kind = name_other_kind(signature, search.paths)
     match = match or (None if kind else next(other, None))
+    if match is not None and _lies_in_what_is_given(signature, match):
+        return NotBound("the attention is what it is given", paths=frozenset(search.paths))
     if match is None or (not search.probes and lacks_import(search)):
         fault = find_fault(search)
         tried = f"{kind}: not judged" if kind else describe_failure(search)
@@ -125,6 +127,16 @@ def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
         if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
             return inner, match
     return None
+
+
+def _lies_in_what_is_given(signature: Signature, match: Match) -> bool:
+    """Whether the queries come from weights of an object that the constructor takes.
+
+    Then this object is the attention, and is judged without what a class puts around it.
+    """
+    places = tuple(f"{maker.attribute}." for maker in signature.makers)
+    queries = (m.path for m in match.contract.mappings if "W_q" in m.holds)
+    return bool(places) and any(path.startswith(places) for path in queries)
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:

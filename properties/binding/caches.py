@@ -9,7 +9,7 @@ import torch
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.vocabulary import list_given
-from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.subject import Chunk
 from headcheck.properties.terms.call_form import CacheConvention, Given
@@ -17,6 +17,8 @@ from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability
 CACHE = re.compile(r"(.*_)?(kv_?)?(cache|past)(_(kv|key_values?|state))?|(layer_)?past(_\w+)?")
+KEEPER = re.compile(r"cache|past|kv|memory|history", re.IGNORECASE)
+"""words in the name of an object that keeps keys and values, or of its class"""
 KEEPING = re.compile(r"(use_|with_)?(kv_?)?cache|incremental|decod(e|ing)")
 """names of options with which a class keeps keys and values"""
 ASKING = re.compile(r"(use|return|output)_(kv_?)?(cache|past|presents?)")
@@ -38,8 +40,7 @@ def settle_cache(bench: Bench) -> Settled:
     kept = _find_kept_cache(bench)
     if kept is not None:
         return replace(bench.settled, contract=kept).claim(C.CACHE)
-    name = _find_argument(bench)
-    for contract in _iter_contracts(bench, name) if name is not None else ():
+    for contract in _iter_contracts(bench):
         begun = _decode(bench, contract, (BEGINNING,))
         output = _decode(bench, contract, (BEGINNING, bench.case.tokens - BEGINNING))
         right = output is not None and is_close([output], bench.compute().output)
@@ -80,14 +81,28 @@ def _is_told_places(bench: Bench) -> bool:
     return any(WHERE & {*list_given(parameter.name)} for parameter in taken)
 
 
-def _iter_contracts(bench: Bench, name: str) -> Iterator[Contract]:
-    """Yield the contract with a cache at each place among the results, with what asks for it."""
+def _iter_contracts(bench: Bench) -> Iterator[Contract]:
+    """Yield the contract with each convention of a cache, with what asks for it."""
     form = bench.contract.call_form
     asking: Mapping[str, Given] = {p.name: Given.TRUE for p in _list_asking(bench)}
-    given = {k: v for k, v in {**(form.given or {}), **asking}.items() if k != name}
-    for place in PLACES:
-        own = replace(form, given=given or None, cache=CacheConvention(name, place), places=None)
+    for cache in _iter_conventions(bench):
+        every = {**(form.given or {}), **asking}
+        given = {name: kind for name, kind in every.items() if name != cache.argument}
+        own = replace(form, given=given or None, cache=cache, places=None)
+        if cache.made_by is not None and bench.contract.returns is Returns.OUTPUT:
+            own = replace(own, places=(bench.match.place,))
         yield replace(bench.contract, call_form=own)
+
+
+def _iter_conventions(bench: Bench) -> Iterator[CacheConvention]:
+    """Yield the places among the results where a cache may be, or the class that makes one."""
+    for parameter in (*bench.signature.call, *bench.signature.given):
+        for maker in parameter.makers:
+            empty = all(each.has_default for each in maker.constructor)
+            if empty and KEEPER.search(f"{maker.name} {parameter.name}"):
+                yield CacheConvention(parameter.name, made_by=maker.name)
+    name = _find_argument(bench)
+    yield from (CacheConvention(name, place) for place in PLACES if name is not None)
 
 
 def _list_asking(bench: Bench) -> list[SignatureParameter]:

@@ -15,7 +15,7 @@ from headcheck.properties.binding.building import (
     has_config,
     note_failure,
 )
-from headcheck.properties.binding.calls import iter_forms_of, names_roles
+from headcheck.properties.binding.calls import hides_its_mask, iter_forms_of, names_roles
 from headcheck.properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
@@ -205,7 +205,10 @@ class BindingSearch:
         built = self._complete_for_calls(built)
         by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         answered: set[tuple[object, ...]] = set()
+        known = len(self.probes)
         for sizes, form in itertools.product(by_width.values(), self._iter_forms(built)):
+            if len(self.probes) > known and hides_its_mask(form, self.signature.call):
+                continue  # it takes masks, and these are judged
             for batched in (True, False):
                 given = tuple((form.given or {}).items())
                 if (form.inputs, form.mask.required, given) in answered or not self._is_early():

@@ -90,6 +90,10 @@ LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 
 SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
 """the parameters of queries and keys, each with its counterpart"""
+MADE = "object"
+"""The quantity of an argument that gets an object, made by the definition named in its default."""
+MAKER = ""
+"""the entry of such an argument's value that names this definition, beside what it is given"""
 CONSTANT = "constant"
 """The quantity of an argument that always gets its default."""
 
@@ -113,6 +117,8 @@ class Argument:
         """Return the value of this argument in this case."""
         if self.quantity == CONSTANT:
             return self.default
+        if self.quantity == MADE:
+            return {MAKER: self.default} | {f.name: f.get_value(case) for f in self.fields}  # type: ignore[return-value]
         if self.quantity == "config" and self.fields:
             return {field.name: field.get_value(case) for field in self.fields}  # type: ignore[misc]
         if self.quantity == "config":

@@ -140,6 +140,8 @@ class CacheConvention:
     """the place of the cache among the results, if the caller passes it"""
     reset: str | None = None
     """the method that clears the cache, if the module keeps it"""
+    made_by: str | None = None
+    """the class of the submission that makes an empty cache, into which the module then writes"""
 
 
 @dataclass(frozen=True, slots=True)
