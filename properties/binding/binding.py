@@ -27,6 +27,8 @@ NORM_OF_TOKENS = re.compile(
 """paths of parameters of layers that norm tokens, but not of those that norm queries and keys"""
 
 
+MAX_OPTIONS = 3
+"""how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
 """the steps that a search without norms counts as done, since most classes with norms are blocks"""
 RESIDUAL = frozenset({"residual_added"})
@@ -89,6 +91,9 @@ def bind(
     if match is None and (unwrapped := _unwrap(search)) is not None:
         search, match = unwrapped
         signature = search.signature
+    if match is not None and _is_wrong(match) and (switched := _switch_on(search)) is not None:
+        search, match = switched
+        signature = search.signature
     kind = name_other_kind(signature, search.paths)
     match = match or (None if kind else next(other, None))
     if match is not None and _lies_in_what_is_given(signature, match):
@@ -111,6 +116,28 @@ def bind(
         raises=not search.probes,
         broken=broken,
     )
+
+
+def _is_wrong(match: Match) -> bool:
+    return bool(match.mistakes) or match.inexact
+
+
+def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
+    """Return the search and the match of a class that is right if one of its options is on.
+
+    As of GPT-2's attention, whose `scale=False` is for those who ask for nothing else.
+    """
+    parameters = search.signature.constructor
+    for option in [p for p in parameters if p.default is False][:MAX_OPTIONS]:
+        on = replace(option, has_default=False, by_name=True)
+        own = replace(
+            search.signature, constructor=tuple(on if p is option else p for p in parameters)
+        )
+        switched = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
+        match = _find_certain(switched)
+        if match is not None and not _is_wrong(match):
+            return switched, match
+    return None
 
 
 def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:

@@ -57,7 +57,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             r"d|e|c|d_?model|d_?emb(ed)?|n_?emb(e?d)?|(model|embed(ding)?s?|emb|hidden|token|feature)"
             r"_?(dim|size|d|width|features|dims|dimension)?|dim|dims|width|channels|size|"
             r"features|n_?state|hid_dim|embedding|emb_?dim|n_?hidden|n_?units|dimension|"
-            r"num_(hiddens|features|channels|units)|embed|units|d_attn|(attn|attention)_size",
+            r"num_(hiddens|features|channels|units)|n_?x|embed|units|d_attn|(attn|attention)_size",
         ),
     )
 )

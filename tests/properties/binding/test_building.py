@@ -173,3 +173,28 @@ def test_a_width_of_heads_that_is_none_by_default_is_passed(heads: str) -> None:
     """
     contract = must_bind(make(takes=f"dim, {heads}, d_k=None", init=init)).contract
     assert {a.name: a.quantity for a in contract.arguments}["d_k"] == "head_dim"
+
+
+@pytest.mark.parametrize("option", ["scale", "scaled", "use_norm"])
+def test_an_option_with_which_a_class_is_right_is_on(option: str) -> None:
+    init = f"self.on = {option}\n{SEPARATE}"
+    scores = "s = q @ k.mT / (q.shape[-1] ** 0.5 if self.on else 1)"
+    contract = must_bind(
+        make(takes=f"dim, heads, {option}=False", init=init, scores=scores)
+    ).contract
+    assert [a.default for a in contract.arguments if a.name == option] == [True]
+
+
+def test_an_option_that_leaves_a_class_wrong_stays_off() -> None:
+    scores = "s = q @ k.mT * (q.shape[-1] ** 0.5 if self.on else 1)"
+    init = f"self.on = scaled\n{SEPARATE}"
+    found = bind_source(make(takes="dim, heads, scaled=False", init=init, scores=scores))
+    assert isinstance(found, Binding)
+    assert [mistake.name for mistake in found.mistakes] == ["no_scale"]
+    assert [a.name for a in found.contract.arguments] == ["dim", "heads"]
+
+
+def test_a_width_beside_a_config_is_that_of_tokens_and_of_all_heads() -> None:
+    init = f"self.heads, dim = config.n_head, nx\n{SEPARATE}"
+    contract = must_bind(make(takes="nx, config", init=init)).contract
+    assert contract.square and not contract.sizes
