@@ -123,6 +123,8 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
     if form.cache is not None and form.cache.reset is not None:
         option, reset = f"{form.cache.argument}=True", form.cache.reset
         yield f"with `{option}` a call continues the earlier ones, until `{reset}()` is called"
+    elif form.cache is not None and form.cache.made_by == "tuple":
+        yield f"its `{form.cache.argument}` takes `()`, or what an earlier call returned"
     elif form.cache is not None and form.cache.made_by is not None:
         maker = form.cache.made_by
         yield f"its `{form.cache.argument}` is made by `{maker}`, and calls write into it"

@@ -141,7 +141,8 @@ class CacheConvention:
     reset: str | None = None
     """the method that clears the cache, if the module keeps it"""
     made_by: str | None = None
-    """the class of the submission that makes an empty cache, into which the module then writes"""
+    """the class that makes an empty cache: one of the submission, or a dict, into which the module
+    then writes, or a tuple, instead of which it returns its own; None begins with None"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,7 @@ class CallHooks:
         """Return the cache, and take it out of a module's results; NO_CACHE if there is none."""
         if self.cache is None or self.cache["reset"] is not None:
             return True
-        if self.make_cache is not None:
+        if self.make_cache not in (None, tuple):
             own = named.get(self.cache["argument"])
             parts[1:] = [part for part in parts[1:] if part is not own]
             return own

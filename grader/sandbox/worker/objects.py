@@ -65,6 +65,8 @@ from headcheck.grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
 """how many random numbers are drawn after an object is constructed"""
+EMPTY: dict[str | None, Callable[[], Any]] = {"tuple": tuple, "dict": dict}
+"""what makes empty caches that are no objects of a class"""
 WRITERS = {
     None: attribute_paths.put,
     "parameters": attribute_paths.exchange,
@@ -377,7 +379,9 @@ class ObjectHost:
     def _find_maker(self, form: Mapping[str, Any]) -> Callable[[], Any] | None:
         """Return what makes an empty cache, if a call form names it."""
         name = (form["cache"] or {}).get("made_by")
-        maker: Callable[[], Any] | None = None if name is None else self._look_up(name)
+        if name is None or name in EMPTY:
+            return EMPTY.get(name)
+        maker: Callable[[], Any] = self._look_up(name)
         return maker
 
     def _make_given(self, value: Any) -> Any:

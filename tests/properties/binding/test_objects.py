@@ -156,3 +156,45 @@ def test_a_cache_that_calls_write_into_is_made_by_its_class(name: str, result: s
 def test_another_object_that_calls_take_is_no_cache() -> None:
     contract = must_bind(make_cached("helper")).contract
     assert not contract.has(C.CACHE)
+
+
+TUPLE = """
+if past is not None:
+    if len(past) != 0:
+        k, v = torch.cat([past[0], k], -2), torch.cat([past[1], v], -2)
+    past = k, v
+s = q @ k.mT / q.shape[-1] ** 0.5
+hidden = torch.ones_like(s, dtype=torch.bool).triu(1 + k.shape[-2] - q.shape[-2])
+s = s.masked_fill(hidden, -torch.inf)
+"""
+DICT = """
+if past is not None:
+    if "k" in past:
+        k, v = torch.cat([past["k"], k], -2), torch.cat([past["v"], v], -2)
+    past["k"], past["v"] = k, v
+s = q @ k.mT / q.shape[-1] ** 0.5
+hidden = torch.ones_like(s, dtype=torch.bool).triu(1 + k.shape[-2] - q.shape[-2])
+s = s.masked_fill(hidden, -torch.inf)
+"""
+
+
+@pytest.mark.parametrize(
+    ("scores", "result", "made_by"), [(TUPLE, "o, past", "tuple"), (DICT, "o", "dict")]
+)
+def test_a_cache_may_begin_empty(scores: str, result: str, made_by: str) -> None:
+    contract = must_bind(make(call="x, past=None", scores=scores, result=result)).contract
+    assert contract.has(C.CACHE)
+    assert contract.call_form.cache == CacheConvention("past", made_by=made_by)
+
+
+@pytest.mark.parametrize(("scores", "result"), [(TUPLE, "o, past"), (DICT, "o")])
+def test_an_empty_cache_that_is_used_wrongly_is_claimed(scores: str, result: str) -> None:
+    wrong = scores.replace("past[0], k", "k, past[0]").replace('past["k"], k', 'k, past["k"]')
+    assert wrong != scores
+    contract = must_bind(make(call="x, past=None", scores=wrong, result=result)).contract
+    assert contract.has(C.CACHE)
+
+
+def test_what_never_keeps_anything_has_no_cache() -> None:
+    contract = must_bind(make(call="x, past=None", mask=CAUSAL, result="o, None")).contract
+    assert not contract.has(C.CACHE)
