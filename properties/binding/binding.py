@@ -17,6 +17,7 @@ from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.subject import Subject
+from headcheck.properties.terms.call_form import Given
 from headcheck.properties.terms.case import Case
 
 NORM_OF_TOKENS = re.compile(
@@ -31,6 +32,10 @@ MAX_OPTIONS = 3
 """how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
 """the steps that a search without norms counts as done, since most classes with norms are blocks"""
+CONSTANTS = frozenset(
+    {Given.NONE, Given.ZERO, Given.FALSE, Given.TRUE, Given.POSITIONS, Given.POSITION_ROW}
+)
+"""what calls are given that is no rotary table"""
 RESIDUAL = frozenset({"residual_added"})
 """the mistake that a residual would be without a norm beside it"""
 
@@ -86,7 +91,8 @@ def bind(
     """
     signature = set_given_aside(signature)
     search = BindingSearch(subject, signature)
-    other = (match for way in explain if (match := way(search)) is not None)
+    read = (match for way in explain if (match := way(search)) is not None)
+    other = (match for match in read if _fits_its_tables(search, match))
     match = _find_certain(search)
     if match is None and (unwrapped := _unwrap(search)) is not None:
         search, match = unwrapped
@@ -200,6 +206,17 @@ def _find_certain(search: BindingSearch) -> Match | None:
             return match
         named = named or (None if match.guessed else match)
     return named
+
+
+def _fits_its_tables(search: BindingSearch, match: Match) -> bool:
+    """Whether a class also takes the rotary tables of other sizes, if it is given any.
+
+    Otherwise a table of another shape passed for the right one, and broke what came after it.
+    """
+    if {*(match.contract.call_form.given or {}).values()} <= CONSTANTS:
+        return True
+    bench = Bench(search.subject, search.signature, match, Settled(match.contract), OTHER)
+    return bool(bench.call(replace(bench.contract.call_form, places=()), bench.x))
 
 
 def _makes_up_a_rate(match: Match) -> bool:

@@ -104,7 +104,7 @@ GIVEN: Sequence[tuple[re.Pattern[str], tuple[Given, ...]]] = tuple(
         ),
         (r".*cos(ines?)?(_.*)?", (G.COSINES_OF_HALVES, G.COSINES, G.COSINES_OF_PAIRS)),
         (r".*sin(es?)?(_.*)?", (G.SINES_OF_HALVES, G.SINES, G.SINES_OF_PAIRS)),
-        (r".*freqs?(_.*)?|.*(rope|rotary).*|angles?|theta", (G.COMPLEX, G.ANGLES)),
+        (r".*freqs?(_.*)?|.*(rope|rotary).*|angles?|theta", (G.COMPLEX, G.COMPLEX_PAIRS, G.ANGLES)),
         (r"start(_?pos(ition)?)?|.*offset|(pos|position)_(start|offset)", (G.ZERO,)),
         (r"(\w+_)?pos(itions?)?(_?ids?)?|token_?(ids|idx)", (G.POSITIONS, G.POSITION_ROW)),
         (

@@ -66,6 +66,7 @@ class Given(StrEnum):
     # Rotary angles of shape (tokens, head_dim / 2), or (tokens, head_dim) where they are doubled.
     ANGLES = "angles"
     COMPLEX = "complex angles"
+    COMPLEX_PAIRS = "complex angles as pairs"  # with a last axis for cosine and sine
     COSINES = "cosines"
     SINES = "sines"
     COSINES_OF_HALVES = "cosines of halves"
