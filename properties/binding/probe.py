@@ -29,6 +29,8 @@ class CallProbe:
     batched: bool
     blind: bool
     """whether all outputs are independent of later tokens"""
+    overwrites: bool = False
+    """whether the call has written over its input"""
 
 
 def probe_call(
@@ -42,21 +44,24 @@ def probe_call(
     x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
     weights = draw_weights(built.tensors, case.seed)
     module.write(weights)
-    outputs = call_once(module, x, batched=batched)
+    result = module.forward([x.clone() if batched else x[0].clone()], CallOptions())
+    outputs = _add_batch(result.outputs, batched=batched)
+    [after] = _add_batch(result.inputs_after[:1], batched=batched) or (x,)
     changed = x.clone()
     changed[:, -1] += 1
-    blind = is_blind(outputs, call_once(module, changed, batched=batched))
+    again = module.forward([changed if batched else changed[0]], CallOptions())
+    blind = is_blind(outputs, _add_batch(again.outputs, batched=batched))
     returned = any(t.shape == x.shape and torch.equal(t, x) for t in outputs)
     if not outputs or (returned and not built.tensors):
         return None
     seen = Observation(x, weights, outputs)
-    return CallProbe(built, sizes, form, module, seen, batched, blind)
+    overwrites = not torch.equal(after, x)
+    return CallProbe(built, sizes, form, module, seen, batched, blind, overwrites)
 
 
-def call_once(module: Module, x: Tensor, *, batched: bool) -> tuple[Tensor, ...]:
-    """Return all results, with a batch axis."""
-    outputs = module.forward([x if batched else x[0]], CallOptions()).outputs
-    return tuple(t if batched else t.unsqueeze(0) for t in outputs)
+def _add_batch(tensors: Sequence[Tensor], *, batched: bool) -> tuple[Tensor, ...]:
+    """Return tensors with a batch axis."""
+    return tuple(t if batched else t.unsqueeze(0) for t in tensors)
 
 
 def is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
