@@ -22,7 +22,7 @@ from headcheck.exercises import ALL, Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
 from headcheck.grader.grading import infer, open_mode
-from headcheck.grader.grading.attempts import Attempt, ask, judge, repeat_alone
+from headcheck.grader.grading.attempts import Attempt, Repair, ask, judge, repeat_alone
 from headcheck.grader.grading.definition import (
     FOLLOW_UPS,
     DefinitionGrader,
@@ -59,11 +59,14 @@ from headcheck.grader.sandbox.grader_side.session import ChildFactory, Session
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.calls import keep_one_mask
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.families.constructor import the_config_holds_all_it_needs
 from headcheck.properties.families.contract import FORM, the_output_has_the_right_shape
 from headcheck.properties.property import Verdict
 from headcheck.properties.violations.violation import NOT_FAILED, Status, SubmissionFailed
 
+MISSING_FIELD = re.compile(r"'\w*Config' object has no attribute")
+"""the error of a config that lacks a field"""
 OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
 )
@@ -239,13 +242,14 @@ class _Grading:
         that only resembles an exercise by its name, has another form, and computes no known
         attention answers no exercise.
         """
-        if judged.attempt.repair is not None:
-            return None
         target, asked = judged.attempt.target, self.settings.exercise is not None
+        own_config = not asked and _reads_own_config(judged.attempt.repair)
+        if judged.attempt.repair is not None and not own_config:
+            return None
         named = target.name == target.exercise.contract.name and not target.by_position
         resembles = not asked and not named
-        differs = has_other_form(judged.verdicts, asked=asked, named=named)
-        passed = summarise_status(judged.verdicts) is Status.PASSED
+        differs = own_config or has_other_form(judged.verdicts, asked=asked, named=named)
+        passed = summarise_status(judged.verdicts) is Status.PASSED and not own_config
         if judged.failure is not None or passed or not (resembles or differs):
             return None
         signature = self.signatures.get(target.name)
@@ -310,6 +314,17 @@ class _Grading:
     def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
         given = self.submission, self.settings, self.began, error, target
         return record_error(self.session, *given)
+
+
+def _reads_own_config(repair: Repair | None) -> bool:
+    """Whether an answer reads a field that a config of the same file has, and the exercise's lacks.
+
+    An edit that puts this config in the place of the one that is given shows this.
+    """
+    if repair is None or not MISSING_FIELD.search(repair.stop.message):
+        return False
+    before, after = repair.edit.before, repair.edit.after
+    return guess_quantity(before) == "config" and after.isidentifier()
 
 
 def _compute_share(record: SubmissionRecord) -> float:

@@ -10,13 +10,14 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise, contract_file
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader.report.records import ErrorRecord
 from headcheck.properties.binding.calls import takes_three_tokens
-from headcheck.properties.binding.signature import Signature, SignatureParameter
+from headcheck.properties.binding.signature import Maker, Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.violations.violation import Note, format_location
 
@@ -97,6 +98,7 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
     """Return the outline's classes and functions, converted to their types."""
     signatures = []
     variables = outline.get("variables", ())
+    entries = {str(entry["name"]): entry for entry in outline.get("definitions", ())}
     for entry in outline.get("definitions", ()):
         parameters = entry.get("parameters") or ()
         plain = [p for p in parameters if p["kind"] in ("positional", "keyword")]
@@ -111,7 +113,7 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
                 open_ended=any(p["kind"] in ("*", "**") for p in parameters),
                 bases=tuple(str(base) for base in entry.get("bases", ())),
                 alias_of=entry.get("alias_of"),
-                signature=_parse_signature(entry, variables),
+                signature=_parse_signature(entry, variables, entries),
                 constructor=_describe_near_constructor(entry),
             )
         )
@@ -119,21 +121,18 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
 
 
 def _parse_signature(
-    entry: Mapping[str, Any], variables: Sequence[Mapping[str, Any]]
+    entry: Mapping[str, Any],
+    variables: Sequence[Mapping[str, Any]],
+    entries: Mapping[str, Mapping[str, Any]],
 ) -> Signature | None:
-    constructor, call = (
-        tuple(
-            SignatureParameter(
-                str(p["name"]),
-                bool(p["has_default"]),
-                p.get("default"),
-                by_name=p["kind"] == "keyword",
-            )
-            for p in entry.get(key) or ()
-            if p["kind"] in ("positional", "keyword")
+    makers = {
+        (c["method"], c["parameter"]): tuple(
+            _parse_maker(entries[name], c["attribute"]) for name in c["makers"]
         )
-        for key in ("parameters", "forward")
-    )
+        for c in entry.get("companions", ())
+    }
+    constructor = _parse_parameters(entry.get("parameters"), "__init__", makers)
+    call = _parse_parameters(entry.get("forward"), "forward", makers)
     name = str(entry["name"])
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
@@ -144,6 +143,29 @@ def _parse_signature(
         doc = str(entry.get("doc", ""))
         return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)
     return None
+
+
+def _parse_parameters(
+    taken: Sequence[Mapping[str, Any]] | None,
+    method: str = "",
+    makers: Mapping[tuple[str, str], tuple[Maker, ...]] = MappingProxyType({}),
+) -> tuple[SignatureParameter, ...]:
+    return tuple(
+        SignatureParameter(
+            str(p["name"]),
+            bool(p["has_default"]),
+            p.get("default"),
+            by_name=p["kind"] == "keyword",
+            makers=makers.get((method, p["name"]), ()),
+        )
+        for p in taken or ()
+        if p["kind"] in ("positional", "keyword")
+    )
+
+
+def _parse_maker(entry: Mapping[str, Any], attribute: str) -> Maker:
+    taken = entry.get("parameters") if entry["kind"] == "class" else None
+    return Maker(str(entry["name"]), str(attribute), _parse_parameters(taken))
 
 
 def parse_variables(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from headcheck.grader.reading.cells import SubmissionSource
+from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
 from headcheck.grader.reading.plain_tensors import find_plain_tensors
@@ -69,6 +70,8 @@ class Definition:
     """whether its `forward` says that it computes no gradients"""
     near_names: tuple[NearName, ...] = ()
     """the misspelt methods that were meant to be `__init__` or `forward`"""
+    companions: tuple[Companion, ...] = ()
+    """the objects that it is given for which the submission has a maker"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         reset=_find_reset(symbols, last),
         for_inference=_is_for_inference(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
+        companions=tuple(list_companions(symbols, last)),
     )
 
 

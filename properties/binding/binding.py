@@ -17,6 +17,7 @@ from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.subject import Subject
+from headcheck.properties.terms.call_form import Given
 from headcheck.properties.terms.case import Case
 
 NORM_OF_TOKENS = re.compile(
@@ -27,8 +28,14 @@ NORM_OF_TOKENS = re.compile(
 """paths of parameters of layers that norm tokens, but not of those that norm queries and keys"""
 
 
+MAX_OPTIONS = 3
+"""how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
 """the steps that a search without norms counts as done, since most classes with norms are blocks"""
+CONSTANTS = frozenset(
+    {Given.NONE, Given.ZERO, Given.FALSE, Given.TRUE, Given.POSITIONS, Given.POSITION_ROW}
+)
+"""what calls are given that is no rotary table"""
 RESIDUAL = frozenset({"residual_added"})
 """the mistake that a residual would be without a norm beside it"""
 
@@ -84,13 +91,19 @@ def bind(
     """
     signature = set_given_aside(signature)
     search = BindingSearch(subject, signature)
-    other = (match for way in explain if (match := way(search)) is not None)
+    read = (match for way in explain if (match := way(search)) is not None)
+    other = (match for match in read if _fits_its_tables(search, match))
     match = _find_certain(search)
     if match is None and (unwrapped := _unwrap(search)) is not None:
         search, match = unwrapped
         signature = search.signature
+    if match is not None and _is_wrong(match) and (switched := _switch_on(search)) is not None:
+        search, match = switched
+        signature = search.signature
     kind = name_other_kind(signature, search.paths)
     match = match or (None if kind else next(other, None))
+    if match is not None and _lies_in_what_is_given(signature, match):
+        return NotBound("the attention is what it is given", paths=frozenset(search.paths))
     if match is None or (not search.probes and lacks_import(search)):
         fault = find_fault(search)
         tried = f"{kind}: not judged" if kind else describe_failure(search)
@@ -111,6 +124,28 @@ def bind(
     )
 
 
+def _is_wrong(match: Match) -> bool:
+    return bool(match.mistakes) or match.inexact
+
+
+def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
+    """Return the search and the match of a class that is right if one of its options is on.
+
+    As of GPT-2's attention, whose `scale=False` is for those who ask for nothing else.
+    """
+    parameters = search.signature.constructor
+    for option in [p for p in parameters if p.default is False][:MAX_OPTIONS]:
+        on = replace(option, has_default=False, by_name=True)
+        own = replace(
+            search.signature, constructor=tuple(on if p is option else p for p in parameters)
+        )
+        switched = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
+        match = _find_certain(switched)
+        if match is not None and not _is_wrong(match):
+            return switched, match
+    return None
+
+
 def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
     """Return the search and the match of a class without its norms of tokens.
 
@@ -125,6 +160,16 @@ def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
         if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
             return inner, match
     return None
+
+
+def _lies_in_what_is_given(signature: Signature, match: Match) -> bool:
+    """Whether the queries come from weights of an object that the constructor takes.
+
+    Then this object is the attention, and is judged without what a class puts around it.
+    """
+    places = tuple(f"{maker.attribute}." for maker in signature.makers)
+    queries = (m.path for m in match.contract.mappings if "W_q" in m.holds)
+    return bool(places) and any(path.startswith(places) for path in queries)
 
 
 def _name_defaults(signature: Signature, match: Match) -> Signature:
@@ -161,6 +206,17 @@ def _find_certain(search: BindingSearch) -> Match | None:
             return match
         named = named or (None if match.guessed else match)
     return named
+
+
+def _fits_its_tables(search: BindingSearch, match: Match) -> bool:
+    """Whether a class also takes the rotary tables of other sizes, if it is given any.
+
+    Otherwise a table of another shape passed for the right one, and broke what came after it.
+    """
+    if {*(match.contract.call_form.given or {}).values()} <= CONSTANTS:
+        return True
+    bench = Bench(search.subject, search.signature, match, Settled(match.contract), OTHER)
+    return bool(bench.call(replace(bench.contract.call_form, places=()), bench.x))
 
 
 def _makes_up_a_rate(match: Match) -> bool:

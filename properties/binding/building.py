@@ -226,7 +226,8 @@ def _fill_config(constructor: Constructor, config: Argument, fields: list[Argume
     held = resolved.arguments or (Argument("_", CONSTANT, default=0),)
     filled = replace(config, fields=held)
     arguments = tuple(filled if a is config else a for a in constructor.arguments)
-    square = resolved.square if fields else constructor.square
+    widths = {"d_in", "d_out", "head_dim"} & {field.quantity for field in resolved.arguments}
+    square = resolved.square if widths else constructor.square
     return replace(constructor, arguments=arguments, square=square)
 
 

@@ -4,20 +4,25 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import IntEnum
 
 import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.vocabulary import list_given
-from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.subject import Chunk
 from headcheck.properties.terms.call_form import CacheConvention, Given
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability
-CACHE = re.compile(r"(.*_)?(kv_?)?(cache|past)(_(kv|key_values?|state))?|(layer_)?past(_\w+)?")
+CACHE = re.compile(
+    r"incremental_state|(.*_)?(kv_?)?(cache|past)(_(kv|key_values?|state))?|(layer_)?past(_\w+)?"
+)
+KEEPER = re.compile(r"cache|past|kv|memory|history", re.IGNORECASE)
+"""words in the name of an object that keeps keys and values, or of its class"""
 KEEPING = re.compile(r"(use_|with_)?(kv_?)?cache|incremental|decod(e|ing)")
 """names of options with which a class keeps keys and values"""
 ASKING = re.compile(r"(use|return|output)_(kv_?)?(cache|past|presents?)")
@@ -28,6 +33,8 @@ PLACES = (1, 2)
 """the places at which a cache may be among the results"""
 WHERE = frozenset({Given.ZERO, Given.POSITIONS, Given.COSINES, Given.COMPLEX, Given.BOTH})
 """what tells a call where its tokens stand, so that each part of a sequence needs other values"""
+EMPTY = ("tuple", "dict")
+"""what an empty cache may be besides None: such a dict is kept, and written into"""
 IN_PLACE = ("a_cache_can_be_continued_twice",)
 """what a class need not promise: it may write into the cache that it is given"""
 
@@ -39,16 +46,41 @@ def settle_cache(bench: Bench) -> Settled:
     kept = _find_kept_cache(bench)
     if kept is not None:
         return replace(bench.settled, contract=kept).claim(C.CACHE)
-    name = _find_argument(bench)
-    for contract in _iter_contracts(bench, name) if name is not None else ():
-        begun = _decode(bench, contract, (BEGINNING,))
-        output = _decode(bench, contract, (BEGINNING, bench.case.tokens - BEGINNING))
-        right = output is not None and is_close([output], bench.compute().output)
-        if begun is not None and (right or not _is_told_places(bench)):
-            waived = (*contract.waived, *IN_PLACE)
-            settled = replace(bench.settled, contract=replace(contract, waived=waived))
-            return settled.claim(C.CACHE, C.HANDED_CACHE)
-    return bench.settled
+    found = [(_judge(bench, contract), contract) for contract in _iter_contracts(bench)]
+    use, contract = min(found, key=lambda each: each[0], default=(_Use.NONE, bench.contract))
+    told = use is not _Use.RIGHT and _is_told_places(bench)
+    if use is _Use.NONE or told:
+        return bench.settled
+    waived = (*contract.waived, *IN_PLACE)
+    settled = replace(bench.settled, contract=replace(contract, waived=waived))
+    return settled.claim(C.CACHE, C.HANDED_CACHE)
+
+
+class _Use(IntEnum):
+    """What calls do with a cache of a convention, the best first."""
+
+    RIGHT = 0  # they continue each other
+    USED = 1  # what an earlier call left changes the output of a later one
+    IDLE = 2  # it does not, or the later call raises
+    NONE = 3  # not even a first call takes it, or the class need not take it
+
+
+def _judge(bench: Bench, contract: Contract) -> _Use:
+    """Return what calls do with the cache of a contract.
+
+    None begins a sequence in most classes. What else may begin one counts only if it is used.
+    """
+    if _decode(bench, contract, (BEGINNING,)) is None:
+        return _Use.NONE
+    output = _decode(bench, contract, (BEGINNING, bench.case.tokens - BEGINNING))
+    if output is not None and is_close([output], bench.compute().output):
+        return _Use.RIGHT
+    alone = bench.call(bench.contract.call_form, bench.x[:, BEGINNING:])
+    place = bench.match.place
+    if output is not None and alone and not is_close(alone, output[:, BEGINNING:], place):
+        return _Use.USED
+    cache = contract.call_form.cache
+    return _Use.NONE if cache and cache.made_by in EMPTY else _Use.IDLE
 
 
 def _find_kept_cache(bench: Bench) -> Contract | None:
@@ -81,15 +113,29 @@ def _is_told_places(bench: Bench) -> bool:
     return any(WHERE & {*list_given(parameter.name)} for parameter in taken)
 
 
-def _iter_contracts(bench: Bench, name: str) -> Iterator[Contract]:
-    """Yield the contract with a cache at each place among the results, with what asks for it."""
+def _iter_contracts(bench: Bench) -> Iterator[Contract]:
+    """Yield the contract with each convention of a cache, with what asks for it."""
     form = bench.contract.call_form
     asking: Mapping[str, Given] = {p.name: Given.TRUE for p in _list_asking(bench)}
-    given = {k: v for k, v in {**(form.given or {}), **asking}.items() if k != name}
-    for begins_empty, place in itertools.product((False, True), PLACES):
-        cache = CacheConvention(name, place, begins_empty=begins_empty)
+    for cache in _iter_conventions(bench):
+        every = {**(form.given or {}), **asking}
+        given = {name: kind for name, kind in every.items() if name != cache.argument}
         own = replace(form, given=given or None, cache=cache, places=None)
+        if cache.made_by is not None and bench.contract.returns is Returns.OUTPUT:
+            own = replace(own, places=(bench.match.place,))
         yield replace(bench.contract, call_form=own)
+
+
+def _iter_conventions(bench: Bench) -> Iterator[CacheConvention]:
+    """Yield the places among the results where a cache may be, or the class that makes one."""
+    for parameter in (*bench.signature.call, *bench.signature.given):
+        for maker in parameter.makers:
+            empty = all(each.has_default for each in maker.constructor)
+            if empty and KEEPER.search(f"{maker.name} {parameter.name}"):
+                yield CacheConvention(parameter.name, made_by=maker.name)
+    name = _find_argument(bench)
+    for made_by, place in itertools.product((None, *EMPTY), PLACES if name is not None else ()):
+        yield CacheConvention(name or "", place, made_by=made_by)
 
 
 def _list_asking(bench: Bench) -> list[SignatureParameter]:
@@ -98,15 +144,21 @@ def _list_asking(bench: Bench) -> list[SignatureParameter]:
 
 
 def _decode(bench: Bench, contract: Contract, lengths: Sequence[int]) -> torch.Tensor | None:
-    """Return the outputs of a sequence in calls with so many tokens; None if the class raises."""
+    """Return the outputs of a sequence in calls with so many tokens.
+
+    None if the class raises, or if it keeps nothing: then what began the sequence begins none.
+    """
     parts = bench.x[:, : sum(lengths)].split(list(lengths), dim=1)
     chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]
     try:
         adapter = construct(bench.subject, contract, bench.case, seed=1)
         adapter.set(bench.parameters)
-        results = adapter.decode(chunks)
+        results = adapter.decode(chunks, counted=True)
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise
+        return None
+    cache = contract.call_form.cache
+    if cache is not None and cache.reset is None and not results[0].kept:
         return None
     return torch.cat([result.outputs[0].double() for result in results], dim=1)

@@ -63,7 +63,8 @@ def iter_call_forms(
         for kinds in _iter_given(given):
             by_name = kinds or any(p.by_name for p in parameters)
             named = find_mask_name(parameters) if by_name else None
-            yield replace(form, given=kinds, mask=replace(form.mask, argument=named))
+            every = {**(form.given or {}), **(kinds or {})} or None
+            yield replace(form, given=every, mask=replace(form.mask, argument=named))
 
 
 def _iter_given(given: Sequence[SignatureParameter]) -> Iterator[dict[str, Given] | None]:
@@ -99,6 +100,9 @@ def _iter_plain_forms(parameters: Sequence[SignatureParameter]) -> Iterator[Call
                 own = MASK_CONVENTIONS[number]
                 required = replace(own, axes=axes, keys_only=keys_only, required=True)
                 yield CallForm(inputs, mask=required)
+            plain = tuple(role for role in inputs if role != "mask")
+            name = parameters[inputs.index("mask")].name
+            yield CallForm(plain, given={name: Given.NONE})
 
 
 def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
@@ -113,6 +117,11 @@ def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
 def names_roles(parameters: Sequence[SignatureParameter]) -> bool:
     """Whether the names of the inputs say which input is the queries, the keys or the values."""
     return sorted({*guess_roles(parameters)} - {"mask"}) == sorted(QKV)
+
+
+def hides_its_mask(form: CallForm, parameters: Sequence[SignatureParameter]) -> bool:
+    """Whether a call is given None for a mask that it requires."""
+    return not {*(form.given or {})}.isdisjoint(list_mask_names(parameters))
 
 
 def find_mask_name(parameters: Sequence[SignatureParameter]) -> str | None:

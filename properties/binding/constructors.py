@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.binding.vocabulary import guess_quantity, is_flag
-from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry
+from headcheck.properties.contracts.contract import CONSTANT, MADE, Argument, Entry
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
@@ -80,6 +80,9 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
         plain = Constructor((), square=True, entry=Entry.FUNCTION)
         yield from (replace(plain, axes=axes) for axes in FUNCTION_AXES)
         return
+    if signature.makers:
+        yield from dict.fromkeys(_iter_with_object(signature.constructor))
+        return
     passed = _list_passed(signature.constructor)
     variables = _list_variables(signature)
     if variables:
@@ -88,6 +91,28 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
     optional = _list_passed(signature.constructor, optional=True)
     together = itertools.chain(_resolve_widths(passed), _resolve_widths(optional))
     yield from dict.fromkeys(together)
+    optional_configs = {p.name for p in signature.constructor if p.has_default}
+    rest = [a for a in passed if a.quantity != "config" or a.name not in optional_configs]
+    if rest != passed:  # it may take only a config that the submission makes
+        yield from _resolve_widths(rest)
+
+
+def _iter_with_object(parameters: Sequence[SignatureParameter]) -> Iterator[Constructor]:
+    """Yield ways to construct a class that is given one object, by what may make this.
+
+    If this takes a width, it is that of a head, or else that of all heads together.
+    """
+    taking, *others = [parameter for parameter in parameters if parameter.makers]
+    if others:
+        return
+    outer = _list_passed([parameter for parameter in parameters if parameter is not taking])
+    for maker, width in itertools.product(taking.makers, ("head_dim", "d_out")):
+        taken = _list_passed(maker.constructor)
+        inner = [replace(a, quantity=width) if a.quantity == "width" else a for a in taken]
+        for each in _resolve_widths([*outer, *inner]):
+            fields = each.arguments[len(outer) :]
+            made = Argument(taking.name, MADE, default=maker.name, fields=fields)
+            yield replace(each, arguments=(made, *each.arguments[: len(outer)]))
 
 
 def iter_unshared(signature: Signature) -> Iterator[Constructor]:
@@ -104,7 +129,7 @@ def iter_assigned(signature: Signature) -> Iterator[Constructor]:
 
     Arguments whose names say nothing are varied first.
     """
-    if signature.entry is Entry.FUNCTION:
+    if signature.entry is Entry.FUNCTION or signature.makers:
         return
     passed = _list_passed(signature.constructor)
     if len(passed) == 1:

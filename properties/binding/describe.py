@@ -7,6 +7,7 @@ from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import (
     CONSTANT,
+    MADE,
     Argument,
     Capability,
     Contract,
@@ -80,6 +81,10 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     known = ", ".join(_describe_argument(argument) for argument in _list_arguments(contract))
     if known:
         yield f"`{signature.name}` takes {known}"
+    for made in (a for a in contract.arguments if a.quantity == MADE):
+        taken = ", ".join(map(_describe_argument, made.fields))
+        which = f", which takes {taken}" if taken else ""
+        yield f"its `{made.name}` is made by `{made.default}`{which}"
     counts = [a.name for a in _list_arguments(contract) if a.quantity == "heads"]
     if any(guess_quantity(name) == "kv_heads" for name in counts):
         yield "judged with as many heads of keys as of queries: neighbouring heads do not share"
@@ -118,6 +123,11 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
     if form.cache is not None and form.cache.reset is not None:
         option, reset = f"{form.cache.argument}=True", form.cache.reset
         yield f"with `{option}` a call continues the earlier ones, until `{reset}()` is called"
+    elif form.cache is not None and form.cache.made_by == "tuple":
+        yield f"its `{form.cache.argument}` takes `()`, or what an earlier call returned"
+    elif form.cache is not None and form.cache.made_by is not None:
+        maker = form.cache.made_by
+        yield f"its `{form.cache.argument}` is made by `{maker}`, and calls write into it"
     elif form.cache is not None:
         yield f"its `{form.cache.argument}` takes what an earlier call returned, and continues it"
     if left_out:
@@ -154,7 +164,8 @@ def describe_intent(contract: Contract) -> str:
 
 def _list_arguments(contract: Contract) -> Iterator[Argument]:
     for argument in (*contract.arguments, *contract.variables):
-        yield from argument.fields or (argument,)
+        if argument.quantity != MADE:
+            yield from argument.fields or (argument,)
 
 
 def _describe_argument(argument: Argument) -> str:

@@ -10,6 +10,7 @@ from headcheck.properties.contracts.contract import ROTARY, Capability, Contract
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.parts.positions import ScalingKind, StatedScaling
+from headcheck.properties.parts.scores import USUAL_SOFTCAP
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
@@ -78,6 +79,8 @@ def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
         case = replace(case, batch=3, group=2)
     if constructor.inner is not None:
         case = replace(case, head_dim=constructor.inner // case.heads)
+    if "softcap" in free:
+        case = replace(case, softcap=USUAL_SOFTCAP)
     return replace(case, d_in=case.d_out) if constructor.square else case
 
 

@@ -19,10 +19,9 @@ CONDITION = re.compile(
     re.IGNORECASE,
 )
 """words with which a sentence does not say what every call does"""
-TRUE, FALSE = (
-    re.compile(rf"\b({word})\b([^,.;\n]{{0,40}})", re.IGNORECASE)
-    for word in ("true|1s?|ones|non-?zero", "false|0s?|zeros?")
-)
+ENTRIES = "true|1s?|ones|non-?zero", "false|0s?|zeros?"
+ENTRY = re.compile(rf"(?i:\b({'|'.join(ENTRIES)})\b)")
+TRUE, FALSE = (re.compile(rf"\b({word})\b([^,.;\n]{{0,40}})", re.IGNORECASE) for word in ENTRIES)
 HIDES = re.compile(
     r"\b(not|n't|ignored?|hidden|hides?|block(s|ed)?|masked|excluded?|pad(ded|ding)?|future)\b",
     re.IGNORECASE,
@@ -109,9 +108,10 @@ def _read_polarities(sentence: str) -> Iterator[Polarity]:
         (FALSE, Polarity.BLOCK, Polarity.KEEP),
     ):
         for entry in word.finditer(sentence):
-            if HIDES.search(entry.group(2)):
+            said = re.split(ENTRY, entry.group(2), maxsplit=1)[0]
+            if HIDES.search(said):
                 yield hidden
-            elif SHOWS.search(entry.group(2)):
+            elif SHOWS.search(said):
                 yield shown
 
 

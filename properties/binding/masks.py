@@ -36,6 +36,10 @@ FAULT = re.compile(
 
 ALMOST = 0.3
 """a mask is of a kind if it does most of what a mask of this kind does"""
+ONES = re.compile(r"\b(1|ones?)\b", re.IGNORECASE)
+"""words for what no mask holds that is added, if a 1 shows a key"""
+ADDED = re.compile(r"\badd|inf\b|\bbias", re.IGNORECASE)
+"""words for a mask that is added"""
 BOOLEAN = re.compile(r"\b(true|false)\b", re.IGNORECASE)
 
 
@@ -151,9 +155,10 @@ def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
     added = mask.polarity is Polarity.ADDED
     if stated is None or not entries or stated[0] is mask.polarity:
         return _claim_mask(bench, form)
-    if added and not BOOLEAN.search(stated[1]):
+    ones = stated[0] is Polarity.KEEP and ONES.search(stated[1]) and not ADDED.search(stated[1])
+    if added and not (ones or BOOLEAN.search(stated[1])):
         return _claim_mask(bench, form)  # numbers may be said to show and to hide
-    dtype = "bool" if added else mask.dtype
+    dtype = mask.dtype if not added else "int64" if ones else "bool"
     said = replace(mask, polarity=stated[0], dtype=dtype, fill=-math.inf)
     settled = _claim_mask(bench, replace(form, mask=said))
     return settled.add(f"what its mask means is what the class says of it: “{stated[1]}”")

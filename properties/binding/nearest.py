@@ -20,12 +20,17 @@ FAULT = re.compile(
     r"|AttributeError: ('Tensor' object|module '[\w.]+') has no attribute"
 )
 """errors that no other value would avoid"""
+LEARNED = re.compile(r"quer|latent|seed|slot|probe|induc|pool|token", re.IGNORECASE)
+"""words in the path of a table of learned queries"""
 MAX_COMPARED = 4
 """the most contracts to compare a class with; the contracts that names suggest come first"""
 
 
 def describe_failure(search: BindingSearch) -> str:
     """Return the attention nearest to a class, or else a description of the attempts."""
+    learned = next(filter(None, map(_find_learned_queries, search.probes)), "")
+    if learned:
+        return f"attention of learned queries, `{learned}`: not judged"
     shared = filter(None, map(share_among_heads, search.probes))
     nearest = next(filter(None, (_name_attention(search, probe) for probe in shared)), "")
     if nearest:
@@ -36,10 +41,24 @@ def describe_failure(search: BindingSearch) -> str:
         fault = find_fault(search)
         return f"it {fault}" if fault else "no way to build and call it gave an output"
     tried = count(len(search.probes), "way")
+    also = "; it writes over its input" * any(probe.overwrites for probe in search.probes)
     return (
         f"{tried} to build and call it gave an output, but no attention with its weights "
-        "gives this output"
+        f"gives this output{also}"
     )
+
+
+def _find_learned_queries(probe: CallProbe) -> str:
+    """Return the path of a table with a row for each output, if outputs are not those of tokens."""
+    tokens = probe.seen.x.shape[1]
+    rows = {t.shape[1] for t in probe.seen.outputs if t.dim() == 3} - {tokens}
+    tables = (
+        path
+        for path, info in probe.built.tensors.items()
+        if info.kind == "parameter" and len(info.shape) > 1 and info.shape[-2] in rows
+        if info.shape[-1] > 1 and (LEARNED.search(path) or not path.endswith("weight"))
+    )
+    return next(tables, "")
 
 
 def find_fault(search: BindingSearch) -> str:

@@ -1,13 +1,15 @@
 """One call of a constructed module with random weights: the results, and their causality."""
 
-from collections.abc import Sequence
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from headcheck.properties.binding.building import Built
-from headcheck.properties.binding.hypotheses import Sizes
+from headcheck.properties.binding.hypotheses import Sizes, iter_readings
 from headcheck.properties.binding.matching import Observation, draw_weights
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract
@@ -27,6 +29,8 @@ class CallProbe:
     batched: bool
     blind: bool
     """whether all outputs are independent of later tokens"""
+    overwrites: bool = False
+    """whether the call has written over its input"""
 
 
 def probe_call(
@@ -40,21 +44,24 @@ def probe_call(
     x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
     weights = draw_weights(built.tensors, case.seed)
     module.write(weights)
-    outputs = call_once(module, x, batched=batched)
+    result = module.forward([x.clone() if batched else x[0].clone()], CallOptions())
+    outputs = _add_batch(result.outputs, batched=batched)
+    [after] = _add_batch(result.inputs_after[:1], batched=batched) or (x,)
     changed = x.clone()
     changed[:, -1] += 1
-    blind = is_blind(outputs, call_once(module, changed, batched=batched))
+    again = module.forward([changed if batched else changed[0]], CallOptions())
+    blind = is_blind(outputs, _add_batch(again.outputs, batched=batched))
     returned = any(t.shape == x.shape and torch.equal(t, x) for t in outputs)
     if not outputs or (returned and not built.tensors):
         return None
     seen = Observation(x, weights, outputs)
-    return CallProbe(built, sizes, form, module, seen, batched, blind)
+    overwrites = not torch.equal(after, x)
+    return CallProbe(built, sizes, form, module, seen, batched, blind, overwrites)
 
 
-def call_once(module: Module, x: Tensor, *, batched: bool) -> tuple[Tensor, ...]:
-    """Return all results, with a batch axis."""
-    outputs = module.forward([x if batched else x[0]], CallOptions()).outputs
-    return tuple(t if batched else t.unsqueeze(0) for t in outputs)
+def _add_batch(tensors: Sequence[Tensor], *, batched: bool) -> tuple[Tensor, ...]:
+    """Return tensors with a batch axis."""
+    return tuple(t if batched else t.unsqueeze(0) for t in tensors)
 
 
 def is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
@@ -68,3 +75,21 @@ def is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
 def rank_by_explained(found: tuple[Contract, Sizes]) -> int:
     """Return a sort key: contracts that explain more of a module's parameters come first."""
     return -len(found[0].mappings)
+
+
+def take_turns(found: Sequence[tuple[Contract, Sizes]]) -> list[tuple[Contract, Sizes]]:
+    """Return first the likeliest contract of each number of heads, then the second of each."""
+    before = Counter[int]()
+    ranks = []
+    for _, sizes in found:
+        ranks.append(before[sizes.case.heads])
+        before[sizes.case.heads] += 1
+    order = sorted(range(len(found)), key=ranks.__getitem__)
+    return [found[number] for number in order]
+
+
+def iter_readings_of(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
+    """Yield the call form, and the form with tokens first, each with and without a causal mask."""
+    usual, *others = iter_readings(probe.form)
+    yield from ((usual, hides) for hides in causal)
+    yield from itertools.product(others, (False, True))

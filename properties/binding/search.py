@@ -15,7 +15,7 @@ from headcheck.properties.binding.building import (
     has_config,
     note_failure,
 )
-from headcheck.properties.binding.calls import iter_forms_of, names_roles
+from headcheck.properties.binding.calls import hides_its_mask, iter_forms_of, names_roles
 from headcheck.properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
@@ -24,7 +24,6 @@ from headcheck.properties.binding.hypotheses import (
     WIDE,
     Sizes,
     iter_placements,
-    iter_readings,
     iter_scaled_placements,
     iter_sizes,
     iter_usual_placements,
@@ -39,7 +38,13 @@ from headcheck.properties.binding.matching import (
     measure_error,
     starts_right,
 )
-from headcheck.properties.binding.probe import CallProbe, probe_call, rank_by_explained
+from headcheck.properties.binding.probe import (
+    CallProbe,
+    iter_readings_of,
+    probe_call,
+    rank_by_explained,
+    take_turns,
+)
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
@@ -63,6 +68,8 @@ CALL_STEPS, MISTAKE_STEPS, PAIR_STEPS = 4, 60, 400
 them"""
 MAX_NUMEL = 1 << 23
 """the most parameters to overwrite: four layers of width 1,448"""
+MAX_LIKELY = 200
+"""the most contracts that names suggest: those of six numbers of heads, for a fused layer"""
 MAX_PLACED = 40
 """the most contracts for which all kinds of positions are tried"""
 MAX_SCALED = 4
@@ -198,7 +205,10 @@ class BindingSearch:
         built = self._complete_for_calls(built)
         by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         answered: set[tuple[object, ...]] = set()
+        known = len(self.probes)
         for sizes, form in itertools.product(by_width.values(), self._iter_forms(built)):
+            if len(self.probes) > known and hides_its_mask(form, self.signature.call):
+                continue  # it takes masks, and these are judged
             for batched in (True, False):
                 given = tuple((form.given or {}).items())
                 if (form.inputs, form.mask.required, given) in answered or not self._is_early():
@@ -287,12 +297,12 @@ class BindingSearch:
 
         Scaled positions come last: a class that has others costs nothing more.
         """
-        likely = list(itertools.islice(self.iter_likely(probe), MAX_PLACED))
+        likely = list(itertools.islice(self.iter_likely(probe), MAX_LIKELY))
         yield from likely
         starting = [
-            (contract, sizes)
-            for contract, sizes in likely
-            if not probe.blind or starts_right(contract, sizes.case, probe.seen)
+            each
+            for each in take_turns(likely)[:MAX_PLACED]
+            if not probe.blind or starts_right(each[0], each[1].case, probe.seen)
         ]
         for contract, sizes in starting:
             yield from ((placed, sizes) for placed in iter_placements(contract, sizes.case))
@@ -321,11 +331,10 @@ class BindingSearch:
         return self._iter_contracts(probe, layouts, (probe.blind if hides is None else hides,))
 
     def _match_with_mistakes(self, probe: CallProbe, *, pairs: bool) -> Match | None:
-        layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
         for hides in self._list_visibility(probe):
-            contracts = self._iter_contracts(probe, layouts, (hides,))
-            plain = (c for c in contracts if c[0].call_form.axes is not TokenAxes.TOKENS_FIRST)
-            likely = sorted(itertools.islice(plain, MAX_MISTAKEN), key=rank_by_explained)
+            every = itertools.islice(self.iter_likely(probe, hides=hides), MAX_LIKELY)
+            plain = [c for c in every if c[0].call_form.axes is not TokenAxes.TOKENS_FIRST]
+            likely = sorted(take_turns(plain)[:MAX_MISTAKEN], key=rank_by_explained)
             for contract, sizes in likely[: 1 if pairs else None]:
                 self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
                 found = find_mistakes(contract, sizes.case, probe.seen, pairs=pairs)
@@ -369,7 +378,7 @@ class BindingSearch:
             if sizes.case.d_in != probe.seen.x.shape[-1]:
                 continue
             for mappings in _iter_mappings(layouts, probe.built.tensors, sizes):
-                for form, hides in _iter_forms(probe, causal):
+                for form, hides in iter_readings_of(probe, causal):
                     contract = make_contract(
                         self.signature.name,
                         probe.built.constructor,
@@ -382,13 +391,6 @@ class BindingSearch:
                     is_named = layouts is iter_named_layouts
                     found = Found(probe.built.shapes, sizes.case, is_named)
                     yield from ((each, sizes) for each in iter_meanings(contract, found))
-
-
-def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
-    """Yield the call form, and the form with tokens first, each with and without a causal mask."""
-    usual, *others = iter_readings(probe.form)
-    yield from ((usual, hides) for hides in causal)
-    yield from itertools.product(others, (False, True))
 
 
 def _iter_mappings(

@@ -19,6 +19,16 @@ NAMED_KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Maker:
+    """A class of the submission that makes what a parameter takes, or a function that is this."""
+
+    name: str
+    attribute: str = ""
+    """the attribute in which a constructor stores the object"""
+    constructor: tuple["SignatureParameter", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SignatureParameter:
     """One parameter of a constructor or of `forward`, without `self`."""
 
@@ -30,6 +40,8 @@ class SignatureParameter:
     """the quantity of the parameter, if the user stated it"""
     by_name: bool = False
     """whether it is passed by name only, as options are"""
+    makers: tuple[Maker, ...] = ()
+    """what may make the object that it takes, the likeliest first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,11 @@ class Signature:
     """whether calls take the tokens off the output"""
     given: tuple[SignatureParameter, ...] = ()
     """the required parameters of `forward` that are neither tokens nor a mask, if set apart"""
+
+    @property
+    def makers(self) -> list[Maker]:
+        """What may make the objects that the constructor takes."""
+        return [maker for parameter in self.constructor for maker in parameter.makers]
 
 
 def read_signature(definition: type | FunctionType) -> Signature:

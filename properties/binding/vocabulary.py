@@ -12,7 +12,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (quantity, re.compile(pattern))
     for quantity, pattern in (
         ("config", r"config|cfg|conf|args|hparams|hps?|configuration|settings|opts?|params"),
-        ("softcap", r"(\w+_)?(soft_?cap(ping)?|logits?_cap|cap_logits?)(_value)?"),
+        ("softcap", r"(\w+_)?(soft_?cap(ping)?|logits?_cap|cap_logits?)(_value)?|cap"),
         ("dropout", r".*drop.*|p|.*_p|p_.*|.*_?rate|.*prob(ability)?"),
         ("bias", r".*bias.*"),
         (
@@ -28,7 +28,8 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         (
             "heads",
             r"h|n?_?heads?|nheads?|n_?h|num_?heads?|(num|n|no|number)_(of_)?(\w+_)?heads?|"
-            r"heads?_(num|count|number|n)|num_attention_heads|head_count|q(uery)?_?heads?|heads?_q",
+            r"heads?_(num|count|number|n)|num_attention_heads|head_count|q(uery)?_?heads?|heads?_q|"
+            r"n_?q",
         ),
         (
             "context_length",
@@ -43,7 +44,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             r"dim_?(k|q|v|head|per_head|key|query|value)|d_?kv?|per_head(_dim)?|"
             r"(size|dim|width)_per_head|attention_head_size|head_embed_dim|"
             r"(key|query|value|qk|kq|kv|qkv)_?(dim|size)|k_dim|q_dim|v_dim|attn_dim|"
-            r"attention_dim",
+            r"attention_dim|query_pre_attn_scalar",
         ),
         (
             "d_out",
@@ -56,7 +57,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             r"d|e|c|d_?model|d_?emb(ed)?|n_?emb(e?d)?|(model|embed(ding)?s?|emb|hidden|token|feature)"
             r"_?(dim|size|d|width|features|dims|dimension)?|dim|dims|width|channels|size|"
             r"features|n_?state|hid_dim|embedding|emb_?dim|n_?hidden|n_?units|dimension|"
-            r"num_(hiddens|features|channels|units)|embed|units|d_attn|(attn|attention)_size",
+            r"num_(hiddens|features|channels|units)|n_?x|embed|units|d_attn|(attn|attention)_size",
         ),
     )
 )
@@ -103,7 +104,7 @@ GIVEN: Sequence[tuple[re.Pattern[str], tuple[Given, ...]]] = tuple(
         ),
         (r".*cos(ines?)?(_.*)?", (G.COSINES_OF_HALVES, G.COSINES, G.COSINES_OF_PAIRS)),
         (r".*sin(es?)?(_.*)?", (G.SINES_OF_HALVES, G.SINES, G.SINES_OF_PAIRS)),
-        (r".*freqs?(_.*)?|.*(rope|rotary).*|angles?|theta", (G.COMPLEX, G.ANGLES)),
+        (r".*freqs?(_.*)?|.*(rope|rotary).*|angles?|theta", (G.COMPLEX, G.COMPLEX_PAIRS, G.ANGLES)),
         (r"start(_?pos(ition)?)?|.*offset|(pos|position)_(start|offset)", (G.ZERO,)),
         (r"(\w+_)?pos(itions?)?(_?ids?)?|token_?(ids|idx)", (G.POSITIONS, G.POSITION_ROW)),
         (

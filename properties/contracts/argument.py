@@ -12,6 +12,10 @@ from headcheck.properties.terms.case import Case
 if TYPE_CHECKING:  # so that listing exercises does not import torch
     from headcheck.properties.subject import Value
 
+MADE = "object"
+"""The quantity of an argument that gets an object, made by the definition named in its default."""
+MAKER = ""
+"""the entry of such an argument's value that names this definition, beside what it is given"""
 CONSTANT = "constant"
 """The quantity of an argument that always gets its default."""
 DISPENSABLE: Mapping[str, frozenset[Capability]] = {
@@ -49,6 +53,8 @@ class Argument:
         """Return the value of this argument in this case."""
         if self.quantity == CONSTANT:
             return self.default
+        if self.quantity == MADE:
+            return {MAKER: self.default} | {f.name: f.get_value(case) for f in self.fields}  # type: ignore[return-value]
         if self.quantity == "config" and self.fields:
             return {field.name: field.get_value(case) for field in self.fields}  # type: ignore[misc]
         if self.quantity == "config":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from headcheck.properties.contracts.argument import CONSTANT as CONSTANT
 from headcheck.properties.contracts.argument import DISPENSABLE
+from headcheck.properties.contracts.argument import MADE as MADE
 from headcheck.properties.contracts.argument import Argument as Argument
 from headcheck.properties.contracts.argument import list_numbers as list_numbers
 from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping

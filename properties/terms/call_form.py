@@ -66,6 +66,7 @@ class Given(StrEnum):
     # Rotary angles of shape (tokens, head_dim / 2), or (tokens, head_dim) where they are doubled.
     ANGLES = "angles"
     COMPLEX = "complex angles"
+    COMPLEX_PAIRS = "complex angles as pairs"  # with a last axis for cosine and sine
     COSINES = "cosines"
     SINES = "sines"
     COSINES_OF_HALVES = "cosines of halves"
@@ -140,8 +141,9 @@ class CacheConvention:
     """the place of the cache among the results, if the caller passes it"""
     reset: str | None = None
     """the method that clears the cache, if the module keeps it"""
-    begins_empty: bool = False
-    """whether the call that begins a sequence takes an empty tuple instead of None"""
+    made_by: str | None = None
+    """the class that makes an empty cache: one of the submission, or a dict, into which the module
+    then writes, or a tuple, instead of which it returns its own; None begins with None"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class CallHooks:
     places: Sequence[int] | None
     one_head: bool
     cache: Mapping[str, Any] | None = None
+    make_cache: Callable[[], Any] | None = None
+    """makes an empty cache for the first call, if the module writes into one"""
     numbers: Sequence[float] = ()
     """numbers that a function is given as further arguments after the tensors"""
     without_weights: Mapping[str, Any] | None = None
@@ -126,9 +128,10 @@ class CallHooks:
 
     def _pass_cache(self, called: Callable[..., Any], cache: Any) -> dict[str, Any]:
         assert self.cache is not None, "only a module with a cache is called with one"
+        if self.make_cache is not None and cache is None:
+            cache = self.make_cache()
         if self.cache["reset"] is None:
-            begun = () if cache is None and self.cache["begins_empty"] else cache
-            return {self.cache["argument"]: begun}
+            return {self.cache["argument"]: cache}
         if cache is None:
             getattr(called, self.cache["reset"])()
         return {self.cache["argument"]: True}
@@ -202,7 +205,7 @@ class CallHooks:
         if self.adds_tokens:
             parts = self._take_off_tokens(parts, given)
             result = parts[0] if result is values and isinstance(result, Tensor) else result
-        cache = self._take_cache(parts)
+        cache = self._take_cache(parts, named)
         if self._lacks_weights(named):
             first = self.places[0] if self.places else 0
             return restore_axes(parts[first], self.axes) if len(parts) > first else result
@@ -223,12 +226,15 @@ class CallHooks:
         """Return whether a cache was given by position, after the tensors."""
         return len(given) > len(self.inputs)
 
-    def _take_cache(self, parts: list[Any]) -> Any:
-        """Return a module's results without the cache, and the cache; NO_CACHE if there is none."""
+    def _take_cache(self, parts: list[Any], named: Mapping[str, Any]) -> Any:
+        """Return the cache, and take it out of a module's results; NO_CACHE if there is none."""
         if self.cache is None or self.cache["reset"] is not None:
             return True
-        cache = parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else None
-        return NO_CACHE if cache is None else cache
+        if self.make_cache not in (None, tuple):
+            own = named.get(self.cache["argument"])
+            parts[1:] = [part for part in parts[1:] if part is not own]
+            return own
+        return parts.pop(self.cache["place"]) if len(parts) > self.cache["place"] else NO_CACHE
 
     def _lacks_weights(self, named: Mapping[str, Any]) -> bool:
         """Return whether a call with these named arguments asks for no attention weights."""

@@ -4,6 +4,9 @@ import types
 from collections.abc import KeysView, Mapping
 from typing import Any
 
+MAKER = ""
+"""the entry of an argument's value that names the definition that makes the object"""
+
 
 class Config(types.SimpleNamespace):
     """A config object, whose values can be read as attributes and as items.
@@ -56,6 +59,11 @@ class StrictConfig(Config):
         if name in vars(self) or name in self._absent:
             return vars(self).get(name, default)
         raise AttributeError(f"'Config' object has no attribute '{name}'")
+
+
+def is_config(value: object) -> bool:
+    """Whether an argument's value stands for a config, and not for another object."""
+    return isinstance(value, dict) and MAKER not in value
 
 
 def make_config(values: dict[str, Any], given: str, defaults: Mapping[str, Any]) -> Config:

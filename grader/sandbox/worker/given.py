@@ -44,6 +44,7 @@ CONSTANTS: Mapping[str, Any] = {"none": None, "zero": 0, "false": False, "true":
 TABLES: Mapping[str, Callable[[Tensor, float], Any]] = {
     "angles": lambda a, _: a,
     "complex angles": lambda a, f: torch.polar(torch.full_like(a, f), a),
+    "complex angles as pairs": lambda a, f: f * torch.stack([a.cos(), a.sin()], dim=-1),
     "cosines": lambda a, f: f * a.cos(),
     "sines": lambda a, f: f * a.sin(),
     "cosines of halves": lambda a, f: f * _double(a).cos(),

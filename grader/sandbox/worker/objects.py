@@ -8,7 +8,7 @@ import copy
 import pickle
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -57,7 +57,7 @@ from headcheck.grader.sandbox.worker.calling import (
     snapshot_state,
 )
 from headcheck.grader.sandbox.worker.compounds import Parent, Twins
-from headcheck.grader.sandbox.worker.configs import Config, make_config
+from headcheck.grader.sandbox.worker.configs import MAKER, Config, is_config, make_config
 from headcheck.grader.sandbox.worker.held import count_held
 from headcheck.grader.sandbox.worker.left_behind import UnmovedTracker
 from headcheck.grader.sandbox.worker.made_object import MadeObject
@@ -65,6 +65,8 @@ from headcheck.grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
 """how many random numbers are drawn after an object is constructed"""
+EMPTY: dict[str | None, Callable[[], Any]] = {"tuple": tuple, "dict": dict}
+"""what makes empty caches that are no objects of a class"""
 WRITERS = {
     None: attribute_paths.put,
     "parameters": attribute_paths.exchange,
@@ -106,19 +108,16 @@ class ObjectHost:
         maker = self._look_up(meta["name"])
         given, form = meta.get("given", "by name"), meta.get("form")
         arguments = {
-            name: self._make_config(value, given) if isinstance(value, dict) else value
+            name: self._make_config(value, given) if is_config(value) else value
             for name, value in meta["arguments"].items()
         }
 
         def make(maker: Callable[..., Any] = maker) -> Any:
+            own = {name: self._make_given(value) for name, value in arguments.items()}
             by_position = given == "by position"
-            made = (
-                maker(*arguments.values())
-                if by_position
-                else call_by_name_or_position(maker, arguments)
-            )
+            made = maker(*own.values()) if by_position else call_by_name_or_position(maker, own)
             if form is not None and isinstance(made, nn.Module):
-                CallHooks(**form).attach(made)
+                CallHooks(**form, make_cache=self._find_maker(form)).attach(made)
             return made
 
         seed(meta.get("seed"))
@@ -379,6 +378,22 @@ class ObjectHost:
         for handle in meta["handles"]:
             self.objects.pop(handle, None)
         return NoReply(), ()
+
+    def _find_maker(self, form: Mapping[str, Any]) -> Callable[[], Any] | None:
+        """Return what makes an empty cache, if a call form names it."""
+        name = (form["cache"] or {}).get("made_by")
+        if name is None or name in EMPTY:
+            return EMPTY.get(name)
+        maker: Callable[[], Any] = self._look_up(name)
+        return maker
+
+    def _make_given(self, value: Any) -> Any:
+        """Return what a constructor is given: an object of the submission is made for each."""
+        if not isinstance(value, dict):
+            return value
+        taken = {name: each for name, each in value.items() if name != MAKER}
+        maker = self._look_up(value[MAKER])
+        return maker(**taken) if isinstance(maker, type) else maker
 
     def _look_up(self, name: str) -> Any:
         if name not in self.namespace:

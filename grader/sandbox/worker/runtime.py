@@ -19,6 +19,7 @@ from torch import Tensor
 from headcheck.grader.reading.cells import SubmissionSource, read_source
 from headcheck.grader.reading.code_digest import digest_code
 from headcheck.grader.reading.code_patterns import find_code_patterns
+from headcheck.grader.reading.companions import list_maker_names
 from headcheck.grader.reading.config_fields import find_config_defaults
 from headcheck.grader.reading.edits import Edit, apply_edit
 from headcheck.grader.reading.excerpts import extract_excerpts
@@ -237,6 +238,11 @@ class WorkerRuntime(ObjectHost):
         """What is run: the source, or the source with one edit."""
         return self.source if self.edit is None else apply_edit(self.source, self.edit)
 
+    @property
+    def needed(self) -> list[str]:
+        """The names that were loaded, and those of what makes the objects that they are given."""
+        return [*self.names, *list_maker_names(build_symbol_table(self.source), self.names)]
+
     def import_next(self, meta: Meta, tensors: Tensors) -> Answer[NoReply]:
         """Run the import statement before which loading has stopped."""
         self.loading.run_next()
@@ -282,7 +288,7 @@ class WorkerRuntime(ObjectHost):
         if loading is not None:
             self._activate(loading.module)
             return
-        steps = compute_union_slice(self.edited, list(self.names))
+        steps = compute_union_slice(self.edited, self.needed)
         bound = {name for step in steps for name in step.effects.binds}
         if unknown := [name for name in values if name not in bound]:
             raise Refused(f"there is no variable `{unknown[0]}` to be set that is needed")
@@ -310,7 +316,7 @@ class WorkerRuntime(ObjectHost):
         """Return the statements to run in a new module, with these values of variables."""
         module = make_module(self.initial_namespace, self.finder.package)
         self._activate(module)
-        return Loading(module, compute_union_slice(self.edited, list(self.names)), values)
+        return Loading(module, compute_union_slice(self.edited, self.needed), values)
 
     def _activate(self, module: types.ModuleType) -> None:
         """From now on, look up names in this module."""

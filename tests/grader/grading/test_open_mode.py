@@ -465,6 +465,21 @@ def test_a_class_with_an_exercises_name_and_none_of_its_weights_is_not_accused(
     assert asked.status == "failed" and asked.exercise == "masked_multi_head"
 
 
+def test_a_field_of_a_config_in_the_same_file_is_no_mistake(grade: Grade) -> None:
+    """Once it paid for a field that its own config has, and the exercise of its name lacks."""
+    source = (
+        BY_SLUG["causal_self_attention"]
+        .solution.replace("    block_size: int\n", "    block_size: int\n    quick: bool = False\n")
+        .replace(
+            "self.n_head = config.n_head", "self.n_head, self.quick = config.n_head, config.quick"
+        )
+    )
+    record = grade(source)["CausalSelfAttention"]
+    assert (record.exercise, record.status) == (SLUG, "passed")
+    asked = grade(source, "causal_self_attention")["CausalSelfAttention"]
+    assert asked.status == "crashed" and asked.score < asked.max_score
+
+
 def test_what_returns_fewer_tokens_than_it_gets_is_not_accused(grade: Grade) -> None:
     source = STRANGE.replace("tokens.shape", "tokens.shape").replace(
         "transpose(1, 2).reshape(b, t, w))", "transpose(1, 2).reshape(b, t, w))[:, :1]"

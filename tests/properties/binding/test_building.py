@@ -2,11 +2,12 @@
 
 import pytest
 
+from headcheck.properties.binding.binding import Binding
 from headcheck.properties.binding.building import build_all
 from headcheck.properties.binding.constructors import iter_suggested
 from headcheck.properties.contracts.contract import CONSTANT, Contract
 from tests.forms.bank import open_class
-from tests.properties.binding.strangers import SEPARATE, make, must_bind
+from tests.properties.binding.strangers import SEPARATE, bind_source, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -66,6 +67,45 @@ class Settings:
     init = SIZES.format(dim="args.dim", heads="args.n_heads") + SEPARATE
     contract = must_bind(make(takes="args=Settings()", init=init, before=before)).contract
     assert fields_of(contract) == {"dim": "d_out", "n_heads": "heads"}
+
+
+OWN_CONFIG = """
+@dataclass
+class Settings:
+    blorp: int = 24
+    pieces: int = 4
+
+    def per_piece(self):
+        return self.blorp // self.pieces
+"""
+SHAPED = """
+assert isinstance(config, Settings), "settings, please"
+self.heads, dim = config.pieces, config.per_piece() * config.pieces
+"""
+
+
+@pytest.mark.parametrize("default", ["None", "Settings()"])
+def test_a_config_that_no_other_object_replaces_is_left_at_its_default(default: str) -> None:
+    init = f"config = config or Settings()\n{SHAPED}{SEPARATE}"
+    contract = must_bind(make(takes=f"config={default}", init=init, before=OWN_CONFIG)).contract
+    assert contract.arguments == ()
+    assert contract.sizes == {"heads": 4, "head_dim": 6, "d_in": 24}
+
+
+def test_what_is_wrong_with_its_default_config_is_named() -> None:
+    init = f"config = config or Settings()\n{SHAPED}{SEPARATE}"
+    source = make(takes="config=None", init=init, scores="s = q @ k.mT", before=OWN_CONFIG)
+    found = bind_source(source)
+    assert isinstance(found, Binding)
+    assert [mistake.name for mistake in found.mistakes] == ["no_scale"]
+
+
+@pytest.mark.parametrize("field", ["cap", "attn_logit_softcapping"])
+def test_a_limit_of_scores_in_a_config_is_a_number(field: str) -> None:
+    init = f"self.cap = config.{field}\n" + SIZES.format(dim="config.dim", heads="config.n_q")
+    scores = "s = torch.tanh(q @ k.mT / q.shape[-1] ** 0.5 / self.cap) * self.cap"
+    contract = must_bind(make(takes="config", init=init + SEPARATE, scores=scores)).contract
+    assert fields_of(contract) == {field: "softcap", "dim": "d_out", "n_q": "heads"}
 
 
 def test_what_a_config_may_lack_is_left_out() -> None:
@@ -133,3 +173,28 @@ def test_a_width_of_heads_that_is_none_by_default_is_passed(heads: str) -> None:
     """
     contract = must_bind(make(takes=f"dim, {heads}, d_k=None", init=init)).contract
     assert {a.name: a.quantity for a in contract.arguments}["d_k"] == "head_dim"
+
+
+@pytest.mark.parametrize("option", ["scale", "scaled", "use_norm"])
+def test_an_option_with_which_a_class_is_right_is_on(option: str) -> None:
+    init = f"self.on = {option}\n{SEPARATE}"
+    scores = "s = q @ k.mT / (q.shape[-1] ** 0.5 if self.on else 1)"
+    contract = must_bind(
+        make(takes=f"dim, heads, {option}=False", init=init, scores=scores)
+    ).contract
+    assert [a.default for a in contract.arguments if a.name == option] == [True]
+
+
+def test_an_option_that_leaves_a_class_wrong_stays_off() -> None:
+    scores = "s = q @ k.mT * (q.shape[-1] ** 0.5 if self.on else 1)"
+    init = f"self.on = scaled\n{SEPARATE}"
+    found = bind_source(make(takes="dim, heads, scaled=False", init=init, scores=scores))
+    assert isinstance(found, Binding)
+    assert [mistake.name for mistake in found.mistakes] == ["no_scale"]
+    assert [a.name for a in found.contract.arguments] == ["dim", "heads"]
+
+
+def test_a_width_beside_a_config_is_that_of_tokens_and_of_all_heads() -> None:
+    init = f"self.heads, dim = config.n_head, nx\n{SEPARATE}"
+    contract = must_bind(make(takes="nx, config", init=init)).contract
+    assert contract.square and not contract.sizes

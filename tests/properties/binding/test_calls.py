@@ -4,6 +4,7 @@ import pytest
 
 from headcheck.properties.binding.calls import find_mask_name, iter_call_forms, iter_role_orders
 from headcheck.properties.binding.signature import SignatureParameter
+from headcheck.properties.terms.call_form import Given
 
 
 def parameters(written: str) -> list[SignatureParameter]:
@@ -20,7 +21,7 @@ def inputs(written: str) -> list[tuple[str, ...]]:
     [
         ("x", [("x",)]),
         ("x mask=None", [("x", "mask"), ("x",)]),
-        ("x mask", [("x", "mask")]),
+        ("x mask", [("x", "mask"), ("x",)]),
         ("query key value", [("query", "key", "value")]),
         ("value key query mask=", [("value", "key", "query", "mask"), ("value", "key", "query")]),
         ("a b c", [("query", "key", "value")]),
@@ -28,7 +29,7 @@ def inputs(written: str) -> list[tuple[str, ...]]:
         ("x past=None", [("x",)]),
         ("m", [("x",)]),
         ("m mask=None", [("x", "mask"), ("x",)]),
-        ("x m", [("x", "mask")]),
+        ("x m", [("x", "mask"), ("x",)]),
         ("hidden_states attention_mask=None head_mask=None", [("x", "mask"), ("x",)]),
     ],
 )
@@ -37,7 +38,9 @@ def test_inputs_follow_the_signature(written: str, forms: list[tuple[str, ...]])
 
 
 def test_a_mask_that_is_required_is_given_in_every_shape() -> None:
-    masks = [form.mask for form in iter_call_forms(parameters("x mask"))]
+    *forms, last = iter_call_forms(parameters("x mask"))
+    masks = [form.mask for form in forms]
+    assert last.inputs == ("x",) and last.given == {"mask": Given.NONE}, "only if none is taken"
     assert masks[0].required is False, "it may do without, whatever its signature says"
     assert {m.axes for m in masks[1:]} == {2, 3, 4}
     assert all(m.required for m in masks[1:])

@@ -32,6 +32,11 @@ def turn(t, angles):
     pairs = torch.view_as_complex(t.unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(pairs * angles).flatten(-2)
 """
+NUMBERS = """
+def turn(t, table):
+    (a, b), (cos, sin) = t.unflatten(-1, (-1, 2)).unbind(-1), table.to(t.dtype).unbind(-1)
+    return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+"""
 TURNED = "q, k = turn(q, {0}), turn(k, {0})\n" + SCORES
 OWN_TABLES = """
 angles = position_ids[:, None, :, None] * 1e4 ** -(torch.arange(0, q.shape[-1], 2) / q.shape[-1])
@@ -48,6 +53,8 @@ cos, sin = torch.cat((angles, angles), -1).cos(), torch.cat((angles, angles), -1
          {"rope_cos": Given.COSINES_OF_PAIRS, "rope_sin": Given.SINES_OF_PAIRS}),
         ("x, freqs_cis", COMPLEX, TURNED.format("freqs_cis"), P.ROTARY_NEIGHBOURS,
          {"freqs_cis": Given.COMPLEX}),
+        ("x, freqs", NUMBERS, TURNED.format("freqs"), P.ROTARY_NEIGHBOURS,
+         {"freqs": Given.COMPLEX_PAIRS}),
         ("x, position_embeddings", HALVES, TURNED.format("*position_embeddings"), P.ROTARY,
          {"position_embeddings": Given.BOTH_OF_HALVES}),
         ("x, position_ids", HALVES, OWN_TABLES + TURNED.format("cos, sin"), P.ROTARY,

@@ -68,6 +68,8 @@ def test_a_sentence_says_that_a_window_holds_the_token_itself(doc: str, holds: b
         ("the mask has ones for padding", Polarity.BLOCK),
         ("mask: True = keep", Polarity.KEEP),
         ("mask: 1 for tokens to attend to, 0 for padding", Polarity.KEEP),
+        ("mask: 1 for tokens and 0 for padding", Polarity.KEEP),
+        ("mask: False on real tokens and True on padding", Polarity.BLOCK),
         ("positions where the mask is 0 are ignored", Polarity.KEEP),
         ("mask: (1, tokens, tokens)", None),
         ("True for all who may attend", None),
@@ -111,6 +113,21 @@ def test_a_mask_against_the_classs_own_words_is_claimed_by_the_words(
     other = {KEEPS: BLOCKS, BLOCKS: KEEPS}[mask]
     right = must_bind(document(doc, make(call=f"x, {name}=None", mask=other.format(name))))
     assert right.contract.call_form.mask.polarity is wanted and right.remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("doc", "wanted"),
+    [
+        ("mask: 1 for tokens and 0 for padding", Polarity.KEEP),
+        ("mask: from the tokenizer, ones mark real tokens", Polarity.KEEP),
+        ("mask: 0 for padding, or numbers that are added: 1 keeps", Polarity.ADDED),
+        ("mask: 0 where a key is visible, -inf elsewhere", Polarity.ADDED),
+        ("mask: 0 for visible keys", Polarity.ADDED),
+    ],
+)
+def test_a_mask_of_ones_is_not_added(doc: str, wanted: Polarity) -> None:
+    source = make(call="x, mask=None", mask="s = s if mask is None else s + mask.to(s.dtype)")
+    assert must_bind(document(doc, source)).contract.call_form.mask.polarity is wanted
 
 
 def test_a_class_that_calls_itself_causal_is_judged_as_causal() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from headcheck.properties.binding.binding import NotBound
-from tests.properties.binding.strangers import PROJECT, SCORES, bind_source, make
+from tests.properties.binding.strangers import PROJECT, SCORES, SEPARATE, bind_source, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -46,6 +46,25 @@ def test_heads_that_share_one_projection_are_named(bias: bool, scores: str) -> N
 def test_what_is_something_else_is_told_what_was_tried(out: str, told: str) -> None:
     parts = {"init": "self.only = nn.Linear(dim, dim)", "project": "", "scores": "s = x"}
     assert told in tell(make(**parts, out=out))
+
+
+LEARNED = "self.{0} = nn.Parameter(torch.randn(3, dim))\n" + SEPARATE
+TAKEN = "inputs = self.{0}.expand(len(x), -1, -1), x, x"
+
+
+@pytest.mark.parametrize("name", ["latents", "blorp"])
+def test_learned_queries_are_named(name: str) -> None:
+    project = TAKEN.format(name) + PROJECT
+    told = tell(make(init=LEARNED.format(name), project=project))
+    assert told == f"attention of learned queries, `{name}`: not judged"
+
+
+@pytest.mark.parametrize("add", ["x += self.places[: x.shape[1]]"])
+def test_what_writes_over_its_input_is_told_so(add: str) -> None:
+    init = "self.places = nn.Parameter(torch.randn(99, dim))\n" + SEPARATE
+    assert tell(make(init=init, project=f"{add}\n{PROJECT}")).endswith("it writes over its input")
+    other = add.replace("x += ", "inputs = (x + ")
+    assert "writes" not in tell(make(init=init, project=f"{other},) * 3\n{PROJECT}"))
 
 
 def test_heads_of_their_own_are_recognised_all_the_same() -> None:

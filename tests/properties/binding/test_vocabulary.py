@@ -8,9 +8,11 @@ QUANTITIES = {
     "config": "config cfg args hparams",
     "dropout": "dropout p drop_rate attn_pdrop attention_dropout resid_drop dropout_prob rate",
     "bias": "bias qkv_bias use_bias add_bias_kv",
-    "heads": "h heads n_head num_heads nhead nheads numHeads num_attention_heads number_of_heads",
+    "heads": "h heads n_head num_heads nhead nheads numHeads num_attention_heads number_of_heads "
+    "n_q",
     "context_length": "context_length block_size seq_len max_len n_ctx max_seq_len T window_size",
-    "head_dim": "head_dim d_k d_v head_size dim_head key_dim attention_head_size dim_per_head",
+    "head_dim": "head_dim d_k d_v head_size dim_head key_dim attention_head_size dim_per_head "
+    "query_pre_attn_scalar",
     "d_out": "d_out dim_out out_features output_dim inner_dim out_channels",
     "d_in": "d_in in_features input_dim dim_in kv_dim context_dim memory_dim d_context",
     "width": "d_model embed_dim n_embd dim hidden_size emb_dim embedDim model_dim E C channels",
