@@ -46,6 +46,8 @@ PACKINGS = {
     Packing.STACKED: "one matrix for each head",
     Packing.BETWEEN: "with an axis for heads in the middle",
     Packing.HEADWISE: "one row for each head",
+    Packing.PAIRED: "",
+    Packing.ONE_PAIRED: "",
     Packing.BROADCAST: "",
     Packing.CONVOLUTION: "the weight of a convolution with a kernel of length 1",
     Packing.IMAGE_CONVOLUTION: "the weight of a convolution with a kernel of one pixel",

@@ -99,6 +99,28 @@ def iter_unshared(signature: Signature) -> Iterator[Constructor]:
         yield from dict.fromkeys(_resolve_widths(own))
 
 
+def iter_windowed(signature: Signature) -> Iterator[Constructor]:
+    """Yield ways to construct a class whose longest length is the side, or sides, of a window."""
+    if signature.entry is Entry.FUNCTION:
+        return
+    for constructor in list(iter_suggested(signature)):
+        for sides in ("side", "sides"):
+            own = replace(
+                constructor,
+                arguments=tuple(_name_sides(a, sides) for a in constructor.arguments),
+                variables=tuple(_name_sides(a, sides) for a in constructor.variables),
+            )
+            if own != constructor:
+                yield own
+
+
+def _name_sides(argument: Argument, sides: str) -> Argument:
+    """Return an argument whose longest length is one of the sides of a window, or both."""
+    if argument.quantity == "context_length":
+        return replace(argument, quantity=sides)
+    return replace(argument, fields=tuple(_name_sides(field, sides) for field in argument.fields))
+
+
 def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     """Yield every way to construct a class, whatever the names of its arguments say.
 

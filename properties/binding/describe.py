@@ -14,7 +14,8 @@ from headcheck.properties.contracts.contract import (
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import PARTS, QUANTITIES
 from headcheck.properties.parts.norms import NORMS
-from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
+from headcheck.properties.parts.positions import ALIBI, ROTATIONS
+from headcheck.properties.parts.relative import RELATIVE
 from headcheck.properties.parts.scores import WINDOW
 from headcheck.properties.terms.call_form import CallForm, Given, MaskSource, Polarity, TokenAxes
 
@@ -28,6 +29,9 @@ QUANTITY_WORDS = {
     "heads": "the number of heads",
     "head_dim": "the width of one head",
     "context_length": "the longest length",
+    "side": "the side of a window",
+    "sides": "the height and the width of a window",
+    "tokens": "the number of tokens",
     "dropout": "the rate of dropout",
     "bias": "whether queries, keys and values have a bias",
     **{each.taken: each.words for each in QUANTITIES.values() if each.words},

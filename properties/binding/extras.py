@@ -5,6 +5,7 @@ tensor must have a role, so that a class is not bound with weights of unknown ef
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -68,7 +69,7 @@ def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
 
 def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
     """Yield the possible roles of a tensor of this shape, up to the part that its name suggests."""
-    sizes = replace(sizes, buckets=tensor.shape[0] if tensor.shape else 0)
+    sizes = replace(sizes, buckets=math.prod(tensor.shape) // sizes.heads)
     for part in CLAIMING:
         for weight in part.weights:
             if weight.is_named is not None and weight.is_named(tensor.path):
@@ -80,7 +81,8 @@ def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
 def _iter_fitting(tensor: Left, weight: Weight, sizes: HeadSizes) -> Iterator[ParameterMapping]:
     """Yield the ways in which a tensor of this shape may hold a parameter."""
     linear = tensor.path.endswith("weight")
-    ways = (not linear, linear) if weight.columns is d_in else (False,)
+    ways = (not linear, linear) if weight.columns is d_in else (False, True)
+    ways = ways if weight.columns is not None else (False,)
     packings = weight.tried or weight.packings or (Packing.ROWS,)
     for packing, transposed in itertools.product(packings, ways):
         mapping = ParameterMapping(tensor.path, (weight.name,), transposed, packing)

@@ -35,6 +35,8 @@ WIDE = replace(PROBE, head_dim=16, seed=3003)
 """a case with heads so wide that every usual share of them is even"""
 FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
 """a case as long as its context, since some classes work only on sequences of this length"""
+WINDOWS = {"side": 9, "sides": 15}
+"""the tokens in a window to construct a class with, by what its arguments say of the window"""
 ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
 """the shares of each head that may rotate: 0.4 of 16, rounded down to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
@@ -74,6 +76,8 @@ def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
     case = base
     if "heads" not in free:
         case = replace(case, heads=1, head_dim=base.d_out)
+    if (tokens := WINDOWS.get(min(free & {*WINDOWS}, default=""))) is not None:
+        case = replace(case, tokens=tokens, context_length=tokens)
     if {"heads", "kv_heads"} <= free:
         case = replace(case, batch=3, group=2)
     if constructor.inner is not None:
@@ -88,7 +92,8 @@ def iter_sizes(
     free = constructor.quantities
     shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
-    fixed_context = _find_context(tensors) if "context_length" not in free else None
+    said = free & {"context_length", *WINDOWS}
+    fixed_context = None if said else _find_context(tensors)
     if constructor.axes.are_cut:
         yield Sizes(replace(probe, d_in=probe.d_out), {})
         return

@@ -85,6 +85,13 @@ def _list_call_options(meta: Meta) -> dict[str, Any]:
     return {**_split_inputs(meta), **({} if plain else {"manner": manner})}
 
 
+def _make_argument(value: Any, given: str) -> Any:
+    """Return an argument as it was before it was sent."""
+    if isinstance(value, dict):
+        return make_config(value, given)
+    return tuple(value) if isinstance(value, list) else value
+
+
 class ObjectHost:
     """Holds the objects made from a submission."""
 
@@ -106,8 +113,7 @@ class ObjectHost:
         maker = self._look_up(meta["name"])
         given, form = meta.get("given", "by name"), meta.get("form")
         arguments = {
-            name: make_config(value, given) if isinstance(value, dict) else value
-            for name, value in meta["arguments"].items()
+            name: _make_argument(value, given) for name, value in meta["arguments"].items()
         }
 
         def make(maker: Callable[..., Any] = maker) -> Any:
