@@ -83,6 +83,9 @@ class WindowOffsets(LearnedBias):
     """whether an offset is the key's place minus the query's, rather than the other way round"""
     by_columns: bool = False
     """whether offsets to the same column follow one another, rather than those to the same row"""
+    first: tuple[bool, bool] = (True, True)
+    """whether number 0 is that of the smallest offset down and to the right, rather than that of
+    offset 0; the numbers before it go on from the end"""
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -101,9 +104,16 @@ class WindowOffsets(LearnedBias):
         self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]
     ) -> Int[Tensor, "q k"]:
         """Return the number of the offset of each pair."""
-        down, right = self.find_offsets(queries, keys)
-        down, right = down + self.height - 1, right + self.width - 1
-        return right * self.sides[0] + down if self.by_columns else down * self.sides[1] + right
+        return self.number(*self.find_offsets(queries, keys))
+
+    def number(
+        self, down: Int[Tensor, "*shape"], right: Int[Tensor, "*shape"]
+    ) -> Int[Tensor, "*shape"]:
+        """Return the number of each offset."""
+        down = down + (self.height - 1) * self.first[0]
+        right = right + (self.width - 1) * self.first[1]
+        number = right * self.sides[0] + down if self.by_columns else down * self.sides[1] + right
+        return number % math.prod(self.sides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from headcheck.properties.contracts.contract import ROTARY, Capability, Contract
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.parts.positions import ScalingKind, StatedScaling
+from headcheck.properties.parts.relative import iter_conventions
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
@@ -220,7 +221,14 @@ def _list_capabilities(
 
 
 def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract of the same attention with each kind of positions."""
+    """Yield the contract of the same attention with each kind of positions.
+
+    One with learned numbers has no others, but its numbers may be in any order.
+    """
+    if contract.stores("W_rel"):
+        if contract.positions is not Positions.RELATIVE:
+            yield from iter_conventions(contract)
+        return
     if case.head_dim % 2 == 0:
         for share, base, kind in itertools.product(ROTARY_SHARES, ROTARY_BASES, ROTARY):
             if case.head_dim * share % 2 == 0:
@@ -235,7 +243,7 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
 
 def iter_scaled_placements(contract: Contract, case: Case) -> Iterator[Contract]:
     """Yield the contract with rotary positions whose frequencies are scaled as in a model."""
-    if case.head_dim % 2 or case.head_dim < 4:
+    if contract.stores("W_rel") or case.head_dim % 2 or case.head_dim < 4:
         return
     for (base, scaling), kind in itertools.product(SCALED_MODELS, ROTARY):
         least = "head_dim=even head_dim>=4" if scaling.kind is ScalingKind.NTK else "head_dim=even"

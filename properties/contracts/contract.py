@@ -27,6 +27,7 @@ from headcheck.properties.parts.positions import ROTARY as ROTARY
 from headcheck.properties.parts.positions import Positions as Positions
 from headcheck.properties.parts.positions import StatedScaling as StatedScaling
 from headcheck.properties.parts.relative import OffsetOrder as OffsetOrder
+from headcheck.properties.parts.relative import OffsetStart as OffsetStart
 from headcheck.properties.parts.relative import count_rows
 from headcheck.properties.parts.weight import BY_HEAD
 from headcheck.properties.terms.call_form import USUAL, CallForm
@@ -182,6 +183,8 @@ class Contract:
     """whether learned numbers are added to scores before these are scaled"""
     offset_order: OffsetOrder = OffsetOrder.QUERY_MINUS_KEY
     """the order of the learned numbers for offsets in a window"""
+    offset_start: OffsetStart = OffsetStart.SMALLEST
+    """the offset in a window that has the first of the learned numbers"""
     rotary_scaling: StatedScaling | None = None
     """how rotary frequencies are scaled for longer sequences"""
     feature_map: FeatureMap = FeatureMap.NONE

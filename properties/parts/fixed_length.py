@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SQUARES = parse_sizes("tokens=1,4,9,16,25,36,49,64")
 """the numbers of tokens in square windows"""
+RECTANGLES = parse_sizes("tokens=1,4,6,8,9,12,15,16,18,20,24,25,30,35,36,40,42,48,49,56,60,63,64")
+"""numbers of tokens in windows of several rows, most of which are not square"""
 
 
 def _find_problems(contract: Contract) -> Iterator[Problem]:
@@ -38,7 +40,11 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     if not takes("side", "sides", "tokens")(contract):
         yield contract
     elif contract.stores("W_rel"):
-        yield contract.with_sizes(SQUARES) if takes("side")(contract) else contract
+        yield contract if takes("tokens")(contract) else contract.with_sizes(_list_sizes(contract))
+
+
+def _list_sizes(contract: Contract) -> SizeRules:
+    return SQUARES if takes("side")(contract) else RECTANGLES
 
 
 FIXED_LENGTH = Part(

@@ -6,9 +6,10 @@ section 3.2 (arXiv:2103.14030); `reference.relative` has the equations.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -41,12 +42,29 @@ class OffsetOrder(StrEnum):
         return self.endswith("columns")
 
 
+class OffsetStart(StrEnum):
+    """The offset that has the number 0; the numbers of offsets before it go on from the end."""
+
+    SMALLEST = "the smallest offset"
+    NO_ROWS = "the smallest offset in the same row"
+    NO_COLUMNS = "the smallest offset in the same column"
+    NOTHING = "the offset of a place from itself"
+
+    @property
+    def first(self) -> tuple[bool, bool]:
+        """Whether it is the smallest one in each direction, down and to the right."""
+        smallest = self is OffsetStart.SMALLEST
+        return smallest or self is OffsetStart.NO_COLUMNS, smallest or self is OffsetStart.NO_ROWS
+
+
 LEARNED = (Positions.RELATIVE, Positions.WINDOWS, Positions.PAIRS)
 TABLE_NAMES = re.compile(
     r"rel(ative)?([._]|$)|pos(itional|ition)?_?(emb\w*_)?bias|att(entio)?n_?bias|dist", re.IGNORECASE
 )
 FARTHEST = 128
 """the distance from which on T5's models, and those made like them, have one bucket"""
+ONE_ROW = (OffsetStart.SMALLEST, OffsetStart.NOTHING)
+"""where the numbers of offsets in a sequence may begin"""
 LONGEST = re.compile(r"max|block|context|ctx")
 """words in the name of a length that shorter sequences may have, too"""
 
@@ -107,7 +125,8 @@ def _make_bias(contract: Contract, case: Case, factor: float) -> LearnedBias:
         return EveryPair(case.context_length, factor=factor)
     if contract.positions is Positions.WINDOWS:
         sides, order = find_sides(contract, case), contract.offset_order
-        return WindowOffsets(*sides, order.key_first, order.by_columns, factor=factor)
+        first = contract.offset_start.first
+        return WindowOffsets(*sides, order.key_first, order.by_columns, first, factor=factor)
     hides_later = contract.has(Capability.CAUSAL) or case.causal
     buckets = contract.relative_buckets, contract.relative_farthest, not hides_later
     return RelativeBuckets(*buckets, factor=factor)
@@ -158,6 +177,9 @@ def _say_offsets(contract: Contract) -> str:
     number = "`(x + W - 1) (2H - 1) + y + H - 1`"
     if not order.by_columns:
         number = "`(y + H - 1) (2W - 1) + x + W - 1`"
+    start = contract.offset_start
+    if start is not OffsetStart.SMALLEST:
+        number = f"{number}, counted on from that of {start}, and from the end before it"
     return (
         "The tokens are the places of a window of height `H` and width `W`, row by row. With `y` "
         f"and `x`, the difference of a pair's rows and columns, {offset}, the number is {number}."
@@ -172,24 +194,29 @@ def _read_table(contract: Contract, found: Found) -> Iterator[Contract]:
         return
     shape = found.shapes[own.path]
     if own.packing in PAIRED:
-        yield from _iter_scaled(_fix_length(replace(contract, positions=Positions.PAIRS), found))
+        yield _fix_length(replace(contract, positions=Positions.PAIRS), found)
         return
     rows = shape[1] if own.transposed else shape[0]
     window = replace(contract, positions=Positions.WINDOWS)
     if rows == count_rows(window, found.case):
-        fixed = _fix_length(window, found)
-        for order in OffsetOrder:
-            yield from _iter_scaled(replace(fixed, offset_order=order))
+        yield _fix_length(window, found)
     placed = replace(contract, positions=Positions.RELATIVE, relative_farthest=FARTHEST)
     for scale in (1.0, None):  # T5 does not scale scores, and models made like it do
         yield replace(placed, relative_buckets=rows, scale=scale)
 
 
-def _iter_scaled(contract: Contract) -> Iterator[Contract]:
-    """Yield the contract with its numbers added after the scale, before it, and without one."""
-    yield contract
-    yield replace(contract, relative_scaled=True)
-    yield replace(contract, scale=1.0)
+def iter_conventions(contract: Contract) -> Iterator[Contract]:
+    """Yield the contract with its table in every order, and added before the scale.
+
+    Each learns the same function from another table, so each is right if no statement says more.
+    """
+    starts = OffsetStart if takes("side", "sides")(contract) else ONE_ROW
+    orders: Iterable[Mapping[str, Any]] = ({},)
+    if contract.positions is Positions.WINDOWS:
+        every = itertools.product(OffsetOrder, starts)
+        orders = [{"offset_order": order, "offset_start": start} for order, start in every]
+    for scaled, order in itertools.product((False, True), orders):
+        yield replace(contract, relative_scaled=scaled, **order)
 
 
 def _fix_length(contract: Contract, found: Found) -> Contract:
@@ -226,7 +253,13 @@ RELATIVE = Part(
     is_in=lambda contract: contract.positions in LEARNED or contract.stores("W_rel"),
     brings=frozenset({Capability.POSITIONS, Capability.RELATIVE}),
     breaks=frozenset({Capability.PLACELESS, Capability.UNBIASED}),
-    keys=("relative_buckets", "relative_farthest", "relative_scaled", "offset_order"),
+    keys=(
+        "relative_buckets",
+        "relative_farthest",
+        "relative_scaled",
+        "offset_order",
+        "offset_start",
+    ),
     missing='relative positions: write positions = "relative", "windows" or "pairs"',
     weights=(
         Weight(
