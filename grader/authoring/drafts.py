@@ -304,6 +304,8 @@ def _list_mask_demands(mask: MaskConvention, name: str) -> Iterator[str]:
     if mask.keys_only:
         yield "It is the same for every query: it says which keys there are."
     elif mask.axes is not None:
-        yield f"It has the shape `{AXES[mask.axes]}`."
+        yield f"It has the shape `{'(windows, queries, keys)' if mask.in_turn else AXES[mask.axes]}`."
+    if mask.in_turn:
+        yield "The sequences of the batch take its masks in turn, as the windows of several images."
     if mask.required:
         yield "It is always given."

@@ -228,7 +228,8 @@ class _Roles:
         if step.kind in TAKING_MASKS:
             fixed = (n for n in step.sources if n not in self._computed)
             return all(self._is_mask(n, MASKED) for n in fixed)
-        extra = (TURNING if self._turns else ()), (NORMING if self.contract.norm else ())
+        looks_up = {"embedding"} if self.contract.has(Capability.RELATIVE) else ()
+        extra = (TURNING if self._turns else ()), (NORMING if self.contract.norm else ()), looks_up
         plain = step.kind.startswith(GIVEN) or step.kind in NEUTRAL | PRODUCTS | SOFTMAXES
         return plain or any(step.kind in kinds for kinds in extra)
 

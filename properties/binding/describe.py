@@ -13,6 +13,7 @@ from headcheck.properties.contracts.contract import (
 )
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import PARTS, QUANTITIES
+from headcheck.properties.parts.part import takes
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.positions import ALIBI, ROTATIONS
 from headcheck.properties.parts.relative import RELATIVE
@@ -113,7 +114,8 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
         meaning = SOURCE_WORDS.get(mask.given_as) or POLARITY_WORDS[mask.polarity]
         masks = list_mask_names(signature.call)
         named = f"`{mask.argument or masks[0]}`" if len(masks) > 1 else "mask"
-        yield f"its {named} is {meaning}"
+        turns = "; windows of several images take its masks in turn" * mask.in_turn
+        yield f"its {named} is {meaning}{turns}"
 
 
 def _list_preparations(form: CallForm) -> Iterator[str]:
@@ -151,6 +153,8 @@ def describe_intent(contract: Contract) -> str:
         return "it is judged as causal: no token should see later ones"
     if "context" in contract.call_form.inputs:
         return "every token sees all tokens of the other sequence"
+    if takes("side", "sides")(contract):
+        return "every place of a window sees every other"
     if contract.call_form.axes is TokenAxes.IMAGE:
         return "every place of an image sees every other"
     return "every token sees every other: if it should be causal, this is a mistake"

@@ -24,7 +24,7 @@ from headcheck.properties.binding.matching import Observation, find_mistakes
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.cases.fitting_mask import restrict_mask
 from headcheck.properties.contracts.contract import Capability, Returns
-from headcheck.properties.contracts.implied_capabilities import restate_steps
+from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 
 C = Capability
@@ -36,6 +36,8 @@ FAULT = re.compile(
 
 ALMOST = 0.3
 """a mask is of a kind if it does most of what a mask of this kind does"""
+TURNS = re.compile(r"\((num_?windows|nW), ", re.IGNORECASE)
+"""the shape of a mask for each window, in a docstring"""
 BOOLEAN = re.compile(r"\b(true|false)\b", re.IGNORECASE)
 
 
@@ -50,10 +52,11 @@ def settle_mask(bench: Bench) -> Settled:
         inputs=_insert_mask(bench.contract.call_form.inputs, form.inputs),
     )
     required = bench.contract.call_form.mask.required
-    for convention in () if bench.contract.has(C.CAUSAL) else _iter_conventions(name, form):
+    every = itertools.chain(_iter_turns(bench, form), _iter_conventions(name, form))
+    for convention in () if bench.contract.has(C.CAUSAL) else every:
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):
-            return _claim_as_stated(bench, own, name)
+            return _claim_as_stated(bench, _take_in_turn(bench, own), name)
     other = _find_other_mask(bench, form, name)
     if other is not None:
         settled = _claim_mask(bench, other)
@@ -61,6 +64,9 @@ def settle_mask(bench: Bench) -> Settled:
     errors = set() if required else _list_errors(bench, form, name)
     if len(errors) == 1 and all(map(FAULT.match, errors)):
         return _claim_mask(bench, form)  # so a check fails, and quotes the error
+    if errors and _says_turns(bench):
+        added = replace(form.mask, axes=3, in_turn=True, polarity=Polarity.ADDED)
+        return _claim_mask(bench, replace(form, mask=added))  # for the same reason
     if errors:
         return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
     if bench.contract.has(C.CAUSAL):
@@ -156,6 +162,31 @@ def _iter_conventions(name: str, form: CallForm) -> Iterator[MaskConvention]:
         yield replace(convention, axes=axes, keys_only=keys_only, argument=form.mask.argument)
 
 
+def _iter_turns(bench: Bench, form: CallForm) -> Iterator[MaskConvention]:
+    """Yield what the masks of windows may be, of which each image has as many as windows."""
+    if takes("side", "sides")(bench.contract):
+        for convention in MASK_CONVENTIONS:
+            yield replace(convention, axes=3, in_turn=True, argument=form.mask.argument)
+
+
+def _says_turns(bench: Bench) -> bool:
+    """Whether a class of windows says that its mask has one for each window."""
+    windows = takes("side", "sides")(bench.contract)
+    return windows and TURNS.search(bench.signature.doc) is not None
+
+
+def _take_in_turn(bench: Bench, form: CallForm) -> CallForm:
+    """Return the form with masks in turn if a class of windows takes these, or says so."""
+    if not takes("side", "sides")(bench.contract) or form.mask.in_turn:
+        return form
+    turns = replace(form, mask=replace(form.mask, axes=3, in_turn=True))
+    if _says_turns(bench):
+        return turns
+    several = replace(bench, sized=replace(bench.case, batch=bench.case.tokens + 1))
+    keep = next(_draw_masks(several, turns.mask))
+    return turns if form.mask.axes == 3 and several.call(turns, several.x, keep) else form
+
+
 def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
     """Yield masks of all shapes that a convention allows, each of which hides something."""
     b, h, t = bench.case.batch, bench.case.heads, bench.case.tokens
@@ -174,7 +205,7 @@ def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
         drawn = draw_normal(replace(bench.case, seed=number + 1), "mask", *shape)
         keep = drawn < 0.4
         keep.scatter_(-1, drawn.argmin(-1, keepdim=True), True)
-        yield restrict_mask(convention.given_as, keep)
+        yield restrict_mask(convention, keep)
 
 
 def _follows(bench: Bench, form: CallForm) -> bool:

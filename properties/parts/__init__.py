@@ -19,7 +19,7 @@ from headcheck.properties.parts.fixed_length import FIXED_LENGTH
 from headcheck.properties.parts.gate import GATE
 from headcheck.properties.parts.head_norms import HEAD_NORMS
 from headcheck.properties.parts.latents import LATENT, TURNED_BESIDE
-from headcheck.properties.parts.made_masks import DOCUMENTS, LENGTHS
+from headcheck.properties.parts.made_masks import DOCUMENTS, IN_TURN, LENGTHS
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.output_dropout import OUTPUT_DROPOUT
 from headcheck.properties.parts.part import Part, Problem, Quantity
@@ -59,6 +59,7 @@ PARTS: tuple[Part, ...] = (
     CONTEXT_WIDTH,
     RESIDUAL,
     FIXED_LENGTH,
+    IN_TURN,
 )
 """All parts. The numbers of a case set are drawn in this order: a new part comes last."""
 

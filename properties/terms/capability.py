@@ -21,6 +21,7 @@ class Capability(Enum):
     ANY_KEYS = auto()  # ... if it takes one, that may hide any keys
     LENGTHS = auto()  # ... that shows so many of the first keys
     DOCUMENTS = auto()  # ... that hides the tokens of other documents
+    IN_TURN = auto()  # ... of which there are fewer than sequences, which take them in turn
     SEALED = auto()  # not even NaN or infinity counts in what the mask hides
     CONTEXT = auto()  # has a longest length
     BATCH = auto()  # has a batch axis
