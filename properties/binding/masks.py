@@ -21,6 +21,7 @@ from headcheck.properties.binding.calls import (
 )
 from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.matching import Observation, find_mistakes
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.cases.fitting_mask import restrict_mask
 from headcheck.properties.contracts.contract import Capability, Returns
@@ -38,6 +39,8 @@ ALMOST = 0.3
 """a mask is of a kind if it does most of what a mask of this kind does"""
 TURNS = re.compile(r"\((num_?windows|nW), ", re.IGNORECASE)
 """the shape of a mask for each window, in a docstring"""
+BIAS = re.compile(r"(.*_)?bias")
+"""the name of a mask that may hold any numbers"""
 BOOLEAN = re.compile(r"\b(true|false)\b", re.IGNORECASE)
 
 
@@ -56,7 +59,7 @@ def settle_mask(bench: Bench) -> Settled:
     for convention in () if bench.contract.has(C.CAUSAL) else every:
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):
-            return _claim_as_stated(bench, _take_in_turn(bench, own), name)
+            return _claim_bias(bench, _take_in_turn(bench, own), name)
     other = _find_other_mask(bench, form, name)
     if other is not None:
         settled = _claim_mask(bench, other)
@@ -135,6 +138,20 @@ def _claim_mask(bench: Bench, form: CallForm) -> Settled:
     contract = restate_steps(replace(bench.contract, call_form=form, call=form.inputs))
     kind = C.PADDING if form.mask.keys_only else C.MASK
     return replace(bench.settled, contract=contract).claim(kind, C.TAKES_MASK)
+
+
+def _claim_bias(bench: Bench, form: CallForm, name: str) -> Settled:
+    """Claim a mask that is followed; if it is added, and named a bias, it may hold any numbers."""
+    settled = _claim_as_stated(bench, form, name)
+    added = settled.contract.call_form.mask.polarity is Polarity.ADDED
+    if not added or not BIAS.fullmatch(name.lower()):
+        return settled
+    numbers = draw_normal(bench.case, "mask", *next(_draw_masks(bench, form.mask)).shape)
+    results = bench.call(form, bench.x, numbers, manner="added")
+    scaled = bench.compute(added=numbers * get_scale(bench.contract, bench.case)).output
+    if is_close(results, scaled):
+        return settled.add(f"its `{name}` is added before the scores are scaled")
+    return settled.claim(C.BIAS_MASK)
 
 
 def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:

@@ -27,6 +27,7 @@ from headcheck.properties.binding.hypotheses import (
     FULL,
     PROBE,
     WIDE,
+    WINDOWS,
     Sizes,
     iter_placements,
     iter_readings,
@@ -52,6 +53,7 @@ from headcheck.properties.mistakes.catalogue import SCALE
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.parts.norms import EPSILONS, Norm
 from headcheck.properties.parts.part import Found
+from headcheck.properties.parts.relative import TABLE_NAMES
 from headcheck.properties.subject import CallOptions, Subject, TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
@@ -149,7 +151,7 @@ class BindingSearch:
         probes: list[CallProbe] = []
         all_built = build_all(self.subject, self.signature, self.failures, source, base)
         for built in itertools.takewhile(self._is_early, all_built):
-            for probe in self._iter_probes(built):
+            for probe in self._iter_probes(built) if _is_likely(built) else ():
                 self.probes.append(probe)
                 match = self._find_exact(probe, self._iter_placed(probe))
                 if match is None:
@@ -388,6 +390,12 @@ class BindingSearch:
                     is_named = layouts is iter_named_layouts
                     found = Found(probe.built.shapes, sizes.case, is_named)
                     yield from ((each, sizes) for each in iter_meanings(contract, found))
+
+
+def _is_likely(built: Built) -> bool:
+    """Whether a class that takes the sides of a window has numbers for the offsets in it."""
+    windowed = bool(built.constructor.quantities & {*WINDOWS})
+    return not windowed or any(map(TABLE_NAMES.search, built.tensors))
 
 
 def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
