@@ -4,8 +4,8 @@ A row has one number for every head. Which row a pair has is the difference betw
 
     buckets    the row is that of the distance. Near distances have rows of their own. Farther ones
                share rows, so that the logarithm of the distance says the row
-    windows    tokens are the places of a window of an image, row by row. Pairs with the same offset,
-               in two directions, share a row
+    windows    tokens are the places of a window of an image, row by row. Pairs with the same
+               offset, in two directions, share a row
     pairs      every pair has a row of its own
 
 Sources: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text
@@ -30,9 +30,7 @@ class LearnedBias(ABC):
     """what multiplies the numbers: the scale of the scores, if they are added before it"""
 
     @abstractmethod
-    def find_rows(
-        self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]
-    ) -> Int[Tensor, "q k"]:
+    def find_rows(self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]) -> Int[Tensor, "q k"]:
         """Return the row of each pair of a query's and a key's position."""
 
     def bias(
@@ -55,9 +53,7 @@ class RelativeBuckets(LearnedBias):
     both_sides: bool = False
     """whether later keys have buckets of their own, the second half; else they share the first"""
 
-    def find_rows(
-        self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]
-    ) -> Int[Tensor, "q k"]:
+    def find_rows(self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]) -> Int[Tensor, "q k"]:
         """Return the bucket of the distance of each pair."""
         return self.find(keys - queries)
 
@@ -100,9 +96,7 @@ class WindowOffsets(LearnedBias):
         down = queries // self.width - keys // self.width
         return sign * down, sign * (queries % self.width - keys % self.width)
 
-    def find_rows(
-        self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]
-    ) -> Int[Tensor, "q k"]:
+    def find_rows(self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]) -> Int[Tensor, "q k"]:
         """Return the number of the offset of each pair."""
         return self.number(*self.find_offsets(queries, keys))
 
@@ -123,8 +117,6 @@ class EveryPair(LearnedBias):
     longest: int
     """how many positions there are"""
 
-    def find_rows(
-        self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]
-    ) -> Int[Tensor, "q k"]:
+    def find_rows(self, queries: Int[Tensor, "q 1"], keys: Int[Tensor, "k"]) -> Int[Tensor, "q k"]:
         """Return the number of each pair."""
         return queries * self.longest + keys

@@ -30,6 +30,7 @@ SOURCES = {
     MaskSource.BOUNDARIES: "`{name}` says where documents begin, and last where the last one ends; "
     "a token attends to its own document only",
 }
+TURNS = "(windows, queries, keys)"
 AXES = {2: "(queries, keys)", 3: "(batch, queries, keys)", 4: "(batch, heads, queries, keys)"}
 ROLES = {
     "x": "the tokens",
@@ -304,8 +305,8 @@ def _list_mask_demands(mask: MaskConvention, name: str) -> Iterator[str]:
     if mask.keys_only:
         yield "It is the same for every query: it says which keys there are."
     elif mask.axes is not None:
-        yield f"It has the shape `{'(windows, queries, keys)' if mask.in_turn else AXES[mask.axes]}`."
+        yield f"It has the shape `{TURNS if mask.in_turn else AXES[mask.axes]}`."
     if mask.in_turn:
-        yield "The sequences of the batch take its masks in turn, as the windows of several images."
+        yield "The windows of several images, which are the sequences, take its masks in turn."
     if mask.required:
         yield "It is always given."

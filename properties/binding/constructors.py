@@ -99,11 +99,12 @@ def iter_unshared(signature: Signature) -> Iterator[Constructor]:
         yield from dict.fromkeys(_resolve_widths(own))
 
 
-def iter_windowed(signature: Signature) -> Iterator[Constructor]:
-    """Yield ways to construct a class whose longest length is the side, or sides, of a window."""
-    if signature.entry is Entry.FUNCTION:
-        return
-    for constructor in list(iter_suggested(signature)):
+def iter_of_one_length(signature: Signature) -> Iterator[Constructor]:
+    """Yield ways to construct a class that takes sequences of one length only.
+
+    Before its longest length, the argument may say the side, or the sides, of a window.
+    """
+    for constructor in iter_suggested(signature):
         for sides in ("side", "sides"):
             own = replace(
                 constructor,
@@ -112,6 +113,7 @@ def iter_windowed(signature: Signature) -> Iterator[Constructor]:
             )
             if own != constructor:
                 yield own
+    yield from iter_suggested(signature)
 
 
 def _name_sides(argument: Argument, sides: str) -> Argument:

@@ -13,8 +13,8 @@ from headcheck.properties.contracts.contract import (
 )
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import PARTS, QUANTITIES
-from headcheck.properties.parts.part import takes
 from headcheck.properties.parts.norms import NORMS
+from headcheck.properties.parts.part import takes
 from headcheck.properties.parts.positions import ALIBI, ROTATIONS
 from headcheck.properties.parts.relative import RELATIVE
 from headcheck.properties.parts.scores import WINDOW

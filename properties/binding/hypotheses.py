@@ -93,8 +93,8 @@ def iter_sizes(
     free = constructor.quantities
     shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
-    said = free & {"context_length", *WINDOWS}
-    fixed_context = None if said else _find_context(tensors)
+    has_length = bool(free & {"context_length", *WINDOWS})
+    fixed_context = None if has_length else _find_context(tensors)
     if constructor.axes.are_cut:
         yield Sizes(replace(probe, d_in=probe.d_out), {})
         return

@@ -65,13 +65,8 @@ def settle_mask(bench: Bench) -> Settled:
         settled = _claim_mask(bench, other)
         return settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
     errors = set() if required else _list_errors(bench, form, name)
-    if len(errors) == 1 and all(map(FAULT.match, errors)):
-        return _claim_mask(bench, form)  # so a check fails, and quotes the error
-    if errors and _says_turns(bench):
-        added = replace(form.mask, axes=3, in_turn=True, polarity=Polarity.ADDED)
-        return _claim_mask(bench, replace(form, mask=added))  # for the same reason
     if errors:
-        return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
+        return _blame_errors(bench, form, name, errors)
     if bench.contract.has(C.CAUSAL):
         idle = _find_idle(bench, form, name)
         if idle is not None:
@@ -83,6 +78,16 @@ def settle_mask(bench: Bench) -> Settled:
     if mistaken is not None:
         return _claim_mask(bench, mistaken)
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
+
+
+def _blame_errors(bench: Bench, form: CallForm, name: str, errors: set[str]) -> Settled:
+    """Claim a mask if the class is to blame that every call with one raises: a check quotes it."""
+    if len(errors) == 1 and all(map(FAULT.match, errors)):
+        return _claim_mask(bench, form)
+    if _says_turns(bench):
+        added = replace(form.mask, axes=3, in_turn=True, polarity=Polarity.ADDED)
+        return _claim_mask(bench, replace(form, mask=added))
+    return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
 
 
 def _find_other_mask(bench: Bench, form: CallForm, first: str) -> CallForm | None:

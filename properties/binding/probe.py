@@ -1,13 +1,14 @@
 """One call of a constructed module with random weights: the results, and their causality."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from headcheck.properties.binding.building import Built
-from headcheck.properties.binding.hypotheses import Sizes
+from headcheck.properties.binding.hypotheses import Sizes, iter_readings
 from headcheck.properties.binding.matching import Observation, draw_weights
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract
@@ -27,6 +28,12 @@ class CallProbe:
     batched: bool
     blind: bool
     """whether all outputs are independent of later tokens"""
+
+    def iter_forms(self, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
+        """Yield the form, and that with tokens first, each with and without a causal mask."""
+        usual, *others = iter_readings(self.form)
+        yield from ((usual, hides) for hides in causal)
+        yield from itertools.product(others, (False, True))
 
 
 def probe_call(

@@ -18,19 +18,17 @@ from headcheck.properties.binding.building import (
 from headcheck.properties.binding.calls import iter_forms_of, names_roles
 from headcheck.properties.binding.constructors import (
     iter_assigned,
+    iter_of_one_length,
     iter_suggested,
     iter_unshared,
-    iter_windowed,
 )
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
     FULL,
     PROBE,
     WIDE,
-    WINDOWS,
     Sizes,
     iter_placements,
-    iter_readings,
     iter_scaled_placements,
     iter_sizes,
     iter_usual_placements,
@@ -53,7 +51,6 @@ from headcheck.properties.mistakes.catalogue import SCALE
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.parts.norms import EPSILONS, Norm
 from headcheck.properties.parts.part import Found
-from headcheck.properties.parts.relative import TABLE_NAMES
 from headcheck.properties.subject import CallOptions, Subject, TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
@@ -130,8 +127,7 @@ class BindingSearch:
         yield from self._iter_among(iter_unshared, ())
         yield from self._iter_among(iter_suggested, self._attempts, WIDE)
         if not self.probes:
-            yield from self._iter_among(iter_windowed, self._attempts)
-            yield from self._iter_among(iter_suggested, self._attempts, FULL)
+            yield from self._iter_among(iter_of_one_length, self._attempts, FULL)
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:
@@ -151,7 +147,7 @@ class BindingSearch:
         probes: list[CallProbe] = []
         all_built = build_all(self.subject, self.signature, self.failures, source, base)
         for built in itertools.takewhile(self._is_early, all_built):
-            for probe in self._iter_probes(built) if _is_likely(built) else ():
+            for probe in self._iter_probes(built):
                 self.probes.append(probe)
                 match = self._find_exact(probe, self._iter_placed(probe))
                 if match is None:
@@ -377,7 +373,7 @@ class BindingSearch:
             if sizes.case.d_in != probe.seen.x.shape[-1]:
                 continue
             for mappings in _iter_mappings(layouts, probe.built.tensors, sizes):
-                for form, hides in _iter_forms(probe, causal):
+                for form, hides in probe.iter_forms(causal):
                     contract = make_contract(
                         self.signature.name,
                         probe.built.constructor,
@@ -390,19 +386,6 @@ class BindingSearch:
                     is_named = layouts is iter_named_layouts
                     found = Found(probe.built.shapes, sizes.case, is_named)
                     yield from ((each, sizes) for each in iter_meanings(contract, found))
-
-
-def _is_likely(built: Built) -> bool:
-    """Whether a class that takes the sides of a window has numbers for the offsets in it."""
-    windowed = bool(built.constructor.quantities & {*WINDOWS})
-    return not windowed or any(map(TABLE_NAMES.search, built.tensors))
-
-
-def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
-    """Yield the call form, and the form with tokens first, each with and without a causal mask."""
-    usual, *others = iter_readings(probe.form)
-    yield from ((usual, hides) for hides in causal)
-    yield from itertools.product(others, (False, True))
 
 
 def _iter_mappings(

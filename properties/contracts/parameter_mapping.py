@@ -133,7 +133,7 @@ class ParameterMapping:
         if self.packing is Packing.BETWEEN:
             return [self._take_between(stored)]
         if self.packing in PAIRED:
-            return [stored.reshape(WEIGHTS[self.holds[0]].columns(sizes), -1).T]
+            return [stored.flatten(0, -3).flatten(1).T]
         stored = stored.flatten(1) if kernel and stored.dim() == 2 + kernel else stored
         stored = stored.mT if self._is_transposed_matrix else stored
         match self.packing:

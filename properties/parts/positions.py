@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +119,7 @@ NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relativ
 
 
 def find_problems_of_places(contract: Contract) -> Iterator[Problem]:
+    """Check that queries and keys have common positions."""
     if contract.has(Capability.CROSS) and not contract.has(Capability.CAUSAL):
         text = "two sequences have no common positions, unless queries are the last of the tokens"
         yield ("positions",), None, f"{text}, as with `causal`: leave this out"

@@ -98,9 +98,6 @@ class MaskConvention:
     """whether the mask is the same for all queries, so that it has no axis for queries or one of
     length 1
     """
-    in_turn: bool = False
-    """whether the sequences of a batch take the masks in turn, as the windows of several images do;
-    then only the first ones are passed, which repeat"""
     fill: float = -math.inf
     """the number that hides a key in an added mask"""
     required: bool = False
@@ -111,6 +108,9 @@ class MaskConvention:
     """the promised output of a query that may attend to nothing"""
     given_as: MaskSource = MaskSource.MASK
     """what a call is given, if the module makes the mask from something else"""
+    in_turn: bool = False
+    """whether the sequences of a batch take the masks in turn, as the windows of several images do;
+    then only the first ones are passed, which repeat"""
 
     @property
     def forms(self) -> tuple[MaskForm, ...]:

@@ -95,8 +95,8 @@ MADE_MASKS = (
         Capability.IN_TURN,
         define_mistake(
             "masks_of_other_windows",
-            "Windows get the masks of other windows: the windows of an image follow one another in "
-            "the batch, so the first axis to cut is that of images, and then comes that of windows.",
+            "Windows get the masks of other windows: those of an image follow one another in the "
+            "batch, so when the batch is cut, the axis of images comes before that of windows.",
         ).simulated_by(permit=one_after_another),
     ),
     *require(

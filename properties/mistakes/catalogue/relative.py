@@ -19,7 +19,7 @@ Step = Callable[[PipelineState], Tensor]
 FindBuckets = Callable[[RelativeBuckets, Tensor], Tensor]
 """returns the bucket of each distance"""
 FindNumbers = Callable[[WindowOffsets, Tensor, Tensor], Tensor]
-"""returns the number of each offset, which is so far down and to the right"""
+"""returns the number of each offset, given how far down and to the right it is"""
 
 
 def _get_bias(s: PipelineState) -> tuple[LearnedBias, Tensor]:
@@ -90,25 +90,15 @@ def _number(window: WindowOffsets, down: Tensor, right: Tensor, row: int) -> Ten
     return (down + window.height - 1) * row + right + window.width - 1
 
 
-summed = numbered_by(lambda window, down, right: _number(window, down, right, 1))
-times_the_width = numbered_by(lambda window, down, right: _number(window, down, right, window.width))
-times_the_height = numbered_by(
-    lambda window, down, right: _number(window, down, right, window.sides[0])
-)
-places_by_columns = numbered_by(
-    lambda window, down, right: _number(window, right, down, window.sides[1])
-)
-without_signs = numbered_by(
-    lambda window, down, right: _number(window, down.abs(), right.abs(), window.sides[1])
-)
-distances_alone = numbered_by(
-    lambda window, down, right: down.abs() * window.sides[1] + right.abs()
-)
-the_other_way = numbered_by(lambda window, down, right: window.number(-down, -right))
+summed = numbered_by(lambda w, down, right: _number(w, down, right, 1))
+times_the_width = numbered_by(lambda w, down, right: _number(w, down, right, w.width))
+times_the_height = numbered_by(lambda w, down, right: _number(w, down, right, w.sides[0]))
+places_by_columns = numbered_by(lambda w, down, right: _number(w, right, down, w.sides[1]))
+without_signs = numbered_by(lambda w, down, right: _number(w, down.abs(), right.abs(), w.sides[1]))
+distances_alone = numbered_by(lambda w, down, right: down.abs() * w.sides[1] + right.abs())
+the_other_way = numbered_by(lambda w, down, right: w.number(-down, -right))
 by_the_other_side = numbered_by(
-    lambda window, down, right: replace(window, by_columns=not window.by_columns).number(
-        down, right
-    )
+    lambda w, down, right: replace(w, by_columns=not w.by_columns).number(down, right)
 )
 
 
