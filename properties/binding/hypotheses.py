@@ -36,8 +36,9 @@ WIDE = replace(PROBE, head_dim=16, seed=3003)
 """a case with heads so wide that every usual share of them is even"""
 FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
 """a case as long as its context, since some classes work only on sequences of this length"""
-WINDOWS = {"side": 9, "sides": 15}
-"""the tokens in a window to construct a class with, by what its arguments say of the window"""
+WINDOWS = {"side": 9, "sides": 12}
+"""the tokens in a window to construct a class with, by what its arguments say of the window. In 12,
+3 by 4, neither side is how many offsets the other has, which is one less than twice as many"""
 ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
 """the shares of each head that may rotate: 0.4 of 16, rounded down to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)

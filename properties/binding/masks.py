@@ -187,7 +187,7 @@ def _iter_conventions(name: str, form: CallForm) -> Iterator[MaskConvention]:
 def _iter_turns(bench: Bench, form: CallForm) -> Iterator[MaskConvention]:
     """Yield what the masks of windows may be, of which each image has as many as windows."""
     if takes("side", "sides")(bench.contract):
-        for convention in MASK_CONVENTIONS:
+        for convention in MASK_CONVENTIONS[1:4]:
             yield replace(convention, axes=3, in_turn=True, argument=form.mask.argument)
 
 
@@ -204,7 +204,7 @@ def _take_in_turn(bench: Bench, form: CallForm) -> CallForm:
     turns = replace(form, mask=replace(form.mask, axes=3, in_turn=True))
     if _says_turns(bench):
         return turns
-    several = replace(bench, sized=replace(bench.case, batch=bench.case.tokens + 1))
+    several = _crowd(bench)
     keep = next(_draw_masks(several, turns.mask))
     return turns if form.mask.axes == 3 and several.call(turns, several.x, keep) else form
 
@@ -234,8 +234,7 @@ def _follows(bench: Bench, form: CallForm) -> bool:
     """Whether masks in this form are followed, in every shape."""
     batched = bench.contract.has(C.BATCH)
     if batched and form.mask.axes != 2 and bench.case.batch < bench.case.tokens:
-        crowded = replace(bench.case, batch=bench.case.tokens + 1)
-        if not _follows(replace(bench, sized=crowded), form):
+        if not _follows(_crowd(bench), form):
             return False  # a slice for the tokens would cut the batch
     types = (torch.bool, torch.int64, torch.float32) if form.mask.dtype is None else (torch.bool,)
     return all(
@@ -243,6 +242,11 @@ def _follows(bench: Bench, form: CallForm) -> bool:
         for keep in _draw_masks(bench, form.mask)
         for dtype in types
     )
+
+
+def _crowd(bench: Bench) -> Bench:
+    """Return the bench with more sequences than tokens, and an even number, as of two images."""
+    return replace(bench, sized=replace(bench.case, batch=bench.case.tokens // 2 * 2 + 2))
 
 
 def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | None:
