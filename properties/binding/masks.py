@@ -233,9 +233,9 @@ def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
 def _follows(bench: Bench, form: CallForm) -> bool:
     """Whether masks in this form are followed, in every shape."""
     batched = bench.contract.has(C.BATCH)
-    if batched and form.mask.axes != 2 and bench.case.batch < bench.case.tokens:
-        if not _follows(_crowd(bench), form):
-            return False  # a slice for the tokens would cut the batch
+    few = batched and form.mask.axes != 2 and bench.case.batch < bench.case.tokens
+    if few and not _follows(_crowd(bench), form):
+        return False  # a slice for the tokens would cut the batch
     types = (torch.bool, torch.int64, torch.float32) if form.mask.dtype is None else (torch.bool,)
     return all(
         is_close(bench.call(form, bench.x, keep.to(dtype)), bench.compute(keep).output)

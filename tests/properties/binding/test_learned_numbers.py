@@ -1,4 +1,4 @@
-"""Numbers that a class learns for pairs of positions, and adds to scores: in windows, or for all."""
+"""Numbers that a class learns for pairs of positions and adds to scores, in windows or for all."""
 
 import pytest
 
