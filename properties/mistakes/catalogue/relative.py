@@ -93,7 +93,6 @@ def _number(window: WindowOffsets, down: Tensor, right: Tensor, row: int) -> Ten
 summed = numbered_by(lambda w, down, right: _number(w, down, right, 1))
 times_the_width = numbered_by(lambda w, down, right: _number(w, down, right, w.width))
 times_the_height = numbered_by(lambda w, down, right: _number(w, down, right, w.sides[0]))
-places_by_columns = numbered_by(lambda w, down, right: _number(w, right, down, w.sides[1]))
 without_signs = numbered_by(lambda w, down, right: _number(w, down.abs(), right.abs(), w.sides[1]))
 distances_alone = numbered_by(lambda w, down, right: down.abs() * w.sides[1] + right.abs())
 the_other_way = numbered_by(lambda w, down, right: w.number(-down, -right))
@@ -180,7 +179,7 @@ OFFSETS = require(
         "The height of the window is taken for its width, so different offsets have the same "
         "number if the two differ.",
         "in_place:(?i)[*]=",
-    ).simulated_by({"adjust": times_the_height}, {"adjust": places_by_columns}),
+    ).simulated_by(adjust=times_the_height),
     define_rare_mistake(
         "numbers_of_keys_alone",
         "The learned numbers depend on the key's position alone; they should depend on its offset "
