@@ -11,7 +11,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-Value = int | float | bool | str | None | Mapping[str, int | float | bool]
+Value = int | float | bool | str | tuple[int, int] | None | Mapping[str, int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ from headcheck.reference.multi_head import (
     split_heads,
     split_shared_heads,
 )
-from headcheck.reference.relative import RelativeBuckets
+from headcheck.reference.relative import EveryPair, LearnedBias, RelativeBuckets, WindowOffsets
 from headcheck.reference.rotary_scaling import RotaryScaling
 from headcheck.reference.streaming import (
     KeyValueCache,
@@ -79,13 +79,16 @@ __all__ = [
     "PLAIN",
     "BlockResult",
     "BlockSteps",
+    "EveryPair",
     "HeadNorm",
     "KeyValueCache",
+    "LearnedBias",
     "MultiHeadResult",
     "Parameters",
     "RelativeBuckets",
     "RotaryScaling",
     "Variant",
+    "WindowOffsets",
     "activate",
     "alibi_bias",
     "alibi_slopes",

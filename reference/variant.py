@@ -2,7 +2,7 @@
 
     norm         a norm of queries and keys, of each head or of all heads together, before positions
     positions    queries and keys rotated by their positions, or scores lowered with the distance,
-                 or a learned number for the distance added: see `reference.relative`
+                 or learned numbers of the pairs added: see `reference.relative`
     softcap      a limit of scores on both sides
     block        norms, residuals and a feed-forward around attention: see `reference.block`
     features     positive features of queries and keys, whose products replace the softmax
@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcheck.reference.relative import RelativeBuckets
+from headcheck.reference.relative import LearnedBias
 from headcheck.reference.rotary_scaling import RotaryScaling
 
 DeviceLike = torch.device | str | None
@@ -94,8 +94,8 @@ class Variant:
     """how rotary frequencies are scaled for longer sequences"""
     positions: tuple[int, ...] | None = None
     """the positions of the tokens; None means 0, 1, 2, …"""
-    relative: RelativeBuckets | None = None
-    """the buckets of distances whose learned numbers are added to scores"""
+    relative: LearnedBias | None = None
+    """which learned numbers are added to scores"""
     softcap: float = 0.0
     """the largest size of a score; 0 for no limit"""
     features: bool = False
@@ -223,7 +223,7 @@ class Variant:
     def adjust(
         self,
         scores: Float[Tensor, "*batch heads q k"],
-        table: Float[Tensor, "buckets heads"] | None = None,
+        table: Float[Tensor, "rows heads"] | None = None,
     ) -> Tensor:
         """Add the bias of distances to scaled scores, then limit them."""
         if self.relative is not None and table is not None:

@@ -30,6 +30,7 @@ SOURCES = {
     MaskSource.BOUNDARIES: "`{name}` says where documents begin, and last where the last one ends; "
     "a token attends to its own document only",
 }
+TURNS = "(windows, queries, keys)"
 AXES = {2: "(queries, keys)", 3: "(batch, queries, keys)", 4: "(batch, heads, queries, keys)"}
 ROLES = {
     "x": "the tokens",
@@ -46,6 +47,8 @@ PACKINGS = {
     Packing.STACKED: "one matrix for each head",
     Packing.BETWEEN: "with an axis for heads in the middle",
     Packing.HEADWISE: "one row for each head",
+    Packing.PAIRED: "",
+    Packing.ONE_PAIRED: "",
     Packing.BROADCAST: "",
     Packing.CONVOLUTION: "the weight of a convolution with a kernel of length 1",
     Packing.IMAGE_CONVOLUTION: "the weight of a convolution with a kernel of one pixel",
@@ -302,6 +305,8 @@ def _list_mask_demands(mask: MaskConvention, name: str) -> Iterator[str]:
     if mask.keys_only:
         yield "It is the same for every query: it says which keys there are."
     elif mask.axes is not None:
-        yield f"It has the shape `{AXES[mask.axes]}`."
+        yield f"It has the shape `{TURNS if mask.in_turn else AXES[mask.axes]}`."
+    if mask.in_turn:
+        yield "The windows of several images, which are the sequences, take its masks in turn."
     if mask.required:
         yield "It is always given."

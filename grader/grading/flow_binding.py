@@ -19,7 +19,7 @@ import torch
 from headcheck.grader.grading.places.flow import GIVEN, KERNELS, LAYOUTS, PRODUCTS, Flow, read_trace
 from headcheck.grader.grading.places.locate import ERRORS, INEXACT
 from headcheck.grader.grading.places.matching import EXACT, find_stage
-from headcheck.grader.grading.places.stages import list_stages
+from headcheck.grader.grading.places.stages import OracleStage, list_stages
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.properties.binding.by_name import covers
 from headcheck.properties.binding.hypotheses import Sizes, iter_usual_placements
@@ -28,7 +28,7 @@ from headcheck.properties.binding.matching import make_parameters
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.contracts.contract import ROTARY, Capability, Contract
-from headcheck.properties.mistakes.pipeline import run_pipeline
+from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
 from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
     make_attention_inputs,
@@ -149,8 +149,10 @@ class _Reading:
                 continue
             if not contract.mappings or not covers(contract.mappings, self.probe.built, sizes.case):
                 continue
-            yield from ((p, sizes) for p in iter_usual_placements(contract, sizes.case) if turns)
-            if not turns:
+            learned = contract.has(Capability.RELATIVE)
+            if learned or turns:
+                yield from ((p, sizes) for p in iter_usual_placements(contract, sizes.case))
+            if learned or not turns:
                 yield contract, sizes
 
     def _hides_later_tokens(self) -> bool:
@@ -171,10 +173,19 @@ class _Reading:
             return 0
         visible = causal_mask(seen.x.shape[1]) if contract.has(Capability.CAUSAL) else None
         inputs = make_attention_inputs(contract, case, seen.x, parameters, visible)
-        stages = list_stages(run_pipeline(get_correct_pipeline(contract), inputs))
+        state = run_pipeline(get_correct_pipeline(contract), inputs)
+        if contract.has(Capability.RELATIVE) and not self._has_learned_numbers(state):
+            return 0  # which number a pair gets differs from kind to kind, and no kind is wrong
+        stages = list_stages(state)
         exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
         found = {k for k, stage in stages.items() if find_stage(stage, self.flow.by_size, exact)}
         return len(found) if len(found & {*STARTS}) >= LEAST else 0
+
+    def _has_learned_numbers(self, state: PipelineState) -> bool:
+        """Whether what is added to the right scores is in the trace."""
+        added = state.scores[0] - state.scaled[0]
+        stage = OracleStage("learned numbers", added, "hts", ())
+        return find_stage(stage, self.flow.by_size, INEXACT) is not None
 
 
 def _name_roles(contract: Contract) -> frozenset[tuple[str, tuple[str, ...]]]:
@@ -228,7 +239,8 @@ class _Roles:
         if step.kind in TAKING_MASKS:
             fixed = (n for n in step.sources if n not in self._computed)
             return all(self._is_mask(n, MASKED) for n in fixed)
-        extra = (TURNING if self._turns else ()), (NORMING if self.contract.norm else ())
+        looks_up = {"embedding"} if self.contract.has(Capability.RELATIVE) else ()
+        extra = (TURNING if self._turns else ()), (NORMING if self.contract.norm else ()), looks_up
         plain = step.kind.startswith(GIVEN) or step.kind in NEUTRAL | PRODUCTS | SOFTMAXES
         return plain or any(step.kind in kinds for kinds in extra)
 

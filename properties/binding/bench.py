@@ -75,9 +75,10 @@ class Bench:
         case: Case | None = None,
         training: bool = False,
         parameters: Parameters | None = None,
+        manner: str = "usual",
     ) -> tuple[Tensor, ...]:
         """Return the results for inputs in the usual form; none if the class raises."""
-        options = CallOptions(training=training, seed=1, apart=apart)
+        options = CallOptions(training=training, seed=1, apart=apart, manner=manner)
         called = self._try_call(form, inputs, options, case or self.case, parameters)
         return called if isinstance(called, tuple) else ()
 
@@ -109,7 +110,9 @@ class Bench:
             return failure.message
         return tuple(t if batched else t.unsqueeze(0) for t in outputs)
 
-    def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
+    def compute(
+        self, keep: Tensor | None = None, *others: Tensor, added: Tensor | None = None
+    ) -> MultiHeadResult:
         """Return the equation's result; if other tokens are given, they become keys and values."""
         keys, values = (others[0], others[-1]) if others else (None, None)
         keep = find_visible(self.contract, self.case, self.case.tokens, keep)
@@ -122,6 +125,7 @@ class Bench:
             keys_from=keys,
             values_from=values,
             variant=get_variant(self.contract, self.case),
+            added=added,
         )
 
 

@@ -10,7 +10,7 @@ from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.hypotheses import NARROW, OTHER
 from headcheck.properties.binding.nearest import describe_failure, find_fault, lacks_import
-from headcheck.properties.binding.other_kinds import name_other_kind
+from headcheck.properties.binding.other_kinds import IN_WINDOWS, name_other_kind
 from headcheck.properties.binding.search import EXACT, MAX_STEPS, BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
@@ -101,7 +101,7 @@ def bind(
         search, match = switched
         signature = search.signature
     kind = name_other_kind(signature, search.paths)
-    match = match or (None if kind else next(other, None))
+    match = match or (next(other, None) if kind in ("", IN_WINDOWS) else None)
     if match is not None and _lies_in_what_is_given(signature, match):
         return NotBound("the attention is what it is given", paths=frozenset(search.paths))
     if match is None or (not search.probes and lacks_import(search)):

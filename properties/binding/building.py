@@ -13,9 +13,10 @@ from headcheck.properties.binding.constructors import (
     resolve_fields,
     suggest_field,
 )
-from headcheck.properties.binding.hypotheses import PROBE, make_probe_case
+from headcheck.properties.binding.hypotheses import PROBE, WINDOWS, make_probe_case
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry, list_numbers
+from headcheck.properties.parts.relative import TABLE_NAMES
 from headcheck.properties.subject import Module, Subject, TensorInfo
 from headcheck.properties.terms.call_form import USUAL, CallForm
 from headcheck.properties.terms.case import Case
@@ -67,7 +68,7 @@ def build_all(
         completed = _complete_config(subject, signature, constructor, failures)
         case = make_probe_case(completed, base)
         built = _try_build(subject, signature, completed, case, failures)
-        if built is not None:
+        if built is not None and _may_be_windowed(built):
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
             unseen = tuple(a for a in completed.arguments if a.quantity in ("heads", "dropout"))
             key = (shapes, unseen, completed.square, completed.axes)
@@ -79,6 +80,12 @@ def build_all(
                 again = _try_build(subject, signature, wide[0], wide[1], failures)
                 if again is not None:
                     yield again
+
+
+def _may_be_windowed(built: Built) -> bool:
+    """Whether a class that takes the sides of a window has numbers for the offsets in it."""
+    windowed = bool(built.constructor.quantities & {*WINDOWS})
+    return not windowed or any(map(TABLE_NAMES.search, built.tensors))
 
 
 def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:

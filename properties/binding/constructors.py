@@ -124,6 +124,30 @@ def iter_unshared(signature: Signature) -> Iterator[Constructor]:
         yield from dict.fromkeys(_resolve_widths(own))
 
 
+def iter_of_one_length(signature: Signature) -> Iterator[Constructor]:
+    """Yield ways to construct a class that takes sequences of one length only.
+
+    Before its longest length, the argument may say the side, or the sides, of a window.
+    """
+    for constructor in iter_suggested(signature):
+        for sides in ("side", "sides"):
+            own = replace(
+                constructor,
+                arguments=tuple(_name_sides(a, sides) for a in constructor.arguments),
+                variables=tuple(_name_sides(a, sides) for a in constructor.variables),
+            )
+            if own != constructor:
+                yield own
+    yield from iter_suggested(signature)
+
+
+def _name_sides(argument: Argument, sides: str) -> Argument:
+    """Return an argument whose longest length is one of the sides of a window, or both."""
+    if argument.quantity == "context_length":
+        return replace(argument, quantity=sides)
+    return replace(argument, fields=tuple(_name_sides(field, sides) for field in argument.fields))
+
+
 def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     """Yield every way to construct a class, whatever the names of its arguments say.
 

@@ -15,7 +15,9 @@ from headcheck.properties.contracts.contract import (
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import PARTS, QUANTITIES
 from headcheck.properties.parts.norms import NORMS
-from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
+from headcheck.properties.parts.part import takes
+from headcheck.properties.parts.positions import ALIBI, ROTATIONS
+from headcheck.properties.parts.relative import RELATIVE
 from headcheck.properties.parts.scores import WINDOW
 from headcheck.properties.terms.call_form import CallForm, Given, MaskSource, Polarity, TokenAxes
 
@@ -29,6 +31,9 @@ QUANTITY_WORDS = {
     "heads": "the number of heads",
     "head_dim": "the width of one head",
     "context_length": "the longest length",
+    "side": "the side of a window",
+    "sides": "the height and the width of a window",
+    "tokens": "the number of tokens",
     "dropout": "the rate of dropout",
     "bias": "whether queries, keys and values have a bias",
     **{each.taken: each.words for each in QUANTITIES.values() if each.words},
@@ -114,7 +119,8 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
         meaning = SOURCE_WORDS.get(mask.given_as) or POLARITY_WORDS[mask.polarity]
         masks = list_mask_names(signature.call)
         named = f"`{mask.argument or masks[0]}`" if len(masks) > 1 else "mask"
-        yield f"its {named} is {meaning}"
+        turns = "; windows of several images take its masks in turn" * mask.in_turn
+        yield f"its {named} is {meaning}{turns}"
 
 
 def _list_preparations(form: CallForm) -> Iterator[str]:
@@ -157,6 +163,8 @@ def describe_intent(contract: Contract) -> str:
         return "it is judged as causal: no token should see later ones"
     if "context" in contract.call_form.inputs:
         return "every token sees all tokens of the other sequence"
+    if takes("side", "sides")(contract):
+        return "every place of a window sees every other"
     if contract.call_form.axes is TokenAxes.IMAGE:
         return "every place of an image sees every other"
     return "every token sees every other: if it should be causal, this is a mistake"

@@ -5,6 +5,7 @@ tensor must have a role, so that a class is not bound with weights of unknown ef
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing,
 from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.part import Found, Part
+from headcheck.properties.parts.relative import PAIRED
 from headcheck.properties.parts.weight import Weight, d_in
 from headcheck.properties.terms.case import Case
 
@@ -68,7 +70,7 @@ def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
 
 def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
     """Yield the possible roles of a tensor of this shape, up to the part that its name suggests."""
-    sizes = replace(sizes, buckets=tensor.shape[0] if tensor.shape else 0)
+    sizes = replace(sizes, buckets=math.prod(tensor.shape) // sizes.heads)
     for part in CLAIMING:
         for weight in part.weights:
             if weight.is_named is not None and weight.is_named(tensor.path):
@@ -80,9 +82,11 @@ def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:
 def _iter_fitting(tensor: Left, weight: Weight, sizes: HeadSizes) -> Iterator[ParameterMapping]:
     """Yield the ways in which a tensor of this shape may hold a parameter."""
     linear = tensor.path.endswith("weight")
-    ways = (not linear, linear) if weight.columns is d_in else (False,)
+    ways = (not linear, linear) if weight.columns is d_in else (False, True)
     packings = weight.tried or weight.packings or (Packing.ROWS,)
     for packing, transposed in itertools.product(packings, ways):
+        if transposed and (weight.columns is None or packing in PAIRED):
+            continue
         mapping = ParameterMapping(tensor.path, (weight.name,), transposed, packing)
         if mapping.compute_shape(sizes, None) == tensor.shape:
             yield mapping

@@ -10,6 +10,7 @@ from headcheck.properties.contracts.contract import ROTARY, Capability, Contract
 from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.parts.positions import ScalingKind, StatedScaling
+from headcheck.properties.parts.relative import iter_conventions
 from headcheck.properties.parts.scores import USUAL_SOFTCAP
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
@@ -36,6 +37,9 @@ WIDE = replace(PROBE, head_dim=16, seed=3003)
 """a case with heads so wide that every usual share of them is even"""
 FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
 """a case as long as its context, since some classes work only on sequences of this length"""
+WINDOWS = {"side": 9, "sides": 12}
+"""the tokens in a window to construct a class with, by what its arguments say of the window. In 12,
+3 by 4, neither side is how many offsets the other has, which is one less than twice as many"""
 ROTARY_SHARES = (1.0, 0.5, 0.25, 0.75, 0.375, 0.125)
 """the shares of each head that may rotate: 0.4 of 16, rounded down to an even number, is 0.375"""
 ROTARY_BASES = (10_000.0, 500_000.0, 1_000_000.0)
@@ -75,6 +79,8 @@ def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
     case = base
     if "heads" not in free:
         case = replace(case, heads=1, head_dim=base.d_out)
+    if (tokens := WINDOWS.get(min(free & {*WINDOWS}, default=""))) is not None:
+        case = replace(case, tokens=tokens, context_length=tokens)
     if {"heads", "kv_heads"} <= free:
         case = replace(case, batch=3, group=2)
     if constructor.inner is not None:
@@ -91,7 +97,8 @@ def iter_sizes(
     free = constructor.quantities
     shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
-    fixed_context = _find_context(tensors) if "context_length" not in free else None
+    has_length = bool(free & {"context_length", *WINDOWS})
+    fixed_context = None if has_length else _find_context(tensors)
     if constructor.axes.are_cut:
         yield Sizes(replace(probe, d_in=probe.d_out), {})
         return
@@ -218,7 +225,14 @@ def _list_capabilities(
 
 
 def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
-    """Yield the contract of the same attention with each kind of positions."""
+    """Yield the contract of the same attention with each kind of positions.
+
+    One with learned numbers has no others, but its numbers may be in any order.
+    """
+    if contract.stores("W_rel"):
+        if contract.positions is not Positions.RELATIVE:
+            yield from iter_conventions(contract)
+        return
     if case.head_dim % 2 == 0:
         for share, base, kind in itertools.product(ROTARY_SHARES, ROTARY_BASES, ROTARY):
             if case.head_dim * share % 2 == 0:
@@ -233,7 +247,7 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
 
 def iter_scaled_placements(contract: Contract, case: Case) -> Iterator[Contract]:
     """Yield the contract with rotary positions whose frequencies are scaled as in a model."""
-    if case.head_dim % 2 or case.head_dim < 4:
+    if contract.stores("W_rel") or case.head_dim % 2 or case.head_dim < 4:
         return
     for (base, scaling), kind in itertools.product(SCALED_MODELS, ROTARY):
         least = "head_dim=even head_dim>=4" if scaling.kind is ScalingKind.NTK else "head_dim=even"

@@ -21,10 +21,11 @@ from headcheck.properties.binding.calls import (
 )
 from headcheck.properties.binding.intent import find_stated_polarity
 from headcheck.properties.binding.matching import Observation, find_mistakes
+from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.cases.fitting_mask import restrict_mask, show_own_keys
 from headcheck.properties.contracts.contract import Capability, Returns
-from headcheck.properties.contracts.implied_capabilities import restate_steps
+from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.terms.call_form import CallForm, MaskConvention, MaskSource, Polarity
 
 C = Capability
@@ -40,6 +41,10 @@ ONES = re.compile(r"\b(1|ones?)\b", re.IGNORECASE)
 """words for what no mask holds that is added, if a 1 shows a key"""
 ADDED = re.compile(r"\badd|inf\b|\bbias", re.IGNORECASE)
 """words for a mask that is added"""
+TURNS = re.compile(r"\((num_?windows|nW), ", re.IGNORECASE)
+"""the shape of a mask for each window, in a docstring"""
+BIAS = re.compile(r"(.*_)?bias")
+"""the name of a mask that may hold any numbers"""
 BOOLEAN = re.compile(r"\b(true|false)\b", re.IGNORECASE)
 
 
@@ -50,19 +55,18 @@ def settle_mask(bench: Bench) -> Settled:
         return bench.settled
     form = _add_mask(bench, name)
     required = bench.contract.call_form.mask.required
-    for convention in _iter_conventions(name, form):
+    every = itertools.chain(_iter_turns(bench, form), _iter_conventions(name, form))
+    for convention in every:
         own = replace(form, mask=replace(convention, required=required))
         if _follows(bench, own):
-            return _claim_as_stated(bench, own, name)
+            return _claim_bias(bench, _take_in_turn(bench, own), name)
     other = _find_other_mask(bench, form, name)
     if other is not None:
         settled = _claim_mask(bench, other)
         return settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
     errors = set() if required else _list_errors(bench, form, name)
-    if len(errors) == 1 and all(map(FAULT.match, errors)):
-        return _claim_mask(bench, form)  # so a check fails, and quotes the error
     if errors:
-        return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
+        return _blame_errors(bench, form, name, errors)
     # So a check fails: it changes nothing, or something else than it should.
     causal = bench.contract.has(C.CAUSAL)
     claimed = (_find_idle(bench, form, name) or _find_replacing(bench, form)) if causal else None
@@ -73,6 +77,16 @@ def settle_mask(bench: Bench) -> Settled:
         text = f"its `{name}` hides later tokens; any other effect of it is not judged"
         return bench.settled.add(text)
     return bench.settled.add(f"the meaning of its argument `{name}` is not known, and not judged")
+
+
+def _blame_errors(bench: Bench, form: CallForm, name: str, errors: set[str]) -> Settled:
+    """Claim a mask if the class is to blame that every call with one raises: a check quotes it."""
+    if len(errors) == 1 and all(map(FAULT.match, errors)):
+        return _claim_mask(bench, form)
+    if _says_turns(bench):
+        added = replace(form.mask, axes=3, in_turn=True, polarity=Polarity.ADDED)
+        return _claim_mask(bench, replace(form, mask=added))
+    return bench.settled.add(f"it takes no mask: every call with its `{name}` raises")
 
 
 def _find_other_mask(bench: Bench, form: CallForm, first: str) -> CallForm | None:
@@ -147,6 +161,20 @@ def _claim_mask(bench: Bench, form: CallForm) -> Settled:
     return replace(bench.settled, contract=contract).claim(kind, C.TAKES_MASK)
 
 
+def _claim_bias(bench: Bench, form: CallForm, name: str) -> Settled:
+    """Claim a mask that is followed; if it is added, and named a bias, it may hold any numbers."""
+    settled = _claim_as_stated(bench, form, name)
+    added = settled.contract.call_form.mask.polarity is Polarity.ADDED
+    if not added or not BIAS.fullmatch(name.lower()):
+        return settled
+    numbers = draw_normal(bench.case, "mask", *next(_draw_masks(bench, form.mask)).shape)
+    results = bench.call(form, bench.x, numbers, manner="added")
+    scaled = bench.compute(added=numbers * get_scale(bench.contract, bench.case)).output
+    if is_close(results, scaled):
+        return settled.add(f"its `{name}` is added before the scores are scaled")
+    return settled.claim(C.BIAS_MASK)
+
+
 def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
     """Claim a mask that is followed; if the class says the opposite of its entries, claim that."""
     stated = find_stated_polarity(keep_one_mask(bench.signature, name), name)
@@ -173,6 +201,31 @@ def _iter_conventions(name: str, form: CallForm) -> Iterator[MaskConvention]:
         yield replace(convention, axes=axes, keys_only=keys_only, argument=form.mask.argument)
 
 
+def _iter_turns(bench: Bench, form: CallForm) -> Iterator[MaskConvention]:
+    """Yield what the masks of windows may be, of which each image has as many as windows."""
+    if takes("side", "sides")(bench.contract):
+        for convention in MASK_CONVENTIONS[1:4]:
+            yield replace(convention, axes=3, in_turn=True, argument=form.mask.argument)
+
+
+def _says_turns(bench: Bench) -> bool:
+    """Whether a class of windows says that its mask has one for each window."""
+    windows = takes("side", "sides")(bench.contract)
+    return windows and TURNS.search(bench.signature.doc) is not None
+
+
+def _take_in_turn(bench: Bench, form: CallForm) -> CallForm:
+    """Return the form with masks in turn if a class of windows takes these, or says so."""
+    if not takes("side", "sides")(bench.contract) or form.mask.in_turn:
+        return form
+    turns = replace(form, mask=replace(form.mask, axes=3, in_turn=True))
+    if _says_turns(bench):
+        return turns
+    several = _crowd(bench)
+    keep = next(_draw_masks(several, turns.mask))
+    return turns if form.mask.axes == 3 and several.call(turns, several.x, keep) else form
+
+
 def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
     """Yield masks of all shapes that a convention allows, each of which hides something."""
     b, h, t = bench.case.batch, bench.case.heads, bench.case.tokens
@@ -191,17 +244,16 @@ def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
         drawn = draw_normal(replace(bench.case, seed=number + 1), "mask", *shape)
         keep = drawn < 0.4
         keep.scatter_(-1, drawn.argmin(-1, keepdim=True), True)
-        restricted = restrict_mask(convention.given_as, keep)
+        restricted = restrict_mask(convention, keep)
         yield show_own_keys(bench.contract, bench.case, restricted)
 
 
 def _follows(bench: Bench, form: CallForm) -> bool:
     """Whether masks in this form are followed, in every shape."""
     batched = bench.contract.has(C.BATCH)
-    if batched and form.mask.axes != 2 and bench.case.batch < bench.case.tokens:
-        crowded = replace(bench.case, batch=bench.case.tokens + 1)
-        if not _follows(replace(bench, sized=crowded), form):
-            return False  # a slice for the tokens would cut the batch
+    few = batched and form.mask.axes != 2 and bench.case.batch < bench.case.tokens
+    if few and not _follows(_crowd(bench), form):
+        return False  # a slice for the tokens would cut the batch
     return all(
         is_close(bench.call(form, bench.x, keep), bench.compute(keep).output)
         for keep in _iter_typed_masks(bench, form)
@@ -212,6 +264,11 @@ def _iter_typed_masks(bench: Bench, form: CallForm) -> Iterator[Tensor]:
     """Yield masks of all shapes and dtypes that a form allows."""
     types = (torch.bool, torch.int64, torch.float32) if form.mask.dtype is None else (torch.bool,)
     yield from (keep.to(dtype) for keep in _draw_masks(bench, form.mask) for dtype in types)
+
+
+def _crowd(bench: Bench) -> Bench:
+    """Return the bench with more sequences than tokens, and an even number, as of two images."""
+    return replace(bench, sized=replace(bench.case, batch=bench.case.tokens // 2 * 2 + 2))
 
 
 def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | None:

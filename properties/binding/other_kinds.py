@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from headcheck.properties.binding.signature import Signature
 
+IN_WINDOWS = "attention in windows of an image"
+"""the kind that is judged in one form, with a learned number for each offset"""
 NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (
@@ -12,7 +14,7 @@ NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"luong", "Luong's attention of a decoder"),
         (r"linear_?(self_?|cross_?)?att|performer|linformer", "linear attention"),
         (r"cosine", "cosine attention"),
-        (r"window_?att|swin", "attention in windows of an image"),
+        (r"window_?att|swin", IN_WINDOWS),
         (r"deformable", "deformable attention"),
         (r"longformer|big_?bird|reformer|lsh", "sparse attention"),
     )
@@ -21,7 +23,7 @@ NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 STORED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
-        (r"relative_position_(index|bias_table)|rel_pos_[hw]", "attention in windows of an image"),
+        (r"relative_position_(index|bias_table)|rel_pos_[hw]", IN_WINDOWS),
         (r"logit_scale", "cosine attention"),
     )
 )

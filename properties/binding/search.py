@@ -16,7 +16,12 @@ from headcheck.properties.binding.building import (
     note_failure,
 )
 from headcheck.properties.binding.calls import hides_its_mask, iter_forms_of, names_roles
-from headcheck.properties.binding.constructors import iter_assigned, iter_suggested, iter_unshared
+from headcheck.properties.binding.constructors import (
+    iter_assigned,
+    iter_of_one_length,
+    iter_suggested,
+    iter_unshared,
+)
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
     FULL,
@@ -130,7 +135,7 @@ class BindingSearch:
         yield from self._iter_among(iter_unshared, ())
         yield from self._iter_among(iter_suggested, self._attempts, WIDE)
         if not self.probes:
-            yield from self._iter_among(iter_suggested, self._attempts, FULL)
+            yield from self._iter_among(iter_of_one_length, self._attempts, FULL)
 
     @property
     def _attempts(self) -> tuple[Attempt, ...]:

@@ -36,7 +36,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             r"(max_?)?(context|ctx|block|seq|sequence|input|target)_?(len|length|size"
             r"|window)|n_ctx|n_positions|max_?(len|length|tokens|positions?|t|seq)|"
             r"max_position_embeddings|seq_?len|t|context|ctx|((sliding|local|attention|attn)_)?window(_size)?|"
-            r"max_(seq|sequence|context|sentence)_?(len|length)|(num|n)_tokens|seq",
+            r"max_(seq|sequence|context|sentence)_?(len|length)|(num|n)_(tokens|patches|nodes|places)|seq",
         ),
         (
             "head_dim",
@@ -71,7 +71,7 @@ INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     for role, pattern in (
         (
             "mask",
-            r".*mask.*|m|tril|keep|attn_bias|bias|.*pad(ding)?(_.*)?|valid(_.*)?|allowed"
+            r".*mask.*|m|tril|keep|((attn|attention|pair|edge|spatial)_)?bias|.*pad(ding)?(_.*)?|valid(_.*)?|allowed"
             r"|(.*_)?(lens|lengths)|(.*_)?(doc|document|seg|segment)s?(_.*)?|cu_?seq.*|boundaries",
         ),
         (

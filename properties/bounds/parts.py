@@ -52,10 +52,13 @@ Adjustment = Callable[[MultiHeadResult, Tensor, Variant, Precision], Tensor | fl
 def bound_relative(
     exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
 ) -> Tensor | float:
-    """Bound the error of adding a number of the table: it is exact, and the sum is rounded."""
+    """Bound the error of adding a number of the table: it is exact, and the sum is rounded.
+
+    A number that is scaled with the scores is rounded once more.
+    """
     if exact.bias is None:
         return 0.0
-    return precision.u * (2 * exact.bias.abs() + absolute)
+    return precision.u * (3 * exact.bias.abs() + absolute)
 
 
 def bound_alibi(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.terms.case import Case
 
 CaseTransform = Callable[[Case], Case | None]
@@ -31,6 +31,11 @@ def at_least(**sizes: int) -> CaseTransform:
 def with_values(**values: Any) -> CaseTransform:
     """Set these fields of a case."""
     return lambda case: case.change(**values)
+
+
+def shorten(contract: Contract, case: Case, tokens: int) -> Case:
+    """Return the case with so many tokens for the same module; itself if that takes one length."""
+    return case.change(tokens=tokens) if contract.has(Capability.ANY_LENGTH) else case
 
 
 def compose(first: CaseTransform, second: CaseTransform) -> CaseTransform:

@@ -6,7 +6,7 @@ from torch import Tensor
 from headcheck.properties.cases.case_tensors import make_mask
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.contracts.variant import find_visible
-from headcheck.properties.terms.call_form import MaskSource
+from headcheck.properties.terms.call_form import MaskConvention, MaskSource
 from headcheck.properties.terms.case import Case
 
 
@@ -17,7 +17,7 @@ def make_fitting_mask(contract: Contract, case: Case) -> Tensor | None:
     that sees nothing.
     """
     mask = make_mask(case)
-    mask = None if mask is None else restrict_mask(contract.call_form.mask.given_as, mask)
+    mask = None if mask is None else restrict_mask(contract.call_form.mask, mask)
     return None if mask is None else show_own_keys(contract, case, mask)
 
 
@@ -32,12 +32,16 @@ def show_own_keys(contract: Contract, case: Case, mask: Tensor) -> Tensor:
     return mask.where(~shown, torch.ones_like(mask))
 
 
-def restrict_mask(source: MaskSource, mask: Tensor) -> Tensor:
-    """Return a mask that can be given in this way: one of first keys, or of documents."""
-    if source is MaskSource.MASK:
+def restrict_mask(convention: MaskConvention, mask: Tensor) -> Tensor:
+    """Return a mask that can be given in this way: one of first keys, of documents, or in turn."""
+    if convention.in_turn and mask.dim() == 4:
+        batch = len(mask)
+        period = next((n for n in range(2, batch) if batch % n == 0), batch)
+        return mask[:period].repeat(batch // period, 1, 1, 1)
+    if convention.given_as is MaskSource.MASK:
         return mask
     keep = mask != 0
-    if source is MaskSource.LENGTHS:
+    if convention.given_as is MaskSource.LENGTHS:
         return keep.sort(dim=-1, descending=True, stable=True).values
     # A key that the first query may not attend to begins a new document.
     numbers = (~keep[..., :1, :]).cumsum(-1)

@@ -31,6 +31,9 @@ from headcheck.properties.parts.positions import LINEAR as LINEAR
 from headcheck.properties.parts.positions import ROTARY as ROTARY
 from headcheck.properties.parts.positions import Positions as Positions
 from headcheck.properties.parts.positions import StatedScaling as StatedScaling
+from headcheck.properties.parts.relative import OffsetOrder as OffsetOrder
+from headcheck.properties.parts.relative import OffsetStart as OffsetStart
+from headcheck.properties.parts.relative import count_rows
 from headcheck.properties.parts.weight import BY_HEAD
 from headcheck.properties.terms.call_form import USUAL, CallForm
 from headcheck.properties.terms.capability import Capability as Capability
@@ -124,6 +127,12 @@ class Contract:
     """how many buckets of distances there are, with a learned number each for every head"""
     relative_farthest: int = 128
     """the distance from which on all share one bucket"""
+    relative_scaled: bool = False
+    """whether learned numbers are added to scores before these are scaled"""
+    offset_order: OffsetOrder = OffsetOrder.QUERY_MINUS_KEY
+    """the order of the learned numbers for offsets in a window"""
+    offset_start: OffsetStart = OffsetStart.SMALLEST
+    """the offset in a window that has the first of the learned numbers"""
     rotary_scaling: StatedScaling | None = None
     """how rotary frequencies are scaled for longer sequences"""
     feature_map: FeatureMap = FeatureMap.NONE
@@ -320,7 +329,7 @@ class Contract:
             rope_dim=case.rope_dim,
             d_context=case.d_context,
             d_hidden=self.hidden_factor * case.d_in,
-            buckets=self.relative_buckets,
+            buckets=count_rows(self, case),
             maps=self.maps,
             gains_by_head=self.gains_by_head,
             head_gains_by_head=self.head_gains_by_head,

@@ -8,11 +8,13 @@ Packing is linear and invertible, so it maps gradients as well as parameters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headcheck.properties.parts import WEIGHTS
+from headcheck.properties.parts.relative import PAIRED
 from headcheck.properties.parts.weight import BY_HEAD as BY_HEAD
 from headcheck.properties.parts.weight import HeadSizes as HeadSizes
 from headcheck.properties.parts.weight import Packing as Packing
@@ -77,6 +79,9 @@ class ParameterMapping:
             if self.is_output:
                 inner = (sizes.head_dim, sizes.heads, sizes.d_out)
             return inner if self.transposed else (inner[2], inner[1], inner[0])
+        if self.packing in PAIRED:
+            side = math.isqrt(rows)
+            return (*(1,) * (self.packing is Packing.ONE_PAIRED), columns, side, side)
         shape = (columns, rows) if self.transposed else (rows, columns)
         return (*shape, *(1,) * self.packing.kernel_axes)
 
@@ -111,6 +116,8 @@ class ParameterMapping:
                 return self._put_between(tensors[0], WEIGHTS[self.holds[0]].heads(sizes))
             case Packing.BROADCAST:
                 return tensors[0].view(1, -1, 1, 1)
+            case Packing.PAIRED | Packing.ONE_PAIRED:
+                return tensors[0].T.reshape(self.compute_shape(sizes, None))
             case _:
                 packed = torch.cat(list(tensors))
         packed = packed.mT if self._is_transposed_matrix else packed
@@ -125,6 +132,8 @@ class ParameterMapping:
             return [stored.flatten()]
         if self.packing is Packing.BETWEEN:
             return [self._take_between(stored)]
+        if self.packing in PAIRED:
+            return [stored.flatten(0, -3).flatten(1).T]
         stored = stored.flatten(1) if kernel and stored.dim() == 2 + kernel else stored
         stored = stored.mT if self._is_transposed_matrix else stored
         match self.packing:

@@ -90,6 +90,8 @@ def fit_sizes(case: Case, sizes: Mapping[str, object]) -> Case:
 def fit_visibly(contract: Contract, case: Case) -> Case:
     """Return the nearest case of a contract whose heads are wide enough to show all weights."""
     case = contract.fit(case)
+    if case.tokens > case.head_dim:  # not every number of tokens is allowed
+        case = contract.fit(replace(case, head_dim=case.tokens, d_in=case.tokens))
     return contract.fit(replace(case, tokens=min(case.tokens, case.head_dim, case.d_in)))
 
 

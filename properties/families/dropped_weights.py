@@ -19,6 +19,7 @@ from torch import Tensor
 
 from headcheck.properties.cases.case_tensors import make_generator
 from headcheck.properties.contracts.contract import Capability
+from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.families.parameter_transforms import (
     make_identity_projection,
     replace_parameters,
@@ -38,6 +39,8 @@ DROPOUT_SEED = 1
 """The seed of the submission's random numbers, so that counts are the same in every run."""
 IN_TRAINING = CallOptions(training=True, seed=DROPOUT_SEED)
 IN_EVALUATION = CallOptions()
+FAR_ABOVE = 1e4
+"""a score beside which the weights of others are zero"""
 SHORT = (SHORTER_THAN_CONTEXT, AXIS_OF_ONE)
 """the peculiarities of a sequence of a single token"""
 
@@ -152,18 +155,34 @@ def run_on_single_values(
     """Return the outputs of tokens that see only themselves and whose values are all ones.
 
     Each token is a sequence of its own. If such a sequence is known to be too short for the
-    submission and later tokens are hidden, the token is the first of a longer sequence.
+    submission and later tokens are hidden, or other tokens can be given no weight, the token is the
+    first of a longer sequence.
     """
     case, tokens = context.case, get_length_of_single_values(context)
     x = draw_units(context).expand(sequences, tokens, case.d_in).contiguous()
+    if not context.contract.has(Capability.ANY_LENGTH):
+        parameters = see_itself(context, parameters)
     return context.run_module(x, parameters, options=options)[0][:, :1]
 
 
 def get_length_of_single_values(context: LiveContext) -> int:
     """Return the length of the sequences whose first token sees only itself."""
+    if not context.contract.has(Capability.ANY_LENGTH):
+        return context.case.tokens
     is_too_short = not context.harness.unsupported.keys().isdisjoint(SHORT)
     is_causal = context.contract.has(Capability.CAUSAL)
     return context.case.tokens if is_too_short and is_causal else 1
+
+
+def see_itself(context: LiveContext, parameters: Parameters) -> Parameters:
+    """Return parameters whose learned numbers leave the first token no weight but its own."""
+    bias = get_variant(context.contract, context.case).relative
+    if bias is None or parameters.W_rel is None:
+        return parameters
+    first = torch.zeros(1, dtype=torch.int64)
+    table = torch.zeros_like(parameters.W_rel)
+    table[bias.find_rows(first[:, None], first).flatten()] = FAR_ABOVE / bias.factor
+    return replace(parameters, W_rel=table)
 
 
 def make_revealing_parameters(context: CaseContext) -> Parameters:

@@ -106,7 +106,8 @@ def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None
     first, middle = context.x.clone(), context.case.tokens // 2
     first[:, middle] = make_tokens(context.case, context.contract, "x2")[:, middle]
     # Weights do not grow, and what grew is not contiguous.
-    ways = REUSES if context.contract.has(C.MODULE, C.STRIDED) else REUSES[:2]
+    grows = context.contract.has(C.MODULE, C.STRIDED, C.ANY_LENGTH)
+    ways = REUSES if grows else REUSES[:2]
     for reuse, grad in itertools.product(ways, ("no_grad", "grad")):
         adapter = build_fresh_module(context)
         answer = adapter.refill(first, context.x, context.mask, reuse, grad)

@@ -84,7 +84,12 @@ def the_future_is_invisible(context: CaseContext) -> None:
 
 
 @family_property(
-    C.CAUSAL, C.TOKENS, on=compose(at_least(tokens=2), UNMASKED), limit=3, hint=CAUSAL_HINT
+    C.CAUSAL,
+    C.TOKENS,
+    C.ANY_LENGTH,
+    on=compose(at_least(tokens=2), UNMASKED),
+    limit=3,
+    hint=CAUSAL_HINT,
 )
 def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
     """The first tokens give the same outputs alone as in the whole sequence."""

@@ -146,6 +146,7 @@ def a_thousand_tokens_are_right_too(context: CaseContext) -> None:
     C.WIDTHS,
     C.MODULE,
     C.TOKENS,
+    C.ANY_LENGTH,
     after=(it_equals_the_equation, earlier_calls_do_not_matter, the_input_is_left_unchanged),
     limit=1,
     on=compose(fit_for_histories, at_least(tokens=LARGEST_LENGTH)),

@@ -338,6 +338,8 @@ def a_weight_written_alone_is_used_at_once(context: LiveContext) -> None:
     other = context.other_parameters
     adapter, mixed = build_fresh_module(context), context.parameters
     prefix = context.x[:, :-1], narrow_mask(context.mask)
+    if not context.contract.has(C.ANY_LENGTH):
+        prefix = context.x, context.mask
     context.run_module(options=CallOptions(), adapter=adapter)
     in_its_mode = CallOptions(training=None)  # so that train() and eval() forget nothing
     for name, values in other.items():

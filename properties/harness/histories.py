@@ -27,6 +27,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.gradients import ExactGradients
 from headcheck.properties.bounds.tolerance import Tolerance
+from headcheck.properties.cases.case_transforms import shorten
 from headcheck.properties.harness.harness import LiveContext
 from headcheck.properties.harness.module_adapter import ModuleAdapter
 from headcheck.properties.harness.steps import (
@@ -93,6 +94,9 @@ def _compute_one_token_tolerances(context: LiveContext) -> dict[str, Tolerance]:
 
 
 def _select_first_token(context: LiveContext) -> tuple[Tensor, Tensor | None]:
+    """Return a token with a mask for it, or the whole input if only its length is taken."""
+    if shorten(context.contract, context.case, 1) is context.case:
+        return context.x, context.mask
     mask = None if context.mask is None else torch.ones_like(context.mask[..., :1, :1])
     return context.x[:, :1], mask
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headcheck.properties.cases.case_tensors import make_tokens
+from headcheck.properties.cases.case_transforms import shorten
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import count
@@ -348,8 +349,8 @@ def _call_both_ways(adapter: ModuleAdapter, x: Tensor, mask: Tensor | None) -> N
 def _make_other_tokens(
     context: LiveContext, tokens: int, batch: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Return this many other tokens, and a mask that fits them."""
-    case = replace(context.case, tokens=tokens, batch=batch)
+    """Return this many other tokens, if any number is taken, and a mask that fits them."""
+    case = shorten(context.contract, replace(context.case, batch=batch), tokens)
     return make_tokens(case, context.contract, "x2"), make_fitting_mask(context.contract, case)
 
 

@@ -28,6 +28,7 @@ from headcheck.properties.bounds.oracle import get_precisions, get_scale
 from headcheck.properties.bounds.sinks import seat_sinks
 from headcheck.properties.bounds.tolerance import Tolerance
 from headcheck.properties.cases.case_tensors import draw_normal, make_tokens
+from headcheck.properties.cases.case_transforms import shorten
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.harness.harness import LiveContext
@@ -147,7 +148,8 @@ def train(context: LiveContext, adapter: ModuleAdapter, steps: Sequence[Pass]) -
 def make_inputs(context: LiveContext) -> list[TrainingInput]:
     """Make the inputs of the case's sizes, of fewer tokens, of a single one, and other tokens."""
     case = context.case
-    shorter, single = replace(case, tokens=case.tokens - 1), replace(case, tokens=1, batch=1)
+    shorter = shorten(context.contract, case, case.tokens - 1)
+    single = shorten(context.contract, replace(case, batch=1), 1)
     cases = case, shorter, single, replace(case, seed=case.seed + 1)
     return [make_input(context, each) for each in cases]
 

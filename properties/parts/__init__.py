@@ -15,15 +15,17 @@ from headcheck.properties.parts.block import BLOCK
 from headcheck.properties.parts.context_width import CONTEXT_WIDTH
 from headcheck.properties.parts.differential import DIFFERENTIAL
 from headcheck.properties.parts.features import FEATURES
+from headcheck.properties.parts.fixed_length import FIXED_LENGTH
 from headcheck.properties.parts.gate import GATE
 from headcheck.properties.parts.head_norms import HEAD_NORMS
 from headcheck.properties.parts.latents import LATENT, TURNED_BESIDE
-from headcheck.properties.parts.made_masks import DOCUMENTS, LENGTHS
+from headcheck.properties.parts.made_masks import DOCUMENTS, IN_TURN, LENGTHS
 from headcheck.properties.parts.norms import NORMS
 from headcheck.properties.parts.output_dropout import OUTPUT_DROPOUT
 from headcheck.properties.parts.part import Part, Problem, Quantity
 from headcheck.properties.parts.plain import PLAIN_WEIGHTS
-from headcheck.properties.parts.positions import ALIBI, RELATIVE, ROTATIONS
+from headcheck.properties.parts.positions import ALIBI, ROTATIONS
+from headcheck.properties.parts.relative import RELATIVE
 from headcheck.properties.parts.residual import RESIDUAL
 from headcheck.properties.parts.scores import BLOCKS, SOFTCAP, WINDOW
 from headcheck.properties.parts.shared_keys import SHARED_KEYS
@@ -56,6 +58,8 @@ PARTS: tuple[Part, ...] = (
     OUTPUT_DROPOUT,
     CONTEXT_WIDTH,
     RESIDUAL,
+    FIXED_LENGTH,
+    IN_TURN,
 )
 """All parts. The numbers of a case set are drawn in this order: a new part comes last."""
 

@@ -1,7 +1,8 @@
-"""Masks that a module makes itself, of valid lengths or of packed documents.
+"""Masks that a module makes itself, of valid lengths or of packed documents, or takes in turn.
 
 Sources: Zhang et al. 2023, "Dive into Deep Learning", section 11.3.2.1 (arXiv:2106.11342), for
-valid lengths; Krell et al. 2021, section 3.3 (arXiv:2107.02027), for packed documents.
+valid lengths; Krell et al. 2021, section 3.3 (arXiv:2107.02027), for packed documents; Liu et al.
+2021, section 3.2 (arXiv:2103.14030), for the masks of windows.
 """
 
 from __future__ import annotations
@@ -70,4 +71,23 @@ DOCUMENTS = Part(
     breaks=frozenset({Capability.ANY_KEYS}),
     needed={Capability.DOCUMENTS: 'write given_as = "documents" in [call_form.mask]'},
     find_problems=_find_problems_of_documents,
+)
+
+
+def _find_problems_of_turns(contract: Contract) -> Iterator[Problem]:
+    mask = contract.call_form.mask
+    if "mask" not in contract.call or Capability.BATCH not in contract.capabilities:
+        text = 'sequences of a batch take masks in turn: add "mask" to `call`, and list `batch`'
+        yield (*KEYS, "in_turn"), None, text
+    if mask.axes != 3 or mask.keys_only or mask.given_as is not MaskSource.MASK:
+        text = "masks of windows have the axes windows, queries and keys: write axes = 3 alone"
+        yield (*KEYS, "in_turn"), None, text
+
+
+IN_TURN = Part(
+    name="masks in turn",
+    is_in=lambda contract: contract.call_form.mask.in_turn,
+    brings=frozenset({Capability.IN_TURN}),
+    needed={Capability.IN_TURN: "write in_turn = true in [call_form.mask]"},
+    find_problems=_find_problems_of_turns,
 )

@@ -1,21 +1,18 @@
 """Positions: queries and keys rotate by their positions, or scores fall with the distance.
 
-Or scores get a learned number for the distance. Sources: Su et al. 2021, RoFormer, section 3.2.2
-(arXiv:2104.09864); Press et al. 2022, ALiBi, section 3 (arXiv:2108.12409); Raffel et al. 2020, T5,
-section 2.1 (arXiv:1910.10683).
+Sources: Su et al. 2021, RoFormer, section 3.2.2 (arXiv:2104.09864); Press et al. 2022, ALiBi,
+section 3 (arXiv:2108.12409). `properties.parts.relative` has learned numbers.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from headcheck.properties.parts.part import Found, Part, Problem, list_widths, may_be_odd
-from headcheck.properties.parts.weight import Weight, heads, one
+from headcheck.properties.parts.part import Part, Problem, list_widths, may_be_odd
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 
@@ -33,6 +30,8 @@ class Positions(StrEnum):
     ALIBI = "scores fall with the distance"
     ALIBI_TWO_SEQUENCES = "scores fall with the distance, by slopes of two sequences"
     RELATIVE = "scores get a learned number for the distance"
+    WINDOWS = "scores get a learned number for the offset in a window"
+    PAIRS = "scores get a learned number for each pair of positions"
 
 
 class ScalingKind(StrEnum):
@@ -116,13 +115,11 @@ PLACES = {
 SHARE_WORDS = {0.5: "half", 0.25: "a quarter", 0.75: "three quarters"}
 ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
 LINEAR = (Positions.ALIBI, Positions.ALIBI_TWO_SEQUENCES)
-TABLE_NAMES = re.compile(r"rel(ative)?([._]|$)|pos(ition)?_?bias|dist", re.IGNORECASE)
-FARTHEST = 128
-"""the distance from which on T5's models, and those made like them, have one bucket"""
 NEEDED = {Capability.POSITIONS: 'write positions = "rotary", "alibi" or "relative"'}
 
 
-def _find_problems(contract: Contract) -> Iterator[Problem]:
+def find_problems_of_places(contract: Contract) -> Iterator[Problem]:
+    """Check that queries and keys have common positions."""
     if contract.has(Capability.CROSS) and not contract.has(Capability.CAUSAL):
         text = "two sequences have no common positions, unless queries are the last of the tokens"
         yield ("positions",), None, f"{text}, as with `causal`: leave this out"
@@ -143,7 +140,7 @@ def _find_problems_of_pairs(contract: Contract) -> Iterator[Problem]:
     if contract.rotary_scaling is not None:
         for key, text in _find_problems_of_scaling(contract, contract.rotary_scaling):
             yield ("rotary_scaling", key) if key else ("rotary_scaling",), None, text
-    yield from _find_problems(contract)
+    yield from find_problems_of_places(contract)
 
 
 def _find_problems_of_scaling(
@@ -202,7 +199,7 @@ def _find_problems_of_slopes(contract: Contract) -> Iterator[Problem]:
     if contract.positions is Positions.ALIBI_TWO_SEQUENCES and alike:
         text = 'the slopes are those of one sequence where heads are a power of two: write "alibi"'
         yield ("positions",), None, text
-    yield from _find_problems(contract)
+    yield from find_problems_of_places(contract)
 
 
 def _rotate(contract: Contract, case: Case) -> Mapping[str, Any]:
@@ -303,95 +300,4 @@ ALIBI = Part(
     },
     describe=_describe_slopes,
     list_sentences=_list_sentences_of_distances,
-)
-
-
-def _find_problems_of_buckets(contract: Contract) -> Iterator[Problem]:
-    """Check that there is a table of numbers, and that distances can be sorted."""
-    if contract.positions is not Positions.RELATIVE:
-        yield ("positions",), None, 'W_rel is for distances: write positions = "relative"'
-    if not contract.stores("W_rel"):
-        text = "a number for each bucket and head is added to scores: say where W_rel is stored"
-        yield ("parameters",), None, text
-    causal = Capability.CAUSAL in contract.capabilities
-    least, own = (2, contract.relative_buckets) if causal else (4, contract.relative_buckets // 2)
-    if contract.relative_buckets < least or contract.relative_buckets % 2:
-        text = f"must be even, and at least {least}, not {contract.relative_buckets}"
-        yield ("relative_buckets",), None, text
-    elif contract.relative_farthest <= own // 2:
-        text = f"the first {own // 2} distances have own buckets, so this must be more"
-        yield ("relative_farthest",), None, text
-    yield from _find_problems(contract)
-
-
-def _sort_distances(contract: Contract, case: Case) -> Mapping[str, Any]:
-    from headcheck.reference import RelativeBuckets
-
-    if contract.positions is not Positions.RELATIVE:
-        return {}
-    hides_later = contract.has(Capability.CAUSAL) or case.causal
-    buckets = contract.relative_buckets, contract.relative_farthest, not hides_later
-    return {"relative": RelativeBuckets(*buckets)}
-
-
-def _list_sentences_of_buckets(contract: Contract) -> Iterator[str]:
-    """Say how a distance is sorted into buckets; `reference.relative` has the equation."""
-    causal, count = contract.has(Capability.CAUSAL), contract.relative_buckets
-    own = count if causal else count // 2
-    sides = "" if causal else f" Later keys have the buckets from {own} on."
-    yield (
-        "\nEach score gets the number of its head for the bucket of its distance, after the scale. "
-        f"A distance `r` below {own // 2} has the bucket `r`, and a larger one the bucket "
-        f"`{own // 2} + ⌊{own - own // 2} ln(r / {own // 2}) / ln({contract.relative_farthest} / "
-        f"{own // 2})⌋`, at most {own - 1}.{sides}"
-    )
-
-
-def _read_table(contract: Contract, found: Found) -> Iterator[Contract]:
-    """Yield the contract with relative positions if it stores numbers for them.
-
-    T5 does not scale scores, and models made like it do.
-    """
-    path = next((m.path for m in contract.mappings if m.holds == ("W_rel",)), None)
-    if path is None:
-        yield contract
-        return
-    placed = replace(contract, positions=Positions.RELATIVE, relative_farthest=FARTHEST)
-    for scale in (1.0, None):
-        yield replace(placed, relative_buckets=found.shapes[path][0], scale=scale)
-
-
-RELATIVE = Part(
-    name="relative positions",
-    is_in=lambda contract: contract.positions is Positions.RELATIVE or contract.stores("W_rel"),
-    brings=frozenset({Capability.POSITIONS, Capability.RELATIVE}),
-    breaks=frozenset({Capability.PLACELESS, Capability.UNBIASED}),
-    keys=("relative_buckets", "relative_farthest"),
-    missing='relative positions: write positions = "relative"',
-    weights=(
-        Weight(
-            "W_rel",
-            31,
-            lambda draws: draws.matrix(
-                "W_rel",
-                draws.contract.relative_buckets,
-                draws.case.heads,
-                math.sqrt(draws.case.heads),
-            ),
-            heads=one,
-            rows=lambda sizes: sizes.buckets,
-            columns=heads,
-            is_optional=False,
-            words="a number for each bucket of distances and each head",
-            is_named=TABLE_NAMES.search,
-            write_shape=lambda contract: f"{contract.relative_buckets}, heads",
-        ),
-    ),
-    needed={**NEEDED, Capability.RELATIVE: 'write positions = "relative"'},
-    find_problems=_find_problems_of_buckets,
-    make_steps=_sort_distances,
-    describe=lambda contract: "a learned number for each distance added to scores",
-    list_sentences=_list_sentences_of_buckets,
-    names=TABLE_NAMES,
-    read=_read_table,
 )

@@ -29,6 +29,8 @@ class Packing(StrEnum):
     IMAGE_CONVOLUTION = "as rows, with two kernel axes of length 1"
     BETWEEN = "the heads between the width of tokens and that of a head"
     BROADCAST = "one number for each head, with axes of length 1 for batch, queries and keys"
+    PAIRED = "a matrix of queries and keys for each head"
+    ONE_PAIRED = "as paired, with an axis of length 1 for the batch"
     HEADWISE = "one row for each head, as of a gate that opens for a whole head"
 
     @property

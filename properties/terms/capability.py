@@ -21,6 +21,7 @@ class Capability(Enum):
     ANY_KEYS = auto()  # ... if it takes one, that may hide any keys
     LENGTHS = auto()  # ... that shows so many of the first keys
     DOCUMENTS = auto()  # ... that hides the tokens of other documents
+    IN_TURN = auto()  # ... of which there are fewer than sequences, which take them in turn
     SEALED = auto()  # not even NaN or infinity counts in what the mask hides
     CONTEXT = auto()  # has a longest length
     BATCH = auto()  # has a batch axis
@@ -48,7 +49,7 @@ class Capability(Enum):
     WINDOW = auto()  # tokens see so many tokens, and none before
     SOFTCAP = auto()  # scores are limited
     POSITIONS = auto()  # where tokens stand counts, besides who is seen
-    RELATIVE = auto()  # ... by a learned number for each distance, which is added to scores
+    RELATIVE = auto()  # ... by learned numbers, which are added to scores
     SINKS = auto()  # every head has a sink, which takes a share of the weights
     SOFTMAX = auto()  # scores become weights by a softmax
     FEATURES = auto()  # weights are products of features, over their sum
@@ -67,6 +68,7 @@ class Capability(Enum):
     CENTRED_NORMS = auto()  # its norms subtract the mean of a token first
     BARE = auto()  # what attention gives is the output
     OWN_KEYS = auto()  # every head has keys and values of its own
+    ANY_LENGTH = auto()  # sequences may have any length, up to the longest if there is one
     ANY_DISTANCE = auto()  # no token is too far back to be seen
     PLACELESS = auto()  # where tokens stand counts for nothing but who is seen
     UNBIASED = auto()  # nothing is added to the scores

@@ -4,6 +4,7 @@ A case holds no tensor. `properties.cases.case_tensors` derives the same tensors
 so a case prints in one line, can be replayed anywhere, and shrinks well.
 """
 
+import math
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
@@ -105,6 +106,17 @@ class Case:
     def d_out(self) -> int:
         """The width of all heads together."""
         return self.heads * self.head_dim
+
+    @property
+    def side(self) -> int:
+        """The side of a square window that has all places of a sequence."""
+        return math.isqrt(self.context_length)
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The height and the width of such a window, which is as square as its number allows."""
+        height = next(n for n in range(self.side, 0, -1) if self.context_length % n == 0)
+        return height, self.context_length // height
 
     @property
     def kv_heads(self) -> int:

@@ -26,7 +26,7 @@ def draw_sizes(draw: st.DrawFn) -> HeadSizes:
 
 
 SIZES = draw_sizes()
-OTHERS = (Packing.HEADWISE, Packing.BROADCAST)
+OTHERS = (Packing.HEADWISE, Packing.BROADCAST, Packing.PAIRED, Packing.ONE_PAIRED)
 """packings of what is no projection"""
 LETTERS = st.permutations("qkv")
 

@@ -263,7 +263,7 @@ def _name_adjusted(s: PipelineState) -> str:
     variant = s.inputs.variant
     if variant.softcap:
         return "limited scores"
-    return "scores with their bias for distances"
+    return f"scores with their {'bias for distances' if variant.alibi else 'learned numbers'}"
 
 
 def _iter_ends(s: PipelineState, stages: Stages) -> Iterator[tuple[str, OracleStage]]:

@@ -184,9 +184,9 @@ class CallHooks:
             if mask.dim() > axes and mask.shape[axis] == 1:
                 mask = mask.squeeze(axis)
         whole = axes > 2 or self.mask["keys_only"]
-        if self.mask["axes"] is None or not whole or mask.shape[0] != 1:
-            return mask
-        return mask.expand(batch, *mask.shape[1:])
+        if self.mask["axes"] is not None and whole and mask.shape[0] == 1:
+            mask = mask.expand(batch, *mask.shape[1:])
+        return keep_one_turn(mask) if self.mask["in_turn"] else mask
 
     def arrange_results(
         self,
@@ -263,6 +263,15 @@ class CallHooks:
         else:
             like = part.dim() == tokens.dim()
         return restore_axes(part, self.axes) if like else part
+
+
+def keep_one_turn(masks: Tensor) -> Tensor:
+    """Return the first masks, which all others repeat."""
+    batch = len(masks)
+    for count in range(1, batch):
+        if batch % count == 0 and torch.equal(masks[count:], masks[:-count]):
+            return masks[:count]
+    return masks
 
 
 def clear(module: Any, path: str) -> None:

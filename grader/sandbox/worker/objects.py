@@ -108,8 +108,7 @@ class ObjectHost:
         maker = self._look_up(meta["name"])
         given, form = meta.get("given", "by name"), meta.get("form")
         arguments = {
-            name: self._make_config(value, given) if is_config(value) else value
-            for name, value in meta["arguments"].items()
+            name: self._make_argument(value, given) for name, value in meta["arguments"].items()
         }
 
         def make(maker: Callable[..., Any] = maker) -> Any:
@@ -136,6 +135,12 @@ class ObjectHost:
             self.drop({"handles": [handle]}, {})
             raise
         return HandleReply(handle), ()
+
+    def _make_argument(self, value: Any, given: str) -> Any:
+        """Return an argument as it was before it was sent."""
+        if is_config(value):
+            return self._make_config(value, given)
+        return tuple(value) if isinstance(value, list) else value
 
     def _make_config(self, values: dict[str, Any], given: str) -> Config:
         return make_config(values, given, {})

@@ -76,7 +76,29 @@ begun_a_token_late = _make_from_starts(_begin_late)
 """Count the first token of each document with the document before it."""
 
 
+# ------------------------------------------------------------------------------- masks in turn
+
+
+def one_after_another(s: PipelineState) -> Tensor | None:
+    """Give a mask to as many neighbouring sequences as there are images."""
+    masks = s.inputs.may_attend
+    if masks is None or masks.dim() != 4:
+        return masks
+    batch = len(masks)
+    divisors = (n for n in range(1, batch) if batch % n == 0)
+    count = next((n for n in divisors if torch.equal(masks[n:], masks[:-n])), batch)
+    return masks[:count].repeat_interleave(batch // count, dim=0)
+
+
 MADE_MASKS = (
+    *require(
+        Capability.IN_TURN,
+        define_mistake(
+            "masks_of_other_windows",
+            "Windows get the masks of other windows: those of an image follow one another in the "
+            "batch, so when the batch is cut, the axis of images comes before that of windows.",
+        ).simulated_by(permit=one_after_another),
+    ),
     *require(
         Capability.LENGTHS,
         define_mistake(

@@ -1,4 +1,4 @@
-"""Mistakes in learned numbers that are added to scores by the distance."""
+"""Mistakes in learned numbers that are added to scores: for distances, offsets and pairs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,32 +6,68 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headcheck.properties.contracts.contract import Positions
+from headcheck.properties.contracts.contract import Capability, Positions
 from headcheck.properties.mistakes.catalogue.mistake import (
     define_mistake,
     define_rare_mistake,
     require,
 )
 from headcheck.properties.mistakes.pipeline import PipelineState
-from headcheck.reference.relative import RelativeBuckets
+from headcheck.reference import LearnedBias, RelativeBuckets, WindowOffsets
 
-Change = Callable[[RelativeBuckets, Tensor], Tensor]
+Step = Callable[[PipelineState], Tensor]
+FindBuckets = Callable[[RelativeBuckets, Tensor], Tensor]
 """returns the bucket of each distance"""
+FindNumbers = Callable[[WindowOffsets, Tensor, Tensor], Tensor]
+"""returns the number of each offset, given how far down and to the right it is"""
 
 
-def added_by(change: Change) -> Callable[[PipelineState], Tensor]:
-    """Add the numbers of buckets that are found in another way."""
-    return lambda s: s.scaled + _make_bias(s, change)
+def _get_bias(s: PipelineState) -> tuple[LearnedBias, Tensor]:
+    bias, table = s.inputs.variant.relative, s.p.W_rel
+    if bias is None or table is None:
+        raise ValueError("there are no learned numbers")
+    return bias, table
 
 
-def _make_bias(s: PipelineState, change: Change) -> Tensor:
-    buckets, table = s.inputs.variant.relative, s.p.W_rel
-    if buckets is None or table is None:
-        raise ValueError("there are no buckets")
+def _make_bias(s: PipelineState) -> Tensor:
+    bias, table = _get_bias(s)
+    return bias.bias(table, s.scaled)
+
+
+def _list_positions(s: PipelineState) -> tuple[Tensor, Tensor]:
+    """Return the positions of queries, in a column, and of keys."""
     queries, keys = s.scaled.shape[-2:]
     position = torch.arange(keys)
-    found = change(buckets, position - position[keys - queries :, None])
-    return table[found % len(table)].movedim(-1, 0)
+    return position[keys - queries :, None], position
+
+
+def _add_rows(s: PipelineState, rows: Tensor) -> Tensor:
+    bias, table = _get_bias(s)
+    return s.scaled + bias.factor * table[rows % len(table)].movedim(-1, 0)
+
+
+def added_by(change: FindBuckets) -> Step:
+    """Add the numbers of buckets that are found in another way."""
+
+    def step(s: PipelineState) -> Tensor:
+        buckets, (queries, keys) = _get_bias(s)[0], _list_positions(s)
+        if not isinstance(buckets, RelativeBuckets):
+            raise ValueError("there are no buckets")
+        return _add_rows(s, change(buckets, keys - queries))
+
+    return step
+
+
+def numbered_by(change: FindNumbers) -> Step:
+    """Add the numbers of offsets that are numbered in another way."""
+
+    def step(s: PipelineState) -> Tensor:
+        window = _get_bias(s)[0]
+        if not isinstance(window, WindowOffsets):
+            raise ValueError("there is no window")
+        return _add_rows(s, change(window, *window.find_offsets(*_list_positions(s))))
+
+    return step
 
 
 def _count(buckets: RelativeBuckets, distance: Tensor) -> Tensor:
@@ -49,14 +85,48 @@ of_the_other_sides = added_by(
 without_logarithms = added_by(_count)
 
 
+def _number(window: WindowOffsets, down: Tensor, right: Tensor, row: int) -> Tensor:
+    """Number offsets by rows, each of which has so many numbers."""
+    return (down + window.height - 1) * row + right + window.width - 1
+
+
+summed = numbered_by(lambda w, down, right: _number(w, down, right, 1))
+times_the_width = numbered_by(lambda w, down, right: _number(w, down, right, w.width))
+times_the_height = numbered_by(lambda w, down, right: _number(w, down, right, w.sides[0]))
+without_signs = numbered_by(lambda w, down, right: _number(w, down.abs(), right.abs(), w.sides[1]))
+distances_alone = numbered_by(lambda w, down, right: down.abs() * w.sides[1] + right.abs())
+the_other_way = numbered_by(lambda w, down, right: w.number(-down, -right))
+by_the_other_side = numbered_by(
+    lambda w, down, right: replace(w, by_columns=not w.by_columns).number(down, right)
+)
+
+
+def of_keys_alone(s: PipelineState) -> Tensor:
+    """Add the number of the key's position, whatever the query."""
+    queries, keys = _list_positions(s)
+    return _add_rows(s, keys.expand(len(queries), -1))
+
+
 def scaled_too(s: PipelineState) -> Tensor:
     """Scale the sum of products and numbers."""
-    return s.scaled + s.inputs.scale * _make_bias(s, RelativeBuckets.find)
+    bias, table = _get_bias(s)
+    return s.scaled + replace(bias, factor=s.inputs.scale).bias(table, s.scaled)
 
 
 def of_the_first_head(s: PipelineState) -> Tensor:
     """Give all heads the numbers of the first one."""
-    return s.scaled + _make_bias(s, RelativeBuckets.find)[:1]
+    return s.scaled + _make_bias(s)[:1]
+
+
+def of_mixed_heads(s: PipelineState) -> Tensor:
+    """Read the numbers, whose last axis is that of heads, as if it were the first."""
+    bias = _make_bias(s)
+    return s.scaled + bias.movedim(0, -1).reshape(bias.shape)
+
+
+def multiplied(s: PipelineState) -> Tensor:
+    """Multiply scores by the numbers."""
+    return s.scaled * _make_bias(s)
 
 
 def not_added(s: PipelineState) -> Tensor:
@@ -64,12 +134,13 @@ def not_added(s: PipelineState) -> Tensor:
     return s.scaled
 
 
-RELATIVE_BIAS = require(
+def added_to_weights(s: PipelineState) -> Tensor:
+    """Add the numbers after the softmax."""
+    return s.weights + _make_bias(s)
+
+
+BUCKETS = require(
     Positions.RELATIVE,
-    define_mistake(
-        "relative_numbers_not_added",
-        "The learned numbers for distances are not added to the scores.",
-    ).simulated_by(adjust=not_added),
     define_mistake(
         "distance_counted_the_other_way",
         "Distances have the wrong sign: a key's position minus the query's is negative for earlier "
@@ -88,6 +159,64 @@ RELATIVE_BIAS = require(
         "should be wider, by the logarithm.",
         "arange",
     ).simulated_by(adjust=without_logarithms),
+)
+OFFSETS = require(
+    Positions.WINDOWS,
+    define_mistake(
+        "offsets_share_numbers",
+        "Different offsets have the same number. Before the two parts of an offset are added, the "
+        "one must be multiplied by the count of values that the other can have, twice the side "
+        "minus one.",
+        "in_place:(?i)[*]= | sum",
+    ).simulated_by({"adjust": summed}, {"adjust": times_the_width}),
+    define_mistake(
+        "offsets_without_signs",
+        "An offset and its opposite have the same number: the sign is lost.",
+        "abs",
+    ).simulated_by({"adjust": without_signs}, {"adjust": distances_alone}),
+    define_rare_mistake(
+        "sides_of_a_window_swapped",
+        "The height of the window is taken for its width, so different offsets have the same "
+        "number if the two differ.",
+        "in_place:(?i)[*]=",
+    ).simulated_by(adjust=times_the_height),
+    define_rare_mistake(
+        "numbers_of_keys_alone",
+        "The learned numbers depend on the key's position alone; they should depend on its offset "
+        "from the query.",
+    ).simulated_by(adjust=of_keys_alone),
+    define_rare_mistake(
+        "offsets_counted_the_other_way",
+        "Offsets have the wrong sign: the query's and the key's place are swapped.",
+        "subtract",
+    ).simulated_by(adjust=the_other_way),
+    define_rare_mistake(
+        "offsets_numbered_by_the_other_side",
+        "Offsets are numbered column by column instead of row by row, or the other way round.",
+        "in_place:(?i)[*]=",
+    ).simulated_by(adjust=by_the_other_side),
+)
+LEARNED = require(
+    Capability.RELATIVE,
+    define_mistake(
+        "relative_numbers_not_added",
+        "The learned numbers for positions are not added to the scores.",
+    ).simulated_by(adjust=not_added),
+    define_mistake(
+        "relative_numbers_added_to_weights",
+        "The learned numbers are added after the softmax; they belong to the scores before it.",
+        "add:(?i)rel|bias | softmax",
+    ).simulated_by(adjust=not_added, use=added_to_weights),
+    define_mistake(
+        "relative_numbers_of_mixed_heads",
+        "A head gets learned numbers of other heads and pairs: the last axis of the table has the "
+        "heads, and must be moved to the front before scores are added.",
+    ).simulated_by(adjust=of_mixed_heads),
+    define_rare_mistake(
+        "relative_numbers_multiplied",
+        "The scores are multiplied by the learned numbers instead of adding these.",
+        "times:(?i)rel|bias",
+    ).simulated_by(adjust=multiplied),
     define_mistake(
         "relative_numbers_scaled",
         "The learned numbers are scaled with the scores; they are added after the scale.",
@@ -96,6 +225,7 @@ RELATIVE_BIAS = require(
     define_rare_mistake(
         "relative_numbers_of_the_first_head",
         "All heads get the learned numbers of the first head.",
-        "index",
+        r"index:\[:1\]|\[\.\.\., 0\]|\[:, 0\]",
     ).simulated_by(adjust=of_the_first_head),
 )
+RELATIVE_BIAS = (*BUCKETS, *OFFSETS, *LEARNED)
