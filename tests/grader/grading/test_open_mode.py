@@ -469,9 +469,9 @@ def test_a_field_of_a_config_in_the_same_file_is_no_mistake(grade: Grade) -> Non
     """Once it paid for a field that its own config has, and the exercise of its name lacks."""
     source = (
         BY_SLUG["causal_self_attention"]
-        .solution.replace("    block_size: int\n", "    block_size: int\n    quick: bool = False\n")
+        .solution.replace("    block_size: int\n", "    block_size: int\n    depth: int = 3\n")
         .replace(
-            "self.n_head = config.n_head", "self.n_head, self.quick = config.n_head, config.quick"
+            "self.n_head = config.n_head", "self.n_head, self.depth = config.n_head, config.depth"
         )
     )
     record = grade(source)["CausalSelfAttention"]
