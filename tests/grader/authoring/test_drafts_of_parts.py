@@ -35,7 +35,7 @@ def test_a_scaling_is_stated(scaling: StatedScaling, words: str) -> None:
 
 def test_the_numbers_of_distances_are_stated() -> None:
     statement = draft_statement(KINDS["relative_bias"].contract, Signature("T5Attention", (), ()))
-    assert "| `relative_attention_bias.weight` | `(12, heads)` | a number for each" in statement
+    assert "| `relative_attention_bias.weight` | `(12, heads)` | the numbers of each" in statement
     assert "softmax(Q_h K_hᵀ, what is hidden masked)" in statement
     assert "below 3 has the bucket `r`" in statement
     assert "`3 + ⌊3 ln(r / 3) / ln(10 / 3)⌋`, at most 5. Later keys" in statement
