@@ -316,7 +316,12 @@ class PropertySuite:
         smallest = min(crashes, key=lambda case: (case.size, str(case)))
         failure, on = crashes[smallest], describe_case(self.contract, smallest)
         verdict = Verdict(
-            no_case_is_refused, failure.status, case=smallest, failure=failure, case_description=on
+            no_case_is_refused,
+            failure.status,
+            case=smallest,
+            failure=failure,
+            case_description=on,
+            hint=no_case_is_refused.hint,  # it is about what was raised, unlike other hints
         )
         message = self.describe_verdict(verdict)
         if self.feedback.get_level(no_case_is_refused.name).includes(FeedbackLevel.CASE):
