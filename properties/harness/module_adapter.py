@@ -16,6 +16,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.cases.case_tensors import DTYPES
+from headcheck.properties.cases.fitting_mask import add_required_masks
 from headcheck.properties.contracts.contract import Capability, Contract, Entry
 from headcheck.properties.contracts.variant import describe_call, describe_rotation, get_variant
 from headcheck.properties.harness.call_sizes import add_call_sizes
@@ -249,7 +250,8 @@ class ModuleAdapter:
         self, chunks: Sequence[Chunk], counted: bool = False, manner: str = "usual"
     ) -> list[CallResult]:
         """Call the module for chunks of tokens with a batch axis; weights are by attribute path."""
-        sent = [replace(each, tokens=self.build_inputs(each.tokens, None)[0]) for each in chunks]
+        masked = add_required_masks(self.contract.call_form.mask, chunks)
+        sent = [replace(each, tokens=self.build_inputs(each.tokens, None)[0]) for each in masked]
         return [
             self._add_batch_axis(result) for result in self.module.decode(sent, counted, manner)
         ]

@@ -13,7 +13,7 @@ from headcheck.properties.cases.case_set import generate_case_set
 from headcheck.properties.cases.case_tensors import make_mask
 from headcheck.properties.cases.fitting_mask import make_fitting_mask
 from headcheck.properties.check import find_first_failure
-from headcheck.properties.contracts.contract import Capability, Contract
+from headcheck.properties.contracts.contract import Capability, Contract, Positions
 from headcheck.properties.contracts.variant import find_visible
 from headcheck.properties.families.far_positions import (
     bfloat16_places_far_tokens_as_float32_tables_do,
@@ -34,6 +34,11 @@ from tests.library.real_bugs import ADAPTERS, ROOT
 PATH = ROOT / ADAPTERS / "padded_decoder"
 CONTRACT = load_contract(PATH.with_suffix(".toml"))
 SOURCE = PATH.with_suffix(".py").read_text(encoding="utf-8")
+PLACELESS = replace(
+    CONTRACT,
+    positions=Positions.NONE,
+    capabilities=CONTRACT.capabilities - {Capability.POSITIONS},
+)
 CASE = Case(batch=3, tokens=6, context_length=6, mask_form=MaskForm.BATCH_ONE_ONE_KEY)
 
 
@@ -59,9 +64,9 @@ def test_every_query_keeps_a_key() -> None:
     drawn = []
     for seed in range(20):
         case = replace(CASE, seed=seed)
-        own, fitting = make_mask(case), make_fitting_mask(CONTRACT, case)
+        own, fitting = make_mask(case), make_fitting_mask(PLACELESS, case)
         assert own is not None and fitting is not None
-        visible = find_visible(CONTRACT, case, case.tokens, fitting)
+        visible = find_visible(PLACELESS, case, case.tokens, fitting)
         assert visible is not None
         assert bool(visible.any(-1).all())
         assert bool((fitting | ~own).all()), "a key that was shown stays so"
@@ -70,10 +75,19 @@ def test_every_query_keeps_a_key() -> None:
 
 
 def test_without_a_causal_mask_it_is_the_one_drawn() -> None:
-    full = replace(CONTRACT, capabilities=CONTRACT.capabilities - {Capability.CAUSAL})
+    full = replace(PLACELESS, capabilities=PLACELESS.capabilities - {Capability.CAUSAL})
     own, fitting = make_mask(CASE), make_fitting_mask(full, CASE)
     assert own is not None and fitting is not None
     assert torch.equal(own, fitting)
+
+
+def test_where_positions_count_only_the_last_keys_are_hidden() -> None:
+    """Otherwise it would matter whether hidden keys have positions."""
+    own, fitting = make_mask(CASE), make_fitting_mask(CONTRACT, CASE)
+    assert own is not None and fitting is not None
+    keep = fitting[:, 0, 0]
+    assert torch.equal(keep.sum(-1), own[:, 0, 0].sum(-1))
+    assert bool((keep[:, :-1] | ~keep[:, 1:]).all())
 
 
 def test_finite_numbers_are_enough_where_no_more_is_promised() -> None:
