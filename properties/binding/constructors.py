@@ -12,7 +12,7 @@ from headcheck.properties.terms.call_form import CallForm, TokenAxes
 
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
 """the axes of tokens that a function may take"""
-SIZES = ("d_in", "d_out", "heads", "kv_heads", "head_dim", "context_length")
+SIZES = ("d_in", "d_context", "d_out", "heads", "kv_heads", "head_dim", "context_length")
 """the quantities that are sizes"""
 GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout", "kv_heads")
 """the quantities to try for an argument with an unknown name, the most frequent first"""
@@ -34,6 +34,8 @@ ROTARY_BASE = re.compile(r"(^|_)theta|(rope|rotary|rotation)\w*base|^base$")
 BUCKETS, FARTHEST = re.compile(r"(^|_)buckets?$"), re.compile(r"max_(relative_)?dist(ance)?$")
 RELATIVE = re.compile(r"rel(ative)?_(\w+_)?(bias|table)")
 """names of options for a part that a class must then have"""
+OF_QUERIES = re.compile(r"q(uer(y|ies))?_?(dim|size|width|features)|(d_?|dim_?)q(uery)?")
+"""names of arguments for the width of what queries are made of, beside that of a context"""
 WHOLE = re.compile(r"pct|percent|fraction|factor|ratio")
 """names of arguments for a share of something"""
 
@@ -242,13 +244,27 @@ def _suggest(parameter: SignatureParameter, *, optional: bool = False) -> Argume
 
 
 def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
+    """Yield the meanings that widths may have beside the other quantities.
+
+    A context has a width of its own only beside that of the tokens.
+    """
+    if any(argument.quantity == "?" for argument in passed):
+        return
+    if any(a.quantity == "d_context" for a in passed):
+        own = [replace(a, quantity="width") if OF_QUERIES.fullmatch(a.name) else a for a in passed]
+        if {"width", "d_in"} & {a.quantity for a in own}:
+            yield from _resolve_own_widths(own)
+    yield from _resolve_own_widths(
+        [replace(a, quantity="d_in") if a.quantity == "d_context" else a for a in passed]
+    )
+
+
+def _resolve_own_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
     """Yield the meanings that "width" may have beside the other quantities.
 
     The width of a model is that of input and output, so these are equal. If the width of the output
     or of a head is an argument, too, "width" may mean only the input's.
     """
-    if any(argument.quantity == "?" for argument in passed):
-        return
     named = [argument.quantity for argument in passed]
     widths = [i for i, quantity in enumerate(named) if quantity == "width"]
     if len(widths) > 1:

@@ -37,6 +37,8 @@ WIDE = replace(PROBE, head_dim=16, seed=3003)
 """a case with heads so wide that every usual share of them is even"""
 FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
 """a case as long as its context, since some classes work only on sequences of this length"""
+WIDER = 5
+"""how much wider a context is than the tokens, if it has a width of its own"""
 WINDOWS = {"side": 9, "sides": 12}
 """the tokens in a window to construct a class with, by what its arguments say of the window. In 12,
 3 by 4, neither side is how many offsets the other has, which is one less than twice as many"""
@@ -87,7 +89,8 @@ def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
         case = replace(case, head_dim=constructor.inner // case.heads)
     if "softcap" in free:
         case = replace(case, softcap=USUAL_SOFTCAP)
-    return replace(case, d_in=case.d_out) if constructor.square else case
+    case = replace(case, d_in=case.d_out) if constructor.square else case
+    return replace(case, d_context=case.d_in + WIDER) if "d_context" in free else case
 
 
 def iter_sizes(
@@ -151,6 +154,7 @@ def _iter_inputs(
         yield probe.d_in
     else:  # no two sizes are equal, so what an argument says is not fixed
         said = {getattr(probe, quantity) for quantity in constructor.quantities & {*COUNTS}}
+        said.add(probe.d_context)
         yield from (length for length in lengths if length not in said)
 
 

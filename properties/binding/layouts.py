@@ -150,7 +150,8 @@ def _iter_packings(
     projections: Sequence[tuple[StoredTensor, str]], output: StoredTensor | None, case: Case
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the ways in which tensors of these shapes can hold these projections."""
-    sizes = HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)
+    own = case.d_in, case.heads, case.head_dim, case.kv_heads
+    sizes = HeadSizes(*own, d_context=case.d_context)
     options = [_list_fitting(tensor, letters, sizes) for tensor, letters in projections]
     outputs = () if output is None else _list_fitting(output, "o", sizes)
     if not all(options) or (output is not None and not outputs):

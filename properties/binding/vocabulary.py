@@ -21,9 +21,9 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             r"(n|num|number)_?(of_)?(query_|kv_|head_)?groups?|kv_groups?|heads?_kv|groups",
         ),
         (
-            "d_in",
+            "d_context",
             r"(context|memory|cond|encoder|enc|cross|kv|source|src|y)_?(dim|size|width|features)|"
-            r"[kv]dim|d_?(context|memory|cond|enc|cross|src)",
+            r"[kv]dim|(d_?|dim_)(context|memory|cond|encoder|enc|cross|source|src)|dim_kv",
         ),
         (
             "heads",

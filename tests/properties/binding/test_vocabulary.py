@@ -14,7 +14,8 @@ QUANTITIES = {
     "head_dim": "head_dim d_k d_v head_size dim_head key_dim attention_head_size dim_per_head "
     "query_pre_attn_scalar",
     "d_out": "d_out dim_out out_features output_dim inner_dim out_channels",
-    "d_in": "d_in in_features input_dim dim_in kv_dim context_dim memory_dim d_context",
+    "d_in": "d_in in_features input_dim dim_in",
+    "d_context": "kv_dim context_dim memory_dim d_context dim_kv",
     "width": "d_model embed_dim n_embd dim hidden_size emb_dim embedDim model_dim E C channels",
 }
 ROLES = {

@@ -1,0 +1,83 @@
+"""A context may have a width of its own, beside that of the tokens, by any of its usual names."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import GradeText
+
+LATENT_DIFFUSION = """\
+import torch
+from torch import nn
+
+
+class CrossAttention(nn.Module):
+    def __init__(self, query_dim, context_dim, heads=8, dim_head=64):
+        super().__init__()
+        inner = heads * dim_head
+        self.heads = heads
+        self.to_q = nn.Linear(query_dim, inner, bias=False)
+        self.to_k = nn.Linear(context_dim, inner, bias=False)
+        self.to_v = nn.Linear(context_dim, inner, bias=False)
+        self.to_out = nn.Linear(inner, query_dim)
+
+    def forward(self, x, context):
+        b, n, _ = x.shape
+        q, k, v = (
+            t.view(b, t.shape[1], self.heads, -1).transpose(1, 2)
+            for t in (self.to_q(x), self.to_k(context), self.to_v(context))
+        )
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return self.to_out((weights @ v).transpose(1, 2).reshape(b, n, -1))
+"""
+FUSED = """\
+import torch
+from torch import nn
+
+
+class Reader(nn.Module):
+    def __init__(self, d_model, n_heads, d_encoder):
+        super().__init__()
+        self.n_heads = n_heads
+        self.norm = nn.LayerNorm(d_model)
+        self.q = nn.Linear(d_model, d_model)
+        self.kv = nn.Linear(d_encoder, 2 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, encoded):
+        b, n, d = x.shape
+        k, v = self.kv(encoded).view(b, -1, 2, self.n_heads, d // self.n_heads).unbind(2)
+        q = self.q(self.norm(x)).view(b, n, self.n_heads, -1)
+        scores = torch.einsum("bnhd,bmhd->bhnm", q, k) / (d // self.n_heads) ** 0.5
+        read = torch.einsum("bhnm,bmhd->bnhd", scores.softmax(-1), v).reshape(b, n, d)
+        return x + self.out(read)
+"""
+NAMES = {"query_dim": "dim_q", "context_dim": "dim_kv", "dim_head": "head_dim"}
+
+
+def rename(source: str) -> str:
+    for before, after in NAMES.items():
+        source = source.replace(before, after)
+    return source
+
+
+@pytest.mark.parametrize("source", [LATENT_DIFFUSION, rename(LATENT_DIFFUSION), FUSED])
+def test_a_context_of_another_width_is_recognised(grade_text: "GradeText", source: str) -> None:
+    record = grade_text(source)
+    assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
+    assert any("a context of its own width" in note.message for note in record.notes)
+
+
+@pytest.mark.parametrize(
+    ("source", "right", "wrong"),
+    [
+        (LATENT_DIFFUSION, "self.to_v(context)", "self.to_v(context.flip(1))"),
+        (LATENT_DIFFUSION, "q.shape[-1] ** 0.5", "context.shape[-1] ** 0.5"),
+        (FUSED, ".softmax(-1)", ".softmax(-2)"),
+    ],
+)
+def test_its_mistakes_fail(grade_text: "GradeText", source: str, right: str, wrong: str) -> None:
+    record = grade_text(source.replace(right, wrong))
+    values = {p.name for p in record.properties if p.status == "failed"}
+    assert record.status == "failed" and len(values) > 1
