@@ -9,6 +9,7 @@ from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.hypotheses import NARROW, OTHER
+from headcheck.properties.binding.masks import BIAS
 from headcheck.properties.binding.nearest import describe_failure, find_fault, lacks_import
 from headcheck.properties.binding.other_kinds import IN_WINDOWS, name_other_kind
 from headcheck.properties.binding.search import EXACT, MAX_STEPS, BindingSearch, Match
@@ -36,6 +37,12 @@ CONSTANTS = frozenset(
     {Given.NONE, Given.ZERO, Given.FALSE, Given.TRUE, Given.POSITIONS, Given.POSITION_ROW}
 )
 """what calls are given that is no rotary table"""
+UNSCALED = "no_scale"
+"""the mistake that scores without a scale would be without such a bias"""
+SAID_OF_UNSCALED = (
+    "its scores are not divided by the root of a head's width, as in T5: if they should be, this "
+    "is a mistake"
+)
 RESIDUAL = frozenset({"residual_added"})
 """the mistake that a residual would be without a norm beside it"""
 
@@ -112,13 +119,15 @@ def bind(
     free = None if said == signature else _find_certain(BindingSearch(subject, said))
     if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):
         signature, match = said, free
+    if is_unscaled := _may_be_unscaled(signature, match):
+        match = replace(match, contract=replace(match.contract, scale=1.0), mistakes=())
     settled = settling.settle(subject, signature, match)
     broken = settling.find_free_widths(subject, signature, match, settled)
     return Binding(
         settled.contract,
         match.mistakes,
         match.inexact,
-        settled.remarks,
+        (*settled.remarks, SAID_OF_UNSCALED) if is_unscaled else settled.remarks,
         raises=not search.probes,
         broken=broken,
     )
@@ -126,6 +135,12 @@ def bind(
 
 def _is_wrong(match: Match) -> bool:
     return bool(match.mistakes) or match.inexact
+
+
+def _may_be_unscaled(signature: Signature, match: Match) -> bool:
+    """Whether scores that are not scaled are meant so, as in T5: calls are given their bias."""
+    is_given = any(BIAS.fullmatch(p.name) and not p.has_default for p in signature.call)
+    return is_given and [mistake.name for mistake in match.mistakes] == [UNSCALED]
 
 
 def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:

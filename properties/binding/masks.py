@@ -169,8 +169,8 @@ def _claim_bias(bench: Bench, form: CallForm, name: str) -> Settled:
         return settled
     numbers = draw_normal(bench.case, "mask", *next(_draw_masks(bench, form.mask)).shape)
     results = bench.call(form, bench.x, numbers, manner="added")
-    scaled = bench.compute(added=numbers * get_scale(bench.contract, bench.case)).output
-    if is_close(results, scaled):
+    scale = get_scale(bench.contract, bench.case)
+    if scale != 1 and is_close(results, bench.compute(added=numbers * scale).output):
         return settled.add(f"its `{name}` is added before the scores are scaled")
     return settled.claim(C.BIAS_MASK)
 

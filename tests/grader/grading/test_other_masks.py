@@ -116,3 +116,24 @@ def test_masks_of_heads_and_of_what_is_not_given_are_no_masks_of_keys(
     assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
     told = [note.message for note in record.notes]
     assert any("`head_mask`" in text and "not judged" in text for text in told)
+
+
+BIASED = ONE_MASK.replace("attn_mask=None", "score_bias").replace(
+    f"        if attn_mask is not None:\n            scores = scores.{MASKED}\n",
+    "        scores = scores + score_bias\n",
+)
+
+
+def test_scores_that_are_given_a_bias_need_no_scale(grade_text: "GradeText") -> None:
+    record = grade_text(BIASED.replace(" / math.sqrt(self.d)", ""))
+    assert record.status == "passed", [p.name for p in record.properties if p.status != "passed"]
+    assert any("as in T5" in note.message for note in record.notes)
+
+
+@pytest.mark.parametrize(("source", "scale"), [(CLASS, ""), (BIASED, " / self.d")])
+def test_without_a_bias_they_need_one_and_with_it_no_other(
+    grade_text: "GradeText", source: str, scale: str
+) -> None:
+    record = grade_text(source.replace(" / math.sqrt(self.d)", scale))
+    assert record.status == "failed"
+    assert record.score < record.max_score / 2
