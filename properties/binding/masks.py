@@ -280,7 +280,8 @@ def _find_mistaken_mask(bench: Bench, form: CallForm, name: str) -> CallForm | N
     of_keys = (replace(each, axes=2, keys_only=True) for each in MASK_CONVENTIONS[1:3])
     cut = (replace(each, axes=axes) for axes in (3, 4) for each in usual)
     for convention in (*list_mask_sources(name), *usual, *of_keys, *cut):
-        own = replace(form, mask=replace(convention, argument=form.mask.argument))
+        taken = {"argument": form.mask.argument, "required": form.mask.required}
+        own = replace(form, mask=replace(convention, **taken))
         keep = next(_draw_masks(bench, convention))
         results = bench.call(own, bench.x, keep)
         if not results:

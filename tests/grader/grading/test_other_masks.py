@@ -136,4 +136,4 @@ def test_without_a_bias_they_need_one_and_with_it_no_other(
 ) -> None:
     record = grade_text(source.replace(" / math.sqrt(self.d)", scale))
     assert record.status == "failed"
-    assert record.score < record.max_score / 2
+    assert record.score < 0.6 * record.max_score
