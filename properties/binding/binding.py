@@ -32,6 +32,8 @@ MAX_OPTIONS = 3
 """how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
 """the steps that a search without norms counts as done, since most classes with norms are blocks"""
+KERNELS = re.compile(r"flash|fused|sdpa|fast|efficient|triton|xformers|compile", re.IGNORECASE)
+"""names of options that say how the same attention is computed: both ways must be right"""
 CONSTANTS = frozenset(
     {Given.NONE, Given.ZERO, Given.FALSE, Given.TRUE, Given.POSITIONS, Given.POSITION_ROW}
 )
@@ -134,7 +136,8 @@ def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
     As of GPT-2's attention, whose `scale=False` is for those who ask for nothing else.
     """
     parameters = search.signature.constructor
-    for option in [p for p in parameters if p.default is False][:MAX_OPTIONS]:
+    off = [p for p in parameters if p.default is False and not KERNELS.search(p.name)]
+    for option in off[:MAX_OPTIONS]:
         on = replace(option, has_default=False, by_name=True)
         own = replace(
             search.signature, constructor=tuple(on if p is option else p for p in parameters)

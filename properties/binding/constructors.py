@@ -27,6 +27,7 @@ OTHERS: Mapping[str, int | str] = {
     "max_batch": 128,
     "layer_idx": 0,
     "layer_id": 0,
+    "depth": 1,
     "device": "cpu",
 }
 """values for other required arguments, by name"""

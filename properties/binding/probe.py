@@ -15,6 +15,10 @@ from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.subject import CallOptions, Module
 from headcheck.properties.terms.call_form import CallForm
+from headcheck.properties.violations.violation import Status, SubmissionFailed
+
+TINY = 1e-4
+"""the factor of tokens whose squares are near the small numbers that norms add"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,21 @@ class CallProbe:
     """whether all outputs are independent of later tokens"""
     overwrites: bool = False
     """whether the call has written over its input"""
+
+    def observe_tiny(self) -> Observation | None:
+        """Call the module for tokens so small that any number beside them shows; None if it raises.
+
+        Raises SubmissionFailed if its process ends.
+        """
+        x = self.seen.x * TINY
+        try:
+            self.module.write(self.seen.stored)
+            outputs = self.module.forward([x if self.batched else x[0]], CallOptions()).outputs
+        except SubmissionFailed as failure:
+            if failure.status is not Status.CRASHED:
+                raise
+            return None
+        return Observation(x, self.seen.stored, _add_batch(outputs, batched=self.batched))
 
 
 def probe_call(

@@ -22,6 +22,7 @@ from headcheck.properties.binding.constructors import (
     iter_suggested,
     iter_unshared,
 )
+from headcheck.properties.binding.epsilons import iter_epsilons, refine
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
     FULL,
@@ -40,7 +41,6 @@ from headcheck.properties.binding.matching import (
     find_exact,
     find_mistakes,
     find_scale,
-    measure_error,
     starts_right,
 )
 from headcheck.properties.binding.probe import (
@@ -55,7 +55,6 @@ from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE
 from headcheck.properties.mistakes.mistake_table import Mistakes
-from headcheck.properties.parts.norms import EPSILONS, Norm
 from headcheck.properties.parts.part import Found
 from headcheck.properties.subject import CallOptions, Subject, TensorInfo
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
@@ -67,10 +66,9 @@ MAX_STEPS = 7000
 """the amount of work after which a search gives up, which takes about three seconds. The unit is
 one comparison of an output with one contract, so that every machine gives up at the same point"""
 EXACT = 2 / 3
-"""the share of this work for exact matches; the rest is for known mistakes"""
+"""the share of this work for exact matches, and not for known mistakes"""
 CALL_STEPS, MISTAKE_STEPS, PAIR_STEPS = 4, 60, 400
-"""the work of one call of the class, of trying all known mistakes, and of trying all pairs of
-them"""
+"""the work of one call of the class, of trying all mistakes, and of trying all pairs of them"""
 MAX_NUMEL = 1 << 23
 """the most parameters to overwrite: four layers of width 1,448"""
 MAX_LIKELY = 200
@@ -285,17 +283,10 @@ class BindingSearch:
             self.steps += 1
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
-                return Match(self._refine(contract, sizes, probe, place), sizes, place)
+                return Match(refine(contract, sizes, probe, place), sizes, place)
             if not self._may_be_exact():
                 return None
         return None
-
-    def _refine(self, contract: Contract, sizes: Sizes, probe: CallProbe, place: int) -> Contract:
-        """Return the contract with the norm's small number that explains the output best."""
-        if contract.norm is Norm.NONE:
-            return contract
-        every = (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)
-        return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
         """Yield contracts that names suggest: without positions, with usual and scaled positions.
@@ -341,12 +332,14 @@ class BindingSearch:
             plain = [c for c in every if c[0].call_form.axes is not TokenAxes.TOKENS_FIRST]
             likely = sorted(take_turns(plain)[:MAX_MISTAKEN], key=rank_by_explained)
             for contract, sizes in likely[: 1 if pairs else None]:
-                self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
-                found = find_mistakes(contract, sizes.case, probe.seen, pairs=pairs)
-                for (mistakes, _), place in found:
-                    return Match(contract, sizes, place, mistakes)
-                if not self._is_early():
-                    return None
+                for each in iter_epsilons(contract):
+                    self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
+                    found = find_mistakes(each, sizes.case, probe.seen, pairs=pairs)
+                    for (mistakes, overrides), place in found:
+                        refined = refine(each, sizes, probe, place, overrides)
+                        return Match(refined, sizes, place, mistakes)
+                    if not self._is_early():
+                        return None
         return None
 
     def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
