@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.extras import Left, find_claimant, iter_extended
@@ -12,6 +12,7 @@ from headcheck.properties.harness.aliases import infer_role
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.case import Case
 
+LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 LETTERS = ("q", "k", "v")
 ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")
 """orders of the projections in a fused layer, the usual one first"""
@@ -68,6 +69,16 @@ def _is_per_head(copies: Sequence[str], shapes: Mapping[str, tuple[int, ...]], c
     shape = next(iter(alike))
     multiples = {case.head_dim, 2 * case.head_dim, 3 * case.head_dim}
     return len(alike) == 1 and shape is not None and bool(multiples & set(shape))
+
+
+def iter_mappings(
+    layouts: LayoutSource, tensors: Mapping[str, TensorInfo], case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield the mappings of these layouts; one without weights if all widths are equal."""
+    if any(info.kind != "buffer" for info in tensors.values()):
+        yield from layouts(tensors, case)
+    elif case.d_in == case.d_out:
+        yield ()
 
 
 def iter_named_layouts(

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from headcheck.properties.binding.building import (
@@ -15,7 +15,12 @@ from headcheck.properties.binding.building import (
     has_config,
     note_failure,
 )
-from headcheck.properties.binding.calls import hides_its_mask, iter_forms_of, names_roles
+from headcheck.properties.binding.calls import (
+    hides_its_mask,
+    iter_axes,
+    iter_forms_of,
+    names_roles,
+)
 from headcheck.properties.binding.constructors import (
     iter_assigned,
     iter_of_one_length,
@@ -36,7 +41,12 @@ from headcheck.properties.binding.hypotheses import (
     make_contract,
 )
 from headcheck.properties.binding.intent import expects_causality
-from headcheck.properties.binding.layouts import iter_layouts, iter_named_layouts
+from headcheck.properties.binding.layouts import (
+    LayoutSource,
+    iter_layouts,
+    iter_mappings,
+    iter_named_layouts,
+)
 from headcheck.properties.binding.matching import (
     find_exact,
     find_mistakes,
@@ -52,16 +62,14 @@ from headcheck.properties.binding.probe import (
 )
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Contract, Entry
-from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.parts.part import Found
-from headcheck.properties.subject import CallOptions, Subject, TensorInfo
+from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed
 
-LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 MAX_STEPS = 7000
 """the amount of work after which a search gives up, which takes about three seconds. The unit is
 one comparison of an output with one contract, so that every machine gives up at the same point"""
@@ -206,10 +214,9 @@ class BindingSearch:
             self.failures.append(f"it has {count:,} parameters: too many to be recognised")
             return
         built = self._complete_for_calls(built)
-        by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         answered: set[tuple[object, ...]] = set()
         known = len(self.probes)
-        for sizes, form in itertools.product(by_width.values(), self._iter_forms(built)):
+        for sizes, form in self._iter_ways(built):
             if len(self.probes) > known and hides_its_mask(form, self.signature.call):
                 continue  # it takes masks, and these are judged
             for batched in (True, False):
@@ -222,13 +229,14 @@ class BindingSearch:
                         answered.add((form.inputs, False, given))
                     yield probe
 
-    def _iter_forms(self, built: Built) -> Iterator[CallForm]:
-        """Yield the forms of a call; a module with convolutions may take the width first."""
+    def _iter_ways(self, built: Built) -> Iterator[tuple[Sizes, CallForm]]:
+        """Yield sizes that differ in the width of tokens, each with the forms of a call."""
+        by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         forms = list(iter_forms_of(self.signature))
-        yield from forms
-        for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
-            if any(info.shape[2:] == kernel for info in built.tensors.values()):
-                yield from (replace(form, axes=axes) for form in forms)
+        for sizes in by_width.values():
+            failures = () if self.probes else self.failures
+            for form in iter_axes(forms, built.shapes.values(), failures):
+                yield sizes, form
 
     def _complete_for_calls(self, built: Built) -> Built:
         """Return the construction with a config that also has the fields that calls read."""
@@ -375,7 +383,7 @@ class BindingSearch:
         for sizes in self.iter_sizes_of(probe.built):
             if sizes.case.d_in != probe.seen.x.shape[-1]:
                 continue
-            for mappings in _iter_mappings(layouts, probe.built.tensors, sizes):
+            for mappings in iter_mappings(layouts, probe.built.tensors, sizes.case):
                 for form, hides in iter_readings_of(probe, causal):
                     contract = make_contract(
                         self.signature.name,
@@ -389,12 +397,3 @@ class BindingSearch:
                     is_named = layouts is iter_named_layouts
                     found = Found(probe.built.shapes, sizes.case, is_named)
                     yield from ((each, sizes) for each in iter_meanings(contract, found))
-
-
-def _iter_mappings(
-    layouts: LayoutSource, tensors: Mapping[str, TensorInfo], sizes: Sizes
-) -> Iterator[tuple[ParameterMapping, ...]]:
-    if any(info.kind != "buffer" for info in tensors.values()):
-        yield from layouts(tensors, sizes.case)
-    elif sizes.case.d_in == sizes.case.d_out:
-        yield ()

@@ -114,7 +114,9 @@ def make_today(
     """The source of a causal class with these steps."""
     kv = "kv_heads" if shared else "heads"
     made, project = PROJECTIONS[projections]
-    widths = ("dim", f"dim // heads * {kv}") if whole else ("dim // heads", "dim // heads")
+    widths: tuple[str, ...] = (
+        ("dim", f"dim // heads * {kv}") if whole else ("dim // heads", "dim // heads")
+    )
     widths = tuple(OWN[own].format(n) for n in ("heads", kv)) if own else widths
     norms = "self.q_norm, self.k_norm = RMSNorm({}), RMSNorm({})".format(*widths)
     init = [
