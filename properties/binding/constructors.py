@@ -12,7 +12,9 @@ from headcheck.properties.terms.call_form import CallForm, TokenAxes
 
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
 """the axes of tokens that a function may take"""
-SIZES = ("d_in", "d_out", "heads", "kv_heads", "head_dim", "context_length")
+SIZES = (
+    "d_in", "d_out", "heads", "kv_heads", "head_dim", "context_length", "d_latent", "rope_dim",
+)  # fmt: skip
 """the quantities that are sizes"""
 GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout", "kv_heads")
 """the quantities to try for an argument with an unknown name, the most frequent first"""
@@ -28,6 +30,7 @@ OTHERS: Mapping[str, int | str] = {
     "layer_idx": 0,
     "layer_id": 0,
     "depth": 1,
+    "q_lora_rank": 0,
     "device": "cpu",
 }
 """values for other required arguments, by name"""
@@ -251,6 +254,8 @@ def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
     if any(argument.quantity == "?" for argument in passed):
         return
     named = [argument.quantity for argument in passed]
+    if "d_latent" in named and not {"width", "d_out", "d_in"} & {*named}:
+        named = ["width" if quantity == "d_latent" else quantity for quantity in named]
     widths = [i for i, quantity in enumerate(named) if quantity == "width"]
     if len(widths) > 1:
         first, second = (widths[0], "d_in"), (widths[1], "d_out")

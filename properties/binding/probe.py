@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,15 +41,27 @@ class CallProbe:
 
         Raises SubmissionFailed if its process ends.
         """
-        x = self.seen.x * TINY
+        return self._observe(self.seen.x * TINY, self.seen.stored)
+
+    def ignores(self, prefix: str) -> bool:
+        """Whether weights whose paths begin like this exist, and change no result.
+
+        Raises SubmissionFailed if its process ends.
+        """
+        stored = self.seen.stored
+        other = {path: 2 * t for path, t in stored.items() if path.startswith(prefix)}
+        again = self._observe(self.seen.x, {**stored, **other}) if other else None
+        return again is not None and all(map(torch.equal, again.outputs, self.seen.outputs))
+
+    def _observe(self, x: Tensor, weights: Mapping[str, Tensor]) -> Observation | None:
         try:
-            self.module.write(self.seen.stored)
+            self.module.write(weights)
             outputs = self.module.forward([x if self.batched else x[0]], CallOptions()).outputs
         except SubmissionFailed as failure:
             if failure.status is not Status.CRASHED:
                 raise
             return None
-        return Observation(x, self.seen.stored, _add_batch(outputs, batched=self.batched))
+        return Observation(x, weights, _add_batch(outputs, batched=self.batched))
 
 
 def probe_call(
