@@ -308,8 +308,16 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
     if contract.call_form.cache is not None and mask.required:
         text = "a module with a cache can be called without a mask: leave this out"
         yield ("call_form", "mask", "required"), None, text
+    yield from _check_joining(contract)
     if contract.call_form.cache is not None:
         yield from _check_cache(contract, contract.call_form.cache)
+
+
+def _check_joining(contract: Contract) -> Iterator[Problem]:
+    joins = contract.call_form.joins_queries
+    if joins and ({*contract.call} != {"query", "context"} or contract.has(C.CAUSAL)):
+        text = 'queries join a context that nothing hides: write call = ["query", "context"]'
+        yield ("call_form", "joins_queries"), None, text
 
 
 def _check_cache(contract: Contract, cache: CacheConvention) -> Iterator[Problem]:

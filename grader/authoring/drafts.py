@@ -11,7 +11,12 @@ from headcheck.properties.contracts.contract import (
     Contract,
     NormOver,
 )
-from headcheck.properties.contracts.parameter_mapping import BY_HEAD, Packing, ParameterMapping
+from headcheck.properties.contracts.parameter_mapping import (
+    BY_HEAD,
+    COLUMNS,
+    Packing,
+    ParameterMapping,
+)
 from headcheck.properties.parts import PARTS, WEIGHTS
 from headcheck.properties.terms.call_form import MaskConvention, MaskSource, Polarity
 
@@ -50,6 +55,8 @@ PACKINGS = {
     Packing.PAIRED: "",
     Packing.ONE_PAIRED: "",
     Packing.BROADCAST: "",
+    Packing.COLUMN: "",
+    Packing.ONE_COLUMN: "",
     Packing.CONVOLUTION: "the weight of a convolution with a kernel of length 1",
     Packing.IMAGE_CONVOLUTION: "the weight of a convolution with a kernel of one pixel",
 }
@@ -210,12 +217,16 @@ def _write_shape(mapping: ParameterMapping, contract: Contract) -> str:
         broad = mapping.packing is Packing.BROADCAST
         ones = ", 1" * (2 if broad else mapping.packing.kernel_axes)
         return f"`({'1, ' * broad}heads{ones or ','})`"
+    heads = "kv_heads" if contract.has(C.GROUPED) and mapping.is_shared else "heads"
+    if mapping.packing in COLUMNS:
+        return f"`({'1, ' * (mapping.packing is Packing.ONE_COLUMN)}{heads}, 1, head_dim)`"
+    if mapping.holds[0] in NORMED and mapping.packing in BY_HEAD:
+        return f"`({heads}, head_dim)`"
     if mapping.holds[0] in NORMED:
         whole = contract.norm_over is NormOver.PROJECTION
         return f"`({_count_rows(mapping, contract, d_out) if whole else 'head_dim'},)`"
     own = "head_dim" if per_head else d_out
     rows = _count_rows(mapping, contract, own)
-    heads = "kv_heads" if contract.has(C.GROUPED) and mapping.is_shared else "heads"
     columns = own if mapping.is_output else d_in
     rows = d_out if mapping.is_output else rows
     if mapping.packing is Packing.BETWEEN and not _is_vector(mapping):

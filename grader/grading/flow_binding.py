@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -27,12 +27,13 @@ from headcheck.properties.binding.intent import expects_causality, is_triangle
 from headcheck.properties.binding.matching import make_parameters
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.contracts.contract import ROTARY, Capability, Contract
+from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Norm
 from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
 from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
     make_attention_inputs,
 )
+from headcheck.properties.parts.norms import EPSILONS
 from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.reference import causal_mask
 
@@ -121,7 +122,15 @@ class _Reading:
         best = [(c, s) for count, c, s in counted if count == most > 0 and _is_order_said(c)]
         if len({(_name_roles(c), s.case.heads) for c, s in best}) != 1:
             return None
-        return best[0] if _Roles(self.flow, self._slice, best[0][0]).are_complete() else None
+        complete = _Roles(self.flow, self._slice, best[0][0]).are_complete()
+        return self._refine(*best[0]) if complete else None
+
+    def _refine(self, contract: Contract, sizes: Sizes) -> tuple[Contract, Sizes]:
+        """Return the contract with the norm's small number with which most stages are found."""
+        if contract.norm is Norm.NONE:
+            return contract, sizes
+        every = [replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS]
+        return max(every, key=lambda each: self._count_stages(each, sizes)), sizes
 
     def _weighs_tokens(self, softmax: int) -> bool:
         """Whether a softmax is of products of what tokens give with what tokens give."""

@@ -58,6 +58,8 @@ def _add_biases(bench: Bench, asked: Contract) -> Contract | None:
     complete = add_biases(tuple(m for m in asked.mappings if m.holds != ("b_o",)), stored)
     held = {name for mapping in complete for name in mapping.holds}
     before = {name for mapping in asked.mappings for name in mapping.holds}
+    if asked.stores("W_down") and {t.path for t in stored} - {m.path for m in complete}:
+        return None  # the layer of latents has no bias in the equation
     if held | before != before | {"b_q", "b_k", "b_v"} or ("b_o" in held) != ("b_o" in before):
         return None  # an option of the output layer cannot be told apart
     return replace(asked, mappings=complete)

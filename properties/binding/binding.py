@@ -1,7 +1,8 @@
 """The binding of a class: its contract in the author's terms, and the assumptions behind it."""
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding import settling
@@ -27,12 +28,18 @@ NORM_OF_TOKENS = re.compile(
     re.IGNORECASE,
 )
 """paths of parameters of layers that norm tokens, but not of those that norm queries and keys"""
-
-
+ANY_NORM = re.compile(
+    r"(\w+\.)*\w*(norm|ln)\w*\.(weight|bias|gain|scale|gamma|beta)", re.IGNORECASE
+)
+"""paths of parameters of norms in a class with latents, which are also normed"""
+MAX_TRIED = 2
+"""how many ways to call a class are tried to see whether a norm has an effect"""
 MAX_OPTIONS = 3
 """how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
 """the steps that a search without norms counts as done, since most classes with norms are blocks"""
+KERNELS = re.compile(r"flash|fused|sdpa|fast|efficient|triton|xformers|compile", re.IGNORECASE)
+"""names of options that say how the same attention is computed: both ways must be right"""
 CONSTANTS = frozenset(
     {Given.NONE, Given.ZERO, Given.FALSE, Given.TRUE, Given.POSITIONS, Given.POSITION_ROW}
 )
@@ -113,7 +120,9 @@ def bind(
         return NotBound("the attention is what it is given", paths=frozenset(search.paths))
     if match is None or (not search.probes and lacks_import(search)):
         fault = find_fault(search)
-        tried = f"{kind}: not judged" if kind else describe_failure(search)
+        idle = _find_idle_norm(search, _list_norms(search))
+        nearest = f"no call uses its `{idle}`" if idle else describe_failure(search)
+        tried = f"{kind}: not judged" if kind else nearest
         return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))
     said = _name_defaults(signature, match)
     free = None if said == signature else _find_certain(BindingSearch(subject, said))
@@ -149,7 +158,8 @@ def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
     As of GPT-2's attention, whose `scale=False` is for those who ask for nothing else.
     """
     parameters = search.signature.constructor
-    for option in [p for p in parameters if p.default is False][:MAX_OPTIONS]:
+    off = [p for p in parameters if p.default is False and not KERNELS.search(p.name)]
+    for option in off[:MAX_OPTIONS]:
         on = replace(option, has_default=False, by_name=True)
         own = replace(
             search.signature, constructor=tuple(on if p is option else p for p in parameters)
@@ -162,19 +172,36 @@ def _switch_on(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
 
 
 def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
-    """Return the search and the match of a class without its norms of tokens.
+    """Return the search and the match of a class without its norms of tokens, or of latents.
 
-    Beside a norm, tokens that are added to the output are a residual, and are taken off.
+    Beside a norm, tokens that are added to the output are a residual, and are taken off. A norm
+    that changes nothing is not left out: it may be what is wrong.
     """
-    paths = search.paths if search.signature.entry is Entry.CLASS else ()
-    norms = {p.rpartition(".")[0] for p in paths if NORM_OF_TOKENS.fullmatch(p)}
-    for adds_tokens in (False, True) if norms else ():
+    norms = _list_norms(search)
+    idle = _find_idle_norm(search, norms)
+    for adds_tokens in (False, True) if norms and not idle else ():
         own = replace(search.signature, bypassed=tuple(sorted(norms)), adds_tokens=adds_tokens)
         inner = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
         match = _find_certain(inner)
         if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
             return inner, match
     return None
+
+
+def _list_norms(search: BindingSearch) -> set[str]:
+    """Return the paths of norms that calls may leave out; none if no call returned with them."""
+    built = [probe.built for probe in search.probes]
+    if search.signature.entry is not Entry.CLASS:
+        return set()
+    latents = any("d_latent" in each.constructor.quantities for each in built)
+    named = ANY_NORM if latents else NORM_OF_TOKENS
+    return {p.rpartition(".")[0] for each in built for p in each.tensors if named.fullmatch(p)}
+
+
+def _find_idle_norm(search: BindingSearch, norms: Iterable[str]) -> str:
+    """Return the path of a norm that changes no result; "" if there is none."""
+    tried = itertools.product(sorted(norms), search.probes[:MAX_TRIED])
+    return next((norm for norm, probe in tried if probe.ignores(f"{norm}.")), "")
 
 
 def _lies_in_what_is_given(signature: Signature, match: Match) -> bool:

@@ -121,7 +121,8 @@ def _construct(
     form: CallForm = USUAL,
     given: str = "by name",
 ) -> Module:
-    turned = rotary_angles(2, case.head_dim // 2 * 2, 1e4, torch.empty(1, dtype=torch.float64))
+    width = case.rope_dim or case.head_dim // 2 * 2
+    turned = rotary_angles(2, width, 1e4, torch.empty(1, dtype=torch.float64))
     rotation = {"frequencies": turned[1].tolist(), "factor": 1.0}  # as in most models
     own = constructor.adapt(form).to_meta(
         case.heads, rotation=rotation, context_width=case.d_context, width=case.d_in

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from headcheck.properties.binding.signature import SENTENCE, Signature, SignatureParameter
@@ -14,6 +14,7 @@ from headcheck.properties.terms.call_form import (
     MaskConvention,
     MaskSource,
     Polarity,
+    TokenAxes,
 )
 
 MASK_CONVENTIONS = (
@@ -39,6 +40,26 @@ REQUIRED_MASKS = ((4, False), (3, False), (2, False), (2, True))
 QKV = ("query", "key", "value")
 AXES = (None, 4, 3, 2)
 """the numbers of axes of a mask to try; None means any number that broadcasts"""
+
+
+FRAMED = re.compile(r"expected 4[ ,]", re.IGNORECASE)
+"""in an error of a class whose tokens have an axis for frames"""
+
+
+def iter_axes(
+    forms: Sequence[CallForm], shapes: Collection[tuple[int, ...]], failures: Sequence[str]
+) -> Iterator[CallForm]:
+    """Yield the forms of a call with the axes that the shapes of weights and failures allow.
+
+    A module with convolutions may take the width first. Failures are those of earlier calls, to
+    which the forms that were yielded before have added.
+    """
+    yield from forms
+    for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
+        if any(shape[2:] == kernel for shape in shapes):
+            yield from (replace(form, axes=axes) for form in forms)
+    if any(map(FRAMED.search, failures)):
+        yield from (replace(form, axes=TokenAxes.FRAMES) for form in forms)
 
 
 def iter_forms_of(signature: Signature) -> Iterator[CallForm]:

@@ -12,7 +12,10 @@ from headcheck.properties.terms.call_form import CallForm, TokenAxes
 
 FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
 """the axes of tokens that a function may take"""
-SIZES = ("d_in", "d_context", "d_out", "heads", "kv_heads", "head_dim", "context_length")
+SIZES = (
+    "d_in", "d_context", "d_out", "heads", "kv_heads", "head_dim", "context_length", "d_latent",
+    "rope_dim",
+)  # fmt: skip
 """the quantities that are sizes"""
 GUESSES = ("d_out", "heads", "context_length", "head_dim", "d_in", "dropout", "kv_heads")
 """the quantities to try for an argument with an unknown name, the most frequent first"""
@@ -27,6 +30,8 @@ OTHERS: Mapping[str, int | str] = {
     "max_batch": 128,
     "layer_idx": 0,
     "layer_id": 0,
+    "depth": 1,
+    "q_lora_rank": 0,
     "device": "cpu",
 }
 """values for other required arguments, by name"""
@@ -266,6 +271,8 @@ def _resolve_own_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
     or of a head is an argument, too, "width" may mean only the input's.
     """
     named = [argument.quantity for argument in passed]
+    if "d_latent" in named and not {"width", "d_out", "d_in"} & {*named}:
+        named = ["width" if quantity == "d_latent" else quantity for quantity in named]
     widths = [i for i, quantity in enumerate(named) if quantity == "width"]
     if len(widths) > 1:
         first, second = (widths[0], "d_in"), (widths[1], "d_out")

@@ -140,6 +140,8 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
         yield f"judged without its {join_words(left_out)}, which every call leaves out"
     if form.adds_tokens:
         yield "the tokens that it adds to its output are taken off before it is judged"
+    if form.joins_queries:
+        yield "its keys and values come from the context and from the tokens of its queries"
     if form.reset is not None:
         yield f"its `{form.reset}()` is called before every call of it"
     if cleared:

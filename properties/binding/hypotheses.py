@@ -39,6 +39,8 @@ FULL = replace(PROBE, tokens=PROBE.context_length, seed=3005)
 """a case as long as its context, since some classes work only on sequences of this length"""
 WIDER = 5
 """how much wider a context is than the tokens, if it has a width of its own"""
+LATENT, BESIDE = 22, 8
+"""the width of a latent, and of what rotates beside a head, to construct a class with"""
 WINDOWS = {"side": 9, "sides": 12}
 """the tokens in a window to construct a class with, by what its arguments say of the window. In 12,
 3 by 4, neither side is how many offsets the other has, which is one less than twice as many"""
@@ -87,6 +89,8 @@ def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
         case = replace(case, batch=3, group=2)
     if constructor.inner is not None:
         case = replace(case, head_dim=constructor.inner // case.heads)
+    if "d_latent" in free:
+        case = replace(case, d_latent=LATENT, rope_dim=BESIDE * ("rope_dim" in free))
     if "softcap" in free:
         case = replace(case, softcap=USUAL_SOFTCAP)
     case = replace(case, d_in=case.d_out) if constructor.square else case
@@ -236,6 +240,10 @@ def iter_placements(contract: Contract, case: Case) -> Iterator[Contract]:
     if contract.stores("W_rel"):
         if contract.positions is not Positions.RELATIVE:
             yield from iter_conventions(contract)
+        return
+    if contract.stores("W_qr"):
+        for base, kind in itertools.product(ROTARY_BASES, ROTARY):
+            yield restate_steps(replace(contract, positions=kind, rotary_base=base))
         return
     if case.head_dim % 2 == 0:
         for share, base, kind in itertools.product(ROTARY_SHARES, ROTARY_BASES, ROTARY):

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.extras import Left, find_claimant, iter_extended
@@ -12,7 +12,9 @@ from headcheck.properties.harness.aliases import infer_role
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.case import Case
 
+LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 LETTERS = ("q", "k", "v")
+BIASES = ("b_q", "b_k", "b_v", "b_o")
 ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")
 """orders of the projections in a fused layer, the usual one first"""
 MAX_CANDIDATES = 6
@@ -70,6 +72,16 @@ def _is_per_head(copies: Sequence[str], shapes: Mapping[str, tuple[int, ...]], c
     return len(alike) == 1 and shape is not None and bool(multiples & set(shape))
 
 
+def iter_mappings(
+    layouts: LayoutSource, tensors: Mapping[str, TensorInfo], case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield the mappings of these layouts; one without weights if all widths are equal."""
+    if any(info.kind != "buffer" for info in tensors.values()):
+        yield from layouts(tensors, case)
+    elif case.d_in == case.d_out:
+        yield ()
+
+
 def iter_named_layouts(
     tensors: Mapping[str, TensorInfo], case: Case
 ) -> Iterator[tuple[ParameterMapping, ...]]:
@@ -77,6 +89,9 @@ def iter_named_layouts(
     stored = list_stored(tensors, case)
     matrices = [t for t in stored if t.is_matrix and find_claimant(t.path) is None]
     yield from _iter_complete(_iter_named(matrices), stored, case)
+    if case.d_latent:
+        for layout in iter_latent_layouts(matrices, case):
+            yield from _iter_finished(add_biases(layout, stored), stored, case)
 
 
 def iter_layouts(
@@ -101,10 +116,54 @@ def _iter_complete(
             complete = add_biases(layout, stored)
             if complete not in seen:
                 seen.add(complete)
-                yield complete
-                used = {mapping.path for mapping in complete}
-                left = [Left(t.path, t.shape) for t in stored if t.path not in used]
-                yield from iter_extended(complete, left, case)
+                yield from _iter_finished(complete, stored, case)
+
+
+def _iter_finished(
+    layout: tuple[ParameterMapping, ...], stored: Sequence[StoredTensor], case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield a layout alone, and with each role that the tensors beside it may have."""
+    yield layout
+    used = {mapping.path for mapping in layout}
+    left = [Left(t.path, t.shape) for t in stored if t.path not in used]
+    yield from iter_extended(layout, left, case)
+
+
+LATENT_ROLES: Sequence[tuple[tuple[str, ...], Packing]] = (
+    *(((n,), Packing.ROWS) for n in ("W_down", "W_kr", "W_q", "W_qr", "W_k", "W_v", "W_o")),
+    *(((a, b), Packing.HEADS) for a, b in (("W_q", "W_qr"), ("W_qr", "W_q"), ("W_k", "W_v"))),
+    *(((a, b), Packing.ROWS) for a, b in (("W_q", "W_qr"), ("W_k", "W_v"))),
+    *(((a, b), Packing.ROWS) for a, b in (("W_down", "W_kr"), ("W_kr", "W_down"))),
+)
+"""what a layer of attention with latents may hold, and how"""
+NEEDED = {"W_down", "W_q", "W_k", "W_v"}
+
+
+def iter_latent_layouts(
+    matrices: Sequence[StoredTensor], case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield the ways in which all matrices are the layers of attention with latents.
+
+    The width of a latent equals no other, so shapes tell most roles, whatever layers are called.
+    """
+    sizes = HeadSizes(
+        case.d_in, case.heads, case.head_dim, case.kv_heads, case.d_latent, case.rope_dim
+    )
+    partial: list[tuple[ParameterMapping, ...]] = [()]
+    for tensor in matrices:
+        linear = tensor.path.endswith("weight")
+        every = [ParameterMapping(tensor.path, holds, not linear, p) for holds, p in LATENT_ROLES]
+        fitting = [m for m in every if m.compute_shape(sizes, None) == tensor.shape]
+        partial = [(*begun, m) for begun in partial for m in fitting if not _overlap(begun, m)]
+    for layout in partial:
+        held = {name for mapping in layout for name in mapping.holds}
+        beside = held & {"W_qr", "W_kr"}
+        if held >= NEEDED and len(beside) == (2 if case.rope_dim else 0):
+            yield layout
+
+
+def _overlap(layout: Sequence[ParameterMapping], mapping: ParameterMapping) -> bool:
+    return any({*mapping.holds} & {*other.holds} for other in layout)
 
 
 Choice = tuple[tuple[tuple[StoredTensor, str], ...], StoredTensor | None]
@@ -206,7 +265,8 @@ def add_biases(
     complete: list[ParameterMapping] = []
     for mapping in layout:
         complete.append(mapping)
-        is_layer = mapping.holds[0].startswith("W_")  # the biases of norms are parameters of parts
+        # Other layers have no bias, and the biases of norms are parameters of parts.
+        is_layer = all(name.replace("W_", "b_") in BIASES for name in mapping.holds)
         path = _find_bias(mapping, vectors, weights) if is_layer else None
         if path is not None:
             holds = tuple(name.replace("W_", "b_") for name in mapping.holds)

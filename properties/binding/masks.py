@@ -53,6 +53,8 @@ def settle_mask(bench: Bench) -> Settled:
     name = find_mask_name(bench.signature.call)
     if name is None:
         return bench.settled
+    if bench.contract.call_form.joins_queries:
+        return bench.settled.add(f"its `{name}` is not judged: it may be of the context alone")
     form = _add_mask(bench, name)
     required = bench.contract.call_form.mask.required
     every = itertools.chain(_iter_turns(bench, form), _iter_conventions(name, form))

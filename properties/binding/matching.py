@@ -14,7 +14,7 @@ from headcheck.properties.contracts.variant import get_variant
 from headcheck.properties.mistakes.catalogue import EQUATION, ROTARY, SINKS, Mistake
 from headcheck.properties.mistakes.catalogue.output import TRIVIAL
 from headcheck.properties.mistakes.mistake_table import Candidate, build_table, make_key
-from headcheck.properties.mistakes.pipeline import CORRECT
+from headcheck.properties.mistakes.pipeline import CORRECT, StepOverrides, run_pipeline
 from headcheck.properties.mistakes.pipeline_inputs import make_attention_inputs
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.call_form import TokenAxes
@@ -141,11 +141,18 @@ def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
     return seen.find_place(_compute(contract, case, seen, parameters, get_scale(contract, case)))
 
 
-def measure_error(contract: Contract, case: Case, seen: Observation, place: int) -> float:
-    """Return the largest error of an output against the contract's equation."""
+def measure_error(
+    contract: Contract, case: Case, seen: Observation, place: int, overrides: StepOverrides
+) -> float:
+    """Return the largest error of an output against the contract's equation with these steps."""
     parameters = make_parameters(contract, case, seen.stored)
     assert parameters is not None, "the output was found to be that of the contract"
-    exact = _compute(contract, case, seen, parameters, get_scale(contract, case))
+    if overrides:
+        given = _order(contract, seen.x), parameters, _get_visible(contract, seen)
+        inputs = make_attention_inputs(contract, case, *given)
+        exact = run_pipeline(CORRECT.override(overrides), inputs).output
+    else:
+        exact = _compute(contract, case, seen, parameters, get_scale(contract, case))
     return float((seen.outputs[place].double() - exact).abs().max())
 
 

@@ -31,6 +31,8 @@ def describe_failure(search: BindingSearch) -> str:
     learned = next(filter(None, map(_find_learned_queries, search.probes)), "")
     if learned:
         return f"attention of learned queries, `{learned}`: not judged"
+    if any("d_latent" in probe.built.constructor.quantities for probe in search.probes):
+        return "latent attention, but not in the form that is judged, with queries made of tokens"
     shared = filter(None, map(share_among_heads, search.probes))
     nearest = next(filter(None, (_name_attention(search, probe) for probe in shared)), "")
     if nearest:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,10 @@ from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Contract
 from headcheck.properties.subject import CallOptions, Module
 from headcheck.properties.terms.call_form import CallForm
+from headcheck.properties.violations.violation import Status, SubmissionFailed
+
+TINY = 1e-4
+"""the factor of tokens whose squares are near the small numbers that norms add"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,33 @@ class CallProbe:
     """whether all outputs are independent of later tokens"""
     overwrites: bool = False
     """whether the call has written over its input"""
+
+    def observe_tiny(self) -> Observation | None:
+        """Call the module for tokens so small that any number beside them shows; None if it raises.
+
+        Raises SubmissionFailed if its process ends.
+        """
+        return self._observe(self.seen.x * TINY, self.seen.stored)
+
+    def ignores(self, prefix: str) -> bool:
+        """Whether weights whose paths begin like this exist, and change no result.
+
+        Raises SubmissionFailed if its process ends.
+        """
+        stored = self.seen.stored
+        other = {path: 2 * t for path, t in stored.items() if path.startswith(prefix)}
+        again = self._observe(self.seen.x, {**stored, **other}) if other else None
+        return again is not None and all(map(torch.equal, again.outputs, self.seen.outputs))
+
+    def _observe(self, x: Tensor, weights: Mapping[str, Tensor]) -> Observation | None:
+        try:
+            self.module.write(weights)
+            outputs = self.module.forward([x if self.batched else x[0]], CallOptions()).outputs
+        except SubmissionFailed as failure:
+            if failure.status is not Status.CRASHED:
+                raise
+            return None
+        return Observation(x, weights, _add_batch(outputs, batched=self.batched))
 
 
 def probe_call(

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from headcheck.properties.binding.building import (
@@ -15,13 +15,19 @@ from headcheck.properties.binding.building import (
     has_config,
     note_failure,
 )
-from headcheck.properties.binding.calls import hides_its_mask, iter_forms_of, names_roles
+from headcheck.properties.binding.calls import (
+    hides_its_mask,
+    iter_axes,
+    iter_forms_of,
+    names_roles,
+)
 from headcheck.properties.binding.constructors import (
     iter_assigned,
     iter_of_one_length,
     iter_suggested,
     iter_unshared,
 )
+from headcheck.properties.binding.epsilons import iter_epsilons, refine
 from headcheck.properties.binding.extras import iter_meanings
 from headcheck.properties.binding.hypotheses import (
     FULL,
@@ -35,12 +41,16 @@ from headcheck.properties.binding.hypotheses import (
     make_contract,
 )
 from headcheck.properties.binding.intent import expects_causality
-from headcheck.properties.binding.layouts import iter_layouts, iter_named_layouts
+from headcheck.properties.binding.layouts import (
+    LayoutSource,
+    iter_layouts,
+    iter_mappings,
+    iter_named_layouts,
+)
 from headcheck.properties.binding.matching import (
     find_exact,
     find_mistakes,
     find_scale,
-    measure_error,
     starts_right,
 )
 from headcheck.properties.binding.probe import (
@@ -52,25 +62,21 @@ from headcheck.properties.binding.probe import (
 )
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Contract, Entry
-from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE
 from headcheck.properties.mistakes.mistake_table import Mistakes
-from headcheck.properties.parts.norms import EPSILONS, Norm
 from headcheck.properties.parts.part import Found
-from headcheck.properties.subject import CallOptions, Subject, TensorInfo
+from headcheck.properties.subject import CallOptions, Subject
 from headcheck.properties.terms.call_form import CallForm, TokenAxes
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import SubmissionFailed
 
-LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 MAX_STEPS = 7000
 """the amount of work after which a search gives up, which takes about three seconds. The unit is
 one comparison of an output with one contract, so that every machine gives up at the same point"""
 EXACT = 2 / 3
-"""the share of this work for exact matches; the rest is for known mistakes"""
+"""the share of this work for exact matches, and not for known mistakes"""
 CALL_STEPS, MISTAKE_STEPS, PAIR_STEPS = 4, 60, 400
-"""the work of one call of the class, of trying all known mistakes, and of trying all pairs of
-them"""
+"""the work of one call of the class, of trying all mistakes, and of trying all pairs of them"""
 MAX_NUMEL = 1 << 23
 """the most parameters to overwrite: four layers of width 1,448"""
 MAX_LIKELY = 200
@@ -208,10 +214,9 @@ class BindingSearch:
             self.failures.append(f"it has {count:,} parameters: too many to be recognised")
             return
         built = self._complete_for_calls(built)
-        by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         answered: set[tuple[object, ...]] = set()
         known = len(self.probes)
-        for sizes, form in itertools.product(by_width.values(), self._iter_forms(built)):
+        for sizes, form in self._iter_ways(built):
             if len(self.probes) > known and hides_its_mask(form, self.signature.call):
                 continue  # it takes masks, and these are judged
             for batched in (True, False):
@@ -224,13 +229,14 @@ class BindingSearch:
                         answered.add((form.inputs, False, given))
                     yield probe
 
-    def _iter_forms(self, built: Built) -> Iterator[CallForm]:
-        """Yield the forms of a call; a module with convolutions may take the width first."""
+    def _iter_ways(self, built: Built) -> Iterator[tuple[Sizes, CallForm]]:
+        """Yield sizes that differ in the width of tokens, each with the forms of a call."""
+        by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         forms = list(iter_forms_of(self.signature))
-        yield from forms
-        for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
-            if any(info.shape[2:] == kernel for info in built.tensors.values()):
-                yield from (replace(form, axes=axes) for form in forms)
+        for sizes in by_width.values():
+            failures = () if self.probes else self.failures
+            for form in iter_axes(forms, built.shapes.values(), failures):
+                yield sizes, form
 
     def _complete_for_calls(self, built: Built) -> Built:
         """Return the construction with a config that also has the fields that calls read."""
@@ -285,17 +291,10 @@ class BindingSearch:
             self.steps += 1
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
-                return Match(self._refine(contract, sizes, probe, place), sizes, place)
+                return Match(refine(contract, sizes, probe, place), sizes, place)
             if not self._may_be_exact():
                 return None
         return None
-
-    def _refine(self, contract: Contract, sizes: Sizes, probe: CallProbe, place: int) -> Contract:
-        """Return the contract with the norm's small number that explains the output best."""
-        if contract.norm is Norm.NONE:
-            return contract
-        every = (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)
-        return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))
 
     def _iter_placed(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
         """Yield contracts that names suggest: without positions, with usual and scaled positions.
@@ -341,12 +340,14 @@ class BindingSearch:
             plain = [c for c in every if c[0].call_form.axes is not TokenAxes.TOKENS_FIRST]
             likely = sorted(take_turns(plain)[:MAX_MISTAKEN], key=rank_by_explained)
             for contract, sizes in likely[: 1 if pairs else None]:
-                self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
-                found = find_mistakes(contract, sizes.case, probe.seen, pairs=pairs)
-                for (mistakes, _), place in found:
-                    return Match(contract, sizes, place, mistakes)
-                if not self._is_early():
-                    return None
+                for each in iter_epsilons(contract):
+                    self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
+                    found = find_mistakes(each, sizes.case, probe.seen, pairs=pairs)
+                    for (mistakes, overrides), place in found:
+                        refined = refine(each, sizes, probe, place, overrides)
+                        return Match(refined, sizes, place, mistakes)
+                    if not self._is_early():
+                        return None
         return None
 
     def _match_with_mistaken_positions(self, probe: CallProbe) -> Match | None:
@@ -382,7 +383,7 @@ class BindingSearch:
         for sizes in self.iter_sizes_of(probe.built):
             if sizes.case.d_in != probe.seen.x.shape[-1]:
                 continue
-            for mappings in _iter_mappings(layouts, probe.built.tensors, sizes):
+            for mappings in iter_mappings(layouts, probe.built.tensors, sizes.case):
                 for form, hides in iter_readings_of(probe, causal):
                     contract = make_contract(
                         self.signature.name,
@@ -396,12 +397,3 @@ class BindingSearch:
                     is_named = layouts is iter_named_layouts
                     found = Found(probe.built.shapes, sizes.case, is_named)
                     yield from ((each, sizes) for each in iter_meanings(contract, found))
-
-
-def _iter_mappings(
-    layouts: LayoutSource, tensors: Mapping[str, TensorInfo], sizes: Sizes
-) -> Iterator[tuple[ParameterMapping, ...]]:
-    if any(info.kind != "buffer" for info in tensors.values()):
-        yield from layouts(tensors, sizes.case)
-    elif sizes.case.d_in == sizes.case.d_out:
-        yield ()

@@ -70,6 +70,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         _settle_results,
         _settle_window,
         _settle_share,
+        _settle_joining,
         settle_mask,
         _settle_roles,
         settle_bias_option,
@@ -229,11 +230,43 @@ def _settle_share(bench: Bench) -> Settled:
 # -------------------------------------------------------------------------------------- roles
 
 
+def _settle_joining(bench: Bench) -> Settled:
+    """Find out whether a class appends its queries' tokens to the context that it is given."""
+    form = _find_joining(bench)
+    if form is None:
+        return bench.settled
+    contract = replace(bench.contract, call=form.inputs, call_form=form)
+    settled = replace(bench.settled, contract=contract)
+    return settled if bench.match.mistakes else settled.claim(C.CROSS)
+
+
+def _find_joining(bench: Bench) -> CallForm | None:
+    """Return the form in which queries see their own tokens beside those of the context.
+
+    Then it does not matter how many of a sequence's tokens are called the context.
+    """
+    form, x = bench.contract.call_form, bench.x
+    if {*form.inputs} - {"mask"} != {"query", "context"} or bench.contract.has(C.CAUSAL):
+        return None
+    for order in iter_role_orders(form.inputs):
+        own = replace(form, inputs=order, joins_queries=True)
+        whole = bench.call(own, x)
+        parts = bench.call(own, x[:, :2], x[:, 2:], apart=2) if whole else ()
+        if is_close(parts, whole[0][:, :2].double() if whole else x):
+            return own
+    return None
+
+
 def _settle_roles(bench: Bench) -> Settled:
     """Find out the role of each input, if a call takes several sequences."""
     form = _add_context(bench)
     tokens = [role for role in form.inputs if role != "mask"]
-    if len(tokens) < 2 or bench.contract.has(C.CAUSAL) or bench.match.mistakes:
+    if (
+        form.joins_queries
+        or len(tokens) < 2
+        or bench.contract.has(C.CAUSAL)
+        or bench.match.mistakes
+    ):
         return bench.settled
     if form != bench.contract.call_form and _demands_one_length(bench, form):
         return bench.settled

@@ -21,6 +21,15 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
             r"(n|num|number)_?(of_)?(query_|kv_|head_)?groups?|kv_groups?|heads?_kv|groups",
         ),
         (
+            "d_latent",
+            r"(kv_?)?(lora_?)?rank|((kv|d|dim)_?)?latent(_?(dim|size|width|rank))?|d_?c(_?kv)?|"
+            r"(kv_?)?(compress(ed|ion)?|down)_?(dim|size|rank)|kv_rank",
+        ),
+        (
+            "rope_dim",
+            r"(qk_?)?rope_?(head_?)?(dim|size)|d_?(h_?)?r(ope)?|rotary_?head_?dim|dim_rope",
+        ),
+        (
             "d_context",
             r"(context|memory|cond|encoder|enc|cross|kv|source|src|y)_?(dim|size|width|features)|"
             r"[kv]dim|(d_?|dim_)(context|memory|cond|encoder|enc|cross|source|src)|dim_kv",
@@ -40,7 +49,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
         ),
         (
             "head_dim",
-            r"head_?(dim|size|width|features)|d_?(k|q|v|head|key|query|value|keys|values)|"
+            r"((qk_?)?nope_?|v_?|qk_?)?head_?(dim|size|width|features)|d_?nope|d_?(k|q|v|head|key|query|value|keys|values)|"
             r"dim_?(k|q|v|head|per_head|key|query|value)|d_?kv?|per_head(_dim)?|"
             r"(size|dim|width)_per_head|attention_head_size|head_embed_dim|"
             r"(key|query|value|qk|kq|kv|qkv)_?(dim|size)|k_dim|q_dim|v_dim|attn_dim|"

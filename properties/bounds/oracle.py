@@ -22,7 +22,7 @@ from headcheck.properties.bounds.block import bound_block
 from headcheck.properties.bounds.layers import bound_linear_error
 from headcheck.properties.bounds.tolerance import Limits, Tolerance
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
-from headcheck.properties.contracts.variant import get_variant
+from headcheck.properties.contracts.variant import get_variant, list_read
 from headcheck.properties.sized_cache import SizedCache
 from headcheck.properties.terms.case import Case
 from headcheck.reference import (
@@ -86,9 +86,10 @@ def compute_expected(
 ) -> Expected:
     """Return the oracle's answer in float64; cached, since all submissions get the same queries.
 
-    `others` are the tokens of keys and values if these differ from x: one tensor for both, or two.
-    `added` is added to the scores.
+    `others` are the tokens of keys and values if these differ from x, or the context of which they
+    are a part: one tensor for both, or two. `added` is added to the scores.
     """
+    others = list_read(contract, x, others)
     family = (
         contract.returns,
         contract.has(Capability.ATTENTION),

@@ -24,7 +24,7 @@ from headcheck.properties.parts import PARTS
 from headcheck.properties.parts.block import Activation as Activation
 from headcheck.properties.parts.context_width import READING
 from headcheck.properties.parts.features import FeatureMap as FeatureMap
-from headcheck.properties.parts.norms import GAINS
+from headcheck.properties.parts.norms import GAINS, LENGTH_ALONE
 from headcheck.properties.parts.norms import Norm as Norm
 from headcheck.properties.parts.norms import NormOver as NormOver
 from headcheck.properties.parts.positions import LINEAR as LINEAR
@@ -95,6 +95,9 @@ def _list_fixed(capabilities: frozenset[Capability]) -> Mapping[str, object]:
 
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """kinds of tokens with which the exponentials of some scores overflow"""
+
+SMALL_CONTENTS = frozenset({InputContent.ZERO, InputContent.ALL_ZERO, InputContent.SUBNORMAL})
+"""kinds of tokens whose queries and keys have no length by which they could be divided"""
 
 SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
 """the parameters of queries and keys, each with its counterpart"""
@@ -257,6 +260,8 @@ class Contract:
             changes["sharpness"] = min(case.sharpness, 2)
             if case.content in LARGE_CONTENTS:
                 changes["content"] = InputContent.NORMAL
+        if self.norm_epsilon == LENGTH_ALONE and case.content in SMALL_CONTENTS:
+            changes["content"] = InputContent.NORMAL
         forms = self.call_form.mask.forms
         if forms and changes.get("mask_form", case.mask_form) not in (MaskForm.NONE, *forms):
             changes["mask_form"] = forms[0]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from headcheck.properties.parts import WEIGHTS
 from headcheck.properties.parts.relative import PAIRED
 from headcheck.properties.parts.weight import BY_HEAD as BY_HEAD
+from headcheck.properties.parts.weight import COLUMNS as COLUMNS
 from headcheck.properties.parts.weight import HeadSizes as HeadSizes
 from headcheck.properties.parts.weight import Packing as Packing
 from headcheck.properties.parts.weight import Weight
@@ -67,7 +68,7 @@ class ParameterMapping:
             return self._shape_of_sinks(rows)
         if first.columns is None:
             stacked = self.packing in BY_HEAD and not self.is_output
-            return (counts[0], sizes.head_dim) if stacked else (rows,)
+            return self._shape_by_head(counts[0], sizes.head_dim) if stacked else (rows,)
         columns = first.columns(sizes)
         if self.is_output:
             columns = sizes.d_out if head is None else sizes.head_dim
@@ -89,6 +90,12 @@ class ParameterMapping:
         if self.packing is Packing.BROADCAST:
             return (1, heads, 1, 1)
         return (heads, *(1,) * self.packing.kernel_axes)
+
+    def _shape_by_head(self, heads: int, width: int) -> tuple[int, ...]:
+        """Return the shape of a vector for each head."""
+        if self.packing not in COLUMNS:
+            return heads, width
+        return (*(1,) * (self.packing is Packing.ONE_COLUMN), heads, 1, width)
 
     def pack(self, tensors: Sequence[Tensor], sizes: HeadSizes, head: int | None) -> Tensor:
         """Pack canonical tensors as the implementation stores them.
@@ -116,6 +123,8 @@ class ParameterMapping:
                 return self._put_between(tensors[0], WEIGHTS[self.holds[0]].heads(sizes))
             case Packing.BROADCAST:
                 return tensors[0].view(1, -1, 1, 1)
+            case Packing.COLUMN | Packing.ONE_COLUMN:
+                return tensors[0].reshape(self.compute_shape(sizes, None))
             case Packing.PAIRED | Packing.ONE_PAIRED:
                 return tensors[0].T.reshape(self.compute_shape(sizes, None))
             case _:
@@ -132,6 +141,8 @@ class ParameterMapping:
             return [stored.flatten()]
         if self.packing is Packing.BETWEEN:
             return [self._take_between(stored)]
+        if self.packing in COLUMNS:
+            return [stored.flatten()]
         if self.packing in PAIRED:
             return [stored.flatten(0, -3).flatten(1).T]
         stored = stored.flatten(1) if kernel and stored.dim() == 2 + kernel else stored

@@ -1,7 +1,7 @@
 """Derive the mask and the variant of the equation from a contract and a case."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -42,6 +42,16 @@ def find_visible(
     else:
         return given
     return own if given is None else own & given
+
+
+def list_read(contract: Contract, x: Tensor, others: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return the tokens of keys and values, given those of queries and of a context.
+
+    A module may append the tokens of queries to the context.
+    """
+    if not contract.call_form.joins_queries:
+        return tuple(others)
+    return tuple(torch.cat([other, x], dim=-2) for other in others)
 
 
 def hides_later_tokens(contract: Contract, case: Case) -> bool:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from headcheck.properties.bounds.oracle import get_scale
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
-from headcheck.properties.contracts.variant import get_variant, hides_later_tokens
+from headcheck.properties.contracts.variant import get_variant, hides_later_tokens, list_read
 from headcheck.properties.mistakes.pipeline import (
     CORRECT,
     WITHOUT_ATTENTION,
@@ -54,5 +54,5 @@ def make_attention_inputs(
         variant=get_variant(contract, case),
         window=case.window,
         block=case.block,
-        others=tuple(others),
+        others=list_read(contract, x, others),
     )

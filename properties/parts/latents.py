@@ -6,15 +6,16 @@ Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 (arXiv:2405.04434).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headcheck.properties.parts.part import Part, Problem, Quantity, list_taken
+from headcheck.properties.parts.part import Found, Part, Problem, Quantity, list_taken
 from headcheck.properties.parts.plain import PROJECTIONS
 from headcheck.properties.parts.positions import ROTARY
 from headcheck.properties.parts.weight import BY_HEAD, Draws, HeadSizes, Weight, d_in, one
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
-from headcheck.properties.terms.size_rules import SizeRules
+from headcheck.properties.terms.size_rules import SizeRules, parse_sizes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 BESIDE = ("W_qr", "W_kr")
 """the parameters of what rotates beside heads: a contract has both or none"""
+EVEN = "head_dim=even d_latent=even"
 USUAL_ROPE_DIM = 4
 """the number of rotated coordinates if a case leaves it open: two pairs with different angles"""
 
@@ -95,6 +97,18 @@ def _find_problems_beside(contract: Contract) -> Iterator[Problem]:
         yield from _check_undivided(mapping, *BESIDE)
 
 
+def _read_beside(contract: Contract, found: Found) -> Iterator[Contract]:
+    """Yield the contract with both orders of pairs: what stands beside heads always rotates.
+
+    Pairs that are read as complex numbers begin at even places only.
+    """
+    if not contract.stores("W_qr"):
+        yield contract
+        return
+    even = contract.with_sizes(parse_sizes(EVEN))
+    yield from (replace(even, positions=kind) for kind in ROTARY)
+
+
 def _copy_tokens(sizes: HeadSizes) -> list[list[int]]:
     """Return a layer with which latents equal the tokens."""
     return [[int(row == column) for column in range(sizes.d_in)] for row in range(sizes.d_in)]
@@ -124,9 +138,12 @@ LATENT = Part(
             make_example=_copy_tokens,
         ),
     ),
-    quantities=(Quantity("d_latent", _choose_width, (3, 1, 4, 2, 8)),),
+    quantities=(
+        Quantity("d_latent", _choose_width, (3, 1, 4, 2, 8), words="the width of a latent"),
+    ),
     needed={Capability.LATENT: "a parameter must hold W_down"},
     find_problems=_find_problems,
+    describe=lambda contract: "keys and values made of latents",
 )
 TURNED_BESIDE = Part(
     name="rotating numbers beside heads",
@@ -157,8 +174,13 @@ TURNED_BESIDE = Part(
             make_example=_turn_one_pair,
         ),
     ),
-    quantities=(Quantity("rope_dim", _choose_turned, (2, 4, 6)),),
+    quantities=(
+        Quantity(
+            "rope_dim", _choose_turned, (2, 4, 6), words="how many numbers rotate beside a head"
+        ),
+    ),
     needed={Capability.BESIDE: "parameters must hold W_qr and W_kr"},
     find_problems=_find_problems_beside,
     make_steps=lambda contract, case: {"beside": case.rope_dim},
+    read=_read_beside,
 )

@@ -16,7 +16,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from headcheck.properties.parts.part import Found, Part, Problem, holds, takes
-from headcheck.properties.parts.weight import Draws, HeadSizes, Weight
+from headcheck.properties.parts.weight import (
+    BY_HEAD,
+    COLUMNS,
+    Draws,
+    HeadSizes,
+    Packing,
+    Weight,
+)
 from headcheck.properties.terms.capability import Capability
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.size_rules import parse_sizes
@@ -49,7 +56,9 @@ class NormOver(StrEnum):
 NAMES = re.compile(r"norm|(^|[._])(\w*_)?(ln|rms|gain|gamma|scale)", re.IGNORECASE)
 KEY = re.compile(r"(^|[._\d])w?k(ey)?s?($|[._\d])|key", re.IGNORECASE)
 SHIFT = re.compile(r"(^|[._])(bias|beta|shift)|_(bias|beta|shift)", re.IGNORECASE)
-EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0)
+LENGTH_ALONE = 1e-30
+"""stands for nothing that is added: queries are divided by their length, as F.normalize does"""
+EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0, LENGTH_ALONE)
 """the small numbers that the norms of models add; 0 stands for the dtype's machine epsilon, torch's
 default
 """
@@ -108,7 +117,14 @@ def _make_weight(name: str, stream: int) -> Weight:
     count, of = {"q": (_count_queries_own, "queries"), "k": (_count_keys_own, "keys")}[role]
     words = f"the {kind} of the norm of {of}"
     return Weight(
-        name, stream, draw, count, _width, words=words, is_named=lambda p: _guess(p) == name
+        name,
+        stream,
+        draw,
+        count,
+        _width,
+        words=words,
+        is_named=lambda path: _guess(path) == name,
+        tried=(Packing.ROWS, Packing.STACKED, *COLUMNS),
     )
 
 
@@ -174,13 +190,15 @@ def _list_sentences(contract: Contract) -> Iterator[str]:
 def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     """Yield the contract with each norm that its gains may belong to.
 
-    A gain that is wider than a head belongs to a norm over all heads.
+    A gain that is wider than a head belongs to a norm over all heads, unless it has an axis for
+    heads: then each head has its own.
     """
     if not contract.stores("gain_q"):
         yield contract
         return
-    gains = (m.path for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k"))
-    whole = any(found.shapes[path] != (found.case.head_dim,) for path in gains)
+    gains = [m for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k")]
+    own = any(m.packing in BY_HEAD for m in gains)
+    whole = not own and any(found.shapes[m.path] != (found.case.head_dim,) for m in gains)
     over = NormOver.PROJECTION if whole else NormOver.HEAD
     kinds = (Norm.LAYER,) if contract.stores("shift_q") else (Norm.RMS, Norm.LAYER)
     for kind, start in list(itertools.product(kinds, GAINS_FROM))[: None if found.is_named else 1]:

@@ -29,6 +29,8 @@ class Packing(StrEnum):
     IMAGE_CONVOLUTION = "as rows, with two kernel axes of length 1"
     BETWEEN = "the heads between the width of tokens and that of a head"
     BROADCAST = "one number for each head, with axes of length 1 for batch, queries and keys"
+    COLUMN = "one vector for each head, with an axis of length 1 for tokens"
+    ONE_COLUMN = "as column, with an axis of length 1 for the batch"
     PAIRED = "a matrix of queries and keys for each head"
     ONE_PAIRED = "as paired, with an axis of length 1 for the batch"
     HEADWISE = "one row for each head, as of a gate that opens for a whole head"
@@ -39,7 +41,9 @@ class Packing(StrEnum):
         return {Packing.CONVOLUTION: 1, Packing.IMAGE_CONVOLUTION: 2}.get(self, 0)
 
 
-BY_HEAD = (Packing.STACKED, Packing.BETWEEN)
+COLUMNS = (Packing.COLUMN, Packing.ONE_COLUMN)
+"""packings of vectors that broadcast to tokens which are cut into heads"""
+BY_HEAD = (Packing.STACKED, Packing.BETWEEN, *COLUMNS)
 """packings whose tensors have an axis for heads"""
 
 

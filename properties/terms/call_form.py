@@ -23,6 +23,7 @@ class TokenAxes(StrEnum):
     TOKENS_FIRST = "tokens batch width"
     WIDTH_FIRST = "batch width tokens"  # as convolutions take it
     IMAGE = "batch width rows columns"  # every pixel is a token
+    FRAMES = "batch frames tokens width"  # the tokens of a frame attend to one another
     HEADS_FIRST = "batch heads tokens width"  # cut into heads, the width is that of one
     HEADS_SECOND = "batch tokens heads width"
 
@@ -180,6 +181,9 @@ class CallForm:
     """the paths of norms of tokens that every call leaves out"""
     adds_tokens: bool = False
     """whether the module adds its tokens to the output, so that they are taken off again"""
+    joins_queries: bool = False
+    """whether the module appends the queries' tokens to the context, and attends to both; a
+    sequence alone is given with an empty context"""
     is_lazy: bool = False
     """whether layers take the width of their input from a first call, such as `nn.LazyLinear`"""
 

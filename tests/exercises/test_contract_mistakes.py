@@ -119,6 +119,11 @@ from tests.exercises.contract_folders import CONTRACT, read_complaint, write_fol
             '[call_form.cache]\nargument = "a cache"\n[points]',
             "line 23: 'a cache' is no name",
         ),
+        (
+            "[points]",
+            "[call_form]\njoins_queries = true\n[points]",
+            "line 23: queries join a context that nothing hides: write call",
+        ),
         ("[points]", "[call_form.cache]\nplace = 0\n[points]", "line 23: is counted from 0, whi"),
         ('"heads", default = 2', '"block", default = 2', "line 11: only a function of query, key"),
         ('entry = "class"', 'returns = "output_and_logsumexp"', "line 4: only a function of q"),

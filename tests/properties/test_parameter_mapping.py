@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headcheck.properties.contracts.parameter_mapping import (
     BY_HEAD,
+    COLUMNS,
     HeadSizes,
     Packing,
     ParameterMapping,
@@ -26,7 +27,7 @@ def draw_sizes(draw: st.DrawFn) -> HeadSizes:
 
 
 SIZES = draw_sizes()
-OTHERS = (Packing.HEADWISE, Packing.BROADCAST, Packing.PAIRED, Packing.ONE_PAIRED)
+OTHERS = (Packing.HEADWISE, Packing.BROADCAST, Packing.PAIRED, Packing.ONE_PAIRED, *COLUMNS)
 """packings of what is no projection"""
 LETTERS = st.permutations("qkv")
 
@@ -120,6 +121,8 @@ def test_what_is_no_projection_is_stored_and_read_back(
         ("gain_q", Packing.ROWS, (12,), (12,)),
         ("gain_k", Packing.ROWS, (6,), (6,)),
         ("shift_k", Packing.STACKED, (6,), (2, 3)),
+        ("shift_q", Packing.COLUMN, (12,), (4, 1, 3)),
+        ("gain_k", Packing.ONE_COLUMN, (6,), (1, 2, 1, 3)),
         ("gain_q", Packing.INTERLEAVED, (12,), (12,)),
     ],
 )

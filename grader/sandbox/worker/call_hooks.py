@@ -19,6 +19,8 @@ NO_CACHE = object()
 """stands for the cache of a call that returned none"""
 CUT = ("batch heads tokens width", "batch tokens heads width")
 """the orders of axes in which tokens are already split into heads"""
+FRAMES = "batch frames tokens width"
+"""the order of axes in which a batch has frames; here they are sequences of the usual batch"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class CallHooks:
     """the paths of layers of a module that every call leaves out"""
     adds_tokens: bool = False
     """whether the tokens are taken off the output again"""
+    joins_queries: bool = False
+    """whether the module appends the first tokens to a context, which a sequence alone lacks"""
     width: int = 0
     """the width of the tokens in a first call from which lazy layers take theirs; 0 for no call"""
 
@@ -105,6 +109,8 @@ class CallHooks:
         shared = [self._order_axes_of_keys(each) for each in tokens]
         roles: dict[str, Any] = {"x": own, "query": own, "context": shared[-1]}
         roles |= {"key": shared[min(1, apart - 1)], "value": shared[-1]}
+        if self.joins_queries and apart == 1:
+            roles["context"] = self._order_axes(tokens[0][..., :0, :])
         if masks or self.mask["required"]:
             as_numbers = masks and manner == "added"
             convert = self._convert_numbers if as_numbers else self._convert_mask
@@ -258,7 +264,7 @@ class CallHooks:
 
     def _restore_found(self, part: Tensor, tokens: Tensor) -> Tensor:
         """Return a result with its axes in the usual order if it has the axes of the tokens."""
-        if self.axes in CUT:
+        if self.axes in (*CUT, FRAMES):
             like = part.shape == self._order_axes(tokens).shape
         else:
             like = part.dim() == tokens.dim()
@@ -312,6 +318,8 @@ def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
             count = tokens.shape[-2]
             rows = max((n for n in range(1, math.isqrt(count) + 1) if count % n == 0), default=1)
             return torch.unflatten(tokens.mT, -1, (rows, count // rows))
+        case "batch frames tokens width" if tokens.dim() == 3:
+            return torch.unflatten(tokens, 0, (-1, 1 if len(tokens) % 2 else 2))
         case "batch heads tokens width":
             return torch.unflatten(tokens, -1, (heads, -1)).transpose(1, 2)
         case "batch tokens heads width":
@@ -328,6 +336,8 @@ def restore_axes(output: Tensor, axes: str) -> Tensor:
             return output.mT
         case "batch width rows columns" if output.dim() > 2:
             return output.flatten(-2).mT
+        case "batch frames tokens width" if output.dim() == 4:
+            return output.flatten(0, 1)
         case "batch heads tokens width" if output.dim() == 4:
             return output.transpose(1, 2).flatten(-2)
         case "batch tokens heads width" if output.dim() == 4:

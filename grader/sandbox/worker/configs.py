@@ -26,6 +26,10 @@ class Config(types.SimpleNamespace):
             return self._defaults[name]
         raise AttributeError(f"'Config' object has no attribute '{name}'")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a copy is made of: it has the same defaults."""
+        return type(self), (), (dict(vars(self)), {"_defaults": dict(self._defaults)})
+
     def __getitem__(self, name: str) -> object:
         return vars(self)[name]
 

@@ -100,6 +100,22 @@ def test_of_two_sequences_the_second_has_keys_and_values() -> None:
     assert module.given[1] is Y and module.given[2] is Y
 
 
+def test_a_context_that_queries_join_is_empty_for_a_sequence_alone() -> None:
+    module = attached(("query", "context"), joins_queries=True)
+    module(X)
+    assert torch.equal(module.given[0], X) and module.given[1].shape == (B, 0, D)
+    module(X, Y, apart=2)
+    assert torch.equal(module.given[1], Y)
+
+
+@pytest.mark.parametrize(("batch", "frames"), [(1, 1), (2, 2), (3, 1), (6, 2)])
+def test_frames_are_sequences_of_the_usual_batch(batch: int, frames: int) -> None:
+    x = torch.arange(12.0 * batch).view(batch, T, D)
+    module = attached(axes=TokenAxes.FRAMES)
+    assert torch.equal(module(x), x)
+    assert module.given[0].shape == (batch // frames, frames, T, D)
+
+
 def test_tokens_may_come_first_and_so_come_back() -> None:
     module = attached(axes="tokens batch width")
     assert torch.equal(module(X), X)

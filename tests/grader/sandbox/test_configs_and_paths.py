@@ -36,6 +36,14 @@ def test_a_value_is_an_item_and_may_be_unpacked(given: str) -> None:
     assert dict(**config) == {"dim": 8}
 
 
+@pytest.mark.parametrize("given", ["by name", "by class"])
+def test_a_copy_has_the_same_values_and_defaults(given: str) -> None:
+    config = copy.deepcopy(make_config({"dim": 8}, given, {"theta": 1e4}))
+    assert (config.dim, config.theta) == (8, 1e4)
+    with pytest.raises(AttributeError):
+        config.heads  # noqa: B018  # reading is what is tested
+
+
 def test_what_is_missing_has_a_default_where_one_is_given() -> None:
     config = Config(dim=8)
     assert config.get("heads", 3) == 3 and config.get("heads") is None

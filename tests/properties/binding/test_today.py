@@ -9,7 +9,8 @@ import pytest
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.describe import describe_attention
 from headcheck.properties.contracts.contract import Capability, Norm, NormOver, Positions
-from headcheck.properties.terms.case import Case
+from headcheck.properties.parts.norms import LENGTH_ALONE
+from headcheck.properties.terms.case import Case, InputContent
 from tests.properties.binding.strangers import bind_source, must_bind
 from tests.properties.binding.today import make_today
 
@@ -23,6 +24,10 @@ RIGHT: list[Steps] = [
     {"norm": "rms_plus_one"},
     {"norm": "layer"},
     {"norm": "torch"},
+    {"norm": "length"},
+    {"norm": "rms", "own": "column"},
+    {"norm": "length", "own": "column", "share": 1, "shared": True},
+    {"norm": "rms_plus_one", "own": "one_column"},
     {"share": 0.5},
     {"share": 0.25},
     {"share": 0.75},
@@ -79,6 +84,7 @@ def test_a_right_class_is_bound_exactly_with_its_steps(steps: Steps) -> None:
     assert contract.has(C.UNNORMED) == (norm == "")
     whole = NormOver.PROJECTION if steps.get("whole") else NormOver.HEAD
     assert contract.norm_over is whole
+    assert contract.gains_by_head == bool(steps.get("own") or steps.get("whole"))
     assert contract.norm_gain_from == float(norm == "rms_plus_one")
     assert contract.positions is (Positions.ROTARY if share else Positions.NONE)
     assert contract.rotary_share == (share or 1)
@@ -88,7 +94,10 @@ def test_a_right_class_is_bound_exactly_with_its_steps(steps: Steps) -> None:
     assert contract.has(C.GROUPED) == ("shared" in steps)
 
 
-@pytest.mark.parametrize(("norm", "epsilon"), [("rms", 1e-6), ("layer", 1e-5), ("torch", 0.0)])
+@pytest.mark.parametrize(
+    ("norm", "epsilon"),
+    [("rms", 1e-6), ("layer", 1e-5), ("torch", 0.0), ("length", LENGTH_ALONE)],
+)
 def test_what_a_norm_adds_is_found(norm: str, epsilon: float) -> None:
     assert must_bind(make_today(norm=norm)).contract.norm_epsilon == epsilon
 
@@ -103,6 +112,22 @@ def test_a_wrong_class_is_bound_with_its_mistake(name: str) -> None:
 @pytest.mark.sampled("name", list(OTHER), list(OTHER)[:1])
 def test_another_gate_or_norm_is_not_accused(name: str) -> None:
     assert isinstance(bind_source(edit(OTHER[name])), NotBound)
+
+
+def test_what_is_divided_by_its_length_is_not_zero() -> None:
+    """F.normalize has no gradient that a root has at zero."""
+    contract = must_bind(make_today(norm="length")).contract
+    assert contract.fit(Case(content=InputContent.ZERO)).content is InputContent.NORMAL
+
+
+def test_a_faster_way_that_is_off_does_not_excuse_a_mistake() -> None:
+    source = make_today().replace("dim, heads)", "dim, heads, flash=False)")
+    source = source.replace("self.heads,", "self.flash, self.heads,")
+    source = source.replace("= heads,", "= flash, heads,")
+    source = source.replace(" * self.width ** -0.5", " * (self.width ** -0.5 if self.flash else 1)")
+    found = bind_source(source)
+    assert isinstance(found, Binding)
+    assert [each.name for each in found.mistakes] == ["no_scale"]
 
 
 def test_what_is_found_is_said() -> None:

@@ -4,7 +4,7 @@ from tests.properties.binding.strangers import HEAD
 
 RMS = """
 class RMSNorm(nn.Module):
-    def __init__(self, width, eps=1e-6):
+    def __init__(self, *width, eps=1e-6):
         super().__init__()
         self.eps, self.weight = eps, nn.Parameter(torch.{start}(width))
 
@@ -18,6 +18,16 @@ NORMS = {
     "rms": RMS.format(start="ones", cast="", gain="self.weight"),
     "rms_float32": RMS.format(start="ones", cast="float().", gain="self.weight"),
     "rms_plus_one": RMS.format(start="zeros", cast="", gain="(1 + self.weight)"),
+    "length": """
+class RMSNorm(nn.Module):
+    def __init__(self, *width):
+        super().__init__()
+        self.scale, self.gamma = width[-1] ** 0.5, nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return F.normalize(x, dim=-1) * self.gamma * self.scale
+
+""",
     "layer": "RMSNorm = nn.LayerNorm\n",
     "torch": "RMSNorm = nn.RMSNorm\n",
 }
@@ -78,6 +88,8 @@ WHOLE = (
     "q, k, v = (t.unflatten(-1, (-1, self.width)).transpose(1, 2) for t in (q, k, v))"
 )
 """projections whose norms are over all heads"""
+OWN = {"column": "{}, 1, dim // heads", "one_column": "1, {}, 1, dim // heads"}
+"""the shapes of gains, if each head has its own"""
 SHARED = "k, v = (t.repeat_interleave(self.heads // t.shape[1], 1) for t in (k, v))"
 ATTEND = """
 s = q @ k.mT * self.width ** -0.5
@@ -97,11 +109,15 @@ def make_today(
     projections: str = "linear",
     shared: bool = False,
     whole: bool = False,
+    own: str = "",
 ) -> str:
     """The source of a causal class with these steps."""
     kv = "kv_heads" if shared else "heads"
     made, project = PROJECTIONS[projections]
-    widths = ("dim", f"dim // heads * {kv}") if whole else ("dim // heads", "dim // heads")
+    widths: tuple[str, ...] = (
+        ("dim", f"dim // heads * {kv}") if whole else ("dim // heads", "dim // heads")
+    )
+    widths = tuple(OWN[own].format(n) for n in ("heads", kv)) if own else widths
     norms = "self.q_norm, self.k_norm = RMSNorm({}), RMSNorm({})".format(*widths)
     init = [
         "super().__init__()",
