@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding import settling
+from headcheck.properties.binding.added_positions import iter_with_positions
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.calls import set_given_aside
@@ -31,7 +32,7 @@ NORM_OF_TOKENS = re.compile(
 MAX_OPTIONS = 3
 """how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
-"""the steps that a search without norms counts as done, since most classes with norms are blocks"""
+"""the steps that later searches count as done: most classes with norms, for example, are blocks"""
 CONSTANTS = frozenset(
     {Given.NONE, Given.ZERO, Given.FALSE, Given.TRUE, Given.POSITIONS, Given.POSITION_ROW}
 )
@@ -101,6 +102,7 @@ def bind(
         search, match = switched
         signature = search.signature
     kind = name_other_kind(signature, search.paths)
+    match = match or _find_with_positions(search)
     match = match or (next(other, None) if kind in ("", IN_WINDOWS) else None)
     if match is not None and _lies_in_what_is_given(signature, match):
         return NotBound("the attention is what it is given", paths=frozenset(search.paths))
@@ -118,7 +120,7 @@ def bind(
         settled.contract,
         match.mistakes,
         match.inexact,
-        settled.remarks,
+        (*settled.remarks, *filter(None, [match.remark])),
         raises=not search.probes,
         broken=broken,
     )
@@ -201,11 +203,22 @@ def _find_certain(search: BindingSearch) -> Match | None:
             if named is None and match.guessed and (match.inexact or _makes_up_a_rate(match)):
                 continue  # what was passed for an unknown argument may be what is wrong
             return named or match
-        bench = Bench(search.subject, search.signature, match, Settled(match.contract))
-        if all(_holds_at(bench, case) for case in (OTHER, NARROW)):
+        if _is_certain(search, match):
             return match
         named = named or (None if match.guessed else match)
     return named
+
+
+def _find_with_positions(search: BindingSearch) -> Match | None:
+    """Return the match of a class that adds positions to its tokens."""
+    found = iter_with_positions(replace(search, steps=KNOWN_BY_NOW))
+    return next((each for each in found if _is_wrong(each) or _is_certain(search, each)), None)
+
+
+def _is_certain(search: BindingSearch, match: Match) -> bool:
+    """Whether a class is exact at other sizes, too."""
+    bench = Bench(search.subject, search.signature, match, Settled(match.contract))
+    return all(_holds_at(bench, case) for case in (OTHER, NARROW))
 
 
 def _fits_its_tables(search: BindingSearch, match: Match) -> bool:
