@@ -33,7 +33,7 @@ RIGHT = ("qkv", "qk")
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _AddedTable:
     """A tensor that may hold positions, and a call as if the module did not have it."""
 
     path: str
@@ -58,7 +58,7 @@ def iter_with_positions(search: BindingSearch) -> Iterator[Match]:
             yield from find(search, table)
 
 
-def _iter_tables(probe: CallProbe) -> Iterator[_Table]:
+def _iter_tables(probe: CallProbe) -> Iterator[_AddedTable]:
     """Yield the tensors with a row, as wide as a token, for at least each token of a call."""
     _, tokens, width = probe.seen.x.shape
     for path, info in probe.built.tensors.items():
@@ -68,10 +68,10 @@ def _iter_tables(probe: CallProbe) -> Iterator[_Table]:
             read = probe.module.read([path])[path] if stored is None else stored
             others = {name: each for name, each in probe.built.tensors.items() if name != path}
             own = replace(probe, built=replace(probe.built, tensors=others))
-            yield _Table(path, read.reshape(rows, columns).double(), own)
+            yield _AddedTable(path, read.reshape(rows, columns).double(), own)
 
 
-def _iter_contracts(search: BindingSearch, table: _Table) -> Iterator[tuple[Contract, Sizes]]:
+def _iter_contracts(search: BindingSearch, table: _AddedTable) -> Iterator[tuple[Contract, Sizes]]:
     """Yield the likely contracts in which every other weight has a role."""
     probe = table.probe
     for contract, sizes in itertools.islice(search.iter_likely(probe), MAX_LIKELY):
@@ -79,13 +79,13 @@ def _iter_contracts(search: BindingSearch, table: _Table) -> Iterator[tuple[Cont
             yield contract, sizes
 
 
-def _is_whole(contract: Contract, table: _Table, sizes: Sizes) -> bool:
+def _is_whole(contract: Contract, table: _AddedTable, sizes: Sizes) -> bool:
     """Whether every weight but the table has a role in a contract."""
     every = covers(contract.mappings, table.probe.built, sizes.case)
     return every and contract.stores("W_q")
 
 
-def _find_right(search: BindingSearch, table: _Table) -> Iterator[Match]:
+def _find_right(search: BindingSearch, table: _AddedTable) -> Iterator[Match]:
     """Yield the match of a class whose rows reach queries and keys.
 
     If rows begin later than the first, the last token may have none: then this is wrong.
@@ -100,7 +100,7 @@ def _find_right(search: BindingSearch, table: _Table) -> Iterator[Match]:
                 yield from (match, shifted) if first else (match,)
 
 
-def _find_mistaken(search: BindingSearch, table: _Table) -> Iterator[Match]:
+def _find_mistaken(search: BindingSearch, table: _AddedTable) -> Iterator[Match]:
     """Yield the match of a class that has a known mistake besides."""
     seen = table.probe.seen
     seen = replace(seen, x=seen.x + table.rows[: seen.x.shape[1]])
@@ -110,7 +110,7 @@ def _find_mistaken(search: BindingSearch, table: _Table) -> Iterator[Match]:
 
 
 def _iter_right(
-    table: _Table, contract: Contract, case: Case
+    table: _AddedTable, contract: Contract, case: Case
 ) -> Iterator[tuple[tuple[Tensor, ...], int]]:
     """Yield what may be added to the tokens of queries, keys and values, and the first row."""
     for first in range(min(MAX_SKIPPED, len(table.rows) - len(table.add(contract))) + 1):
@@ -120,7 +120,7 @@ def _iter_right(
             yield _select(each, reached), 0
 
 
-def _iter_added(table: _Table, contract: Contract, case: Case) -> Iterator[tuple[Tensor, ...]]:
+def _iter_added(table: _AddedTable, contract: Contract, case: Case) -> Iterator[tuple[Tensor, ...]]:
     """Yield what is added to the tokens of each role: rows, or what a layer makes into rows."""
     rows = table.add(contract)
     yield (rows,) * 3
@@ -136,7 +136,7 @@ def _select(added: tuple[Tensor, ...], reached: str) -> tuple[Tensor, ...]:
     return tuple(each if role in reached else torch.zeros_like(each) for role, each in pairs)
 
 
-def _find_wrong(search: BindingSearch, table: _Table) -> Iterator[Match]:
+def _find_wrong(search: BindingSearch, table: _AddedTable) -> Iterator[Match]:
     """Yield the match of a class whose rows reach one role only, or go along the batch."""
     for contract, sizes in _iter_contracts(search, table):
         for remark, added in _iter_wrong(table, contract, sizes.case):
@@ -147,7 +147,7 @@ def _find_wrong(search: BindingSearch, table: _Table) -> Iterator[Match]:
 
 
 def _iter_wrong(
-    table: _Table, contract: Contract, case: Case
+    table: _AddedTable, contract: Contract, case: Case
 ) -> Iterator[tuple[str, tuple[Tensor, ...]]]:
     """Yield what may be added wrongly, with a remark about it."""
     if contract.call_form.axes is TokenAxes.TOKENS_FIRST:
@@ -159,7 +159,9 @@ def _iter_wrong(
         yield f"each sequence gets a row of `{table.path}`, and not each token", (along,) * 3
 
 
-def _make_match(table: _Table, match: Match, first: int = 0, *, taken_off: bool = False) -> Match:
+def _make_match(
+    table: _AddedTable, match: Match, first: int = 0, *, taken_off: bool = False
+) -> Match:
     """Return a match for sequences no longer than the table, if no argument sets its length."""
     form = replace(match.contract.call_form, positions=AddedPositions(table.path, taken_off))
     contract = replace(match.contract, call_form=form)
