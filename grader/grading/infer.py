@@ -8,7 +8,7 @@ name wins.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -136,9 +136,10 @@ def _parse_signature(
     name = str(entry["name"])
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
-        doc, reset = (str(entry.get(key, "")) for key in ("doc", "reset"))
+        doc, called, reset = (str(entry.get(key, "")) for key in ("doc", "called_doc", "reset"))
+        signature = Signature(name, constructor, call, read, doc=doc, called_doc=called)
         only = bool(entry.get("for_inference", False))
-        return Signature(name, constructor, call, read, doc=doc, reset=reset, for_inference=only)
+        return replace(signature, reset=reset, for_inference=only)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
         return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)

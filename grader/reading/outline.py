@@ -14,6 +14,7 @@ from typing import Literal
 
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
+from headcheck.grader.reading.docstrings import read_called_docstrings, read_docstrings
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
 from headcheck.grader.reading.plain_tensors import find_plain_tensors
@@ -25,8 +26,6 @@ from headcheck.grader.reading.symbol_table import (
     list_methods,
 )
 
-MAX_DOC = 2000
-"""the most characters of docstrings in an outline"""
 RESET = re.compile(r"_*(reset|clear|empty|flush|forget)(_?(kv_?)?(cache|state|memory|past))?")
 """names of methods that forget what earlier calls have left"""
 
@@ -64,6 +63,8 @@ class Definition:
     """the definition for which this is another name: `Attention` in `Wanted = Attention`"""
     doc: str = ""
     """the beginning of its docstring, and of that of its `forward`"""
+    called_doc: str = ""
+    """the beginning of the docstrings of what it calls with arguments that it does not compute"""
     reset: str = ""
     """its method that forgets earlier calls, by its name; "" if there is none"""
     for_inference: bool = False
@@ -125,7 +126,8 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
         times_defined=len(sites),
         redefined_in=tuple(site.cell for site in sites[1:]),
-        doc=_read_docstrings(symbols, last),
+        doc=read_docstrings(symbols, last),
+        called_doc=read_called_docstrings(symbols, last),
         reset=_find_reset(symbols, last),
         for_inference=_is_for_inference(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
@@ -144,12 +146,6 @@ def _is_for_inference(symbols: SymbolTable, site: DefinitionSite) -> bool:
     forward = symbols.find_method(site, "forward") if isinstance(site.node, ast.ClassDef) else None
     decorators = forward[1].decorator_list if forward else ()
     return any(re.search("no_grad|inference_mode", ast.unparse(each)) for each in decorators)
-
-
-def _read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
-    forward = symbols.find_method(site, "forward") if isinstance(site.node, ast.ClassDef) else None
-    nodes = [site.node, *([forward[1]] if forward else [])]
-    return "\n".join(filter(None, map(ast.get_docstring, nodes)))[:MAX_DOC]
 
 
 def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:

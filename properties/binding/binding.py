@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding import settling
+from headcheck.properties.binding.added_positions import iter_with_positions
 from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.calls import set_given_aside
@@ -37,7 +38,7 @@ MAX_TRIED = 2
 MAX_OPTIONS = 3
 """how many options of a constructor are switched on, one at a time"""
 KNOWN_BY_NOW = int(MAX_STEPS * EXACT) - 700
-"""the steps that a search without norms counts as done, since most classes with norms are blocks"""
+"""the steps that later searches count as done: most classes with norms, for example, are blocks"""
 KERNELS = re.compile(r"flash|fused|sdpa|fast|efficient|triton|xformers|compile", re.IGNORECASE)
 """names of options that say how the same attention is computed: both ways must be right"""
 CONSTANTS = frozenset(
@@ -115,6 +116,7 @@ def bind(
         search, match = switched
         signature = search.signature
     kind = name_other_kind(signature, search.paths)
+    match = match or _find_with_positions(search)
     match = match or (next(other, None) if kind in ("", IN_WINDOWS) else None)
     if match is not None and _lies_in_what_is_given(signature, match):
         return NotBound("the attention is what it is given", paths=frozenset(search.paths))
@@ -128,15 +130,16 @@ def bind(
     free = None if said == signature else _find_certain(BindingSearch(subject, said))
     if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):
         signature, match = said, free
-    if is_unscaled := _may_be_unscaled(signature, match):
-        match = replace(match, contract=replace(match.contract, scale=1.0), mistakes=())
+    if _may_be_unscaled(signature, match):
+        unscaled = replace(match.contract, scale=1.0)
+        match = replace(match, contract=unscaled, mistakes=(), remark=SAID_OF_UNSCALED)
     settled = settling.settle(subject, signature, match)
     broken = settling.find_free_widths(subject, signature, match, settled)
     return Binding(
         settled.contract,
         match.mistakes,
         match.inexact,
-        (*settled.remarks, SAID_OF_UNSCALED) if is_unscaled else settled.remarks,
+        (*settled.remarks, *filter(None, [match.remark])),
         raises=not search.probes,
         broken=broken,
     )
@@ -243,11 +246,22 @@ def _find_certain(search: BindingSearch) -> Match | None:
             if named is None and match.guessed and (match.inexact or _makes_up_a_rate(match)):
                 continue  # what was passed for an unknown argument may be what is wrong
             return named or match
-        bench = Bench(search.subject, search.signature, match, Settled(match.contract))
-        if all(_holds_at(bench, case) for case in (OTHER, NARROW)):
+        if _is_certain(search, match):
             return match
         named = named or (None if match.guessed else match)
     return named
+
+
+def _find_with_positions(search: BindingSearch) -> Match | None:
+    """Return the match of a class that adds positions to its tokens."""
+    found = iter_with_positions(replace(search, steps=KNOWN_BY_NOW))
+    return next((each for each in found if _is_wrong(each) or _is_certain(search, each)), None)
+
+
+def _is_certain(search: BindingSearch, match: Match) -> bool:
+    """Whether a class is exact at other sizes, too."""
+    bench = Bench(search.subject, search.signature, match, Settled(match.contract))
+    return all(_holds_at(bench, case) for case in (OTHER, NARROW))
 
 
 def _fits_its_tables(search: BindingSearch, match: Match) -> bool:

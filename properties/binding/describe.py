@@ -19,7 +19,14 @@ from headcheck.properties.parts.part import takes
 from headcheck.properties.parts.positions import ALIBI, ROTATIONS
 from headcheck.properties.parts.relative import RELATIVE
 from headcheck.properties.parts.scores import WINDOW
-from headcheck.properties.terms.call_form import CallForm, Given, MaskSource, Polarity, TokenAxes
+from headcheck.properties.terms.call_form import (
+    AddedPositions,
+    CallForm,
+    Given,
+    MaskSource,
+    Polarity,
+    TokenAxes,
+)
 
 C = Capability
 FIRST = (NORMS, ROTATIONS, ALIBI, RELATIVE, WINDOW)
@@ -138,6 +145,8 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
         yield f"its `{form.cache.argument}` takes what an earlier call returned, and continues it"
     if left_out:
         yield f"judged without its {join_words(left_out)}, which every call leaves out"
+    if form.positions is not None:
+        yield _describe_positions(form.positions)
     if form.adds_tokens:
         yield "the tokens that it adds to its output are taken off before it is judged"
     if form.joins_queries:
@@ -147,6 +156,12 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
     if cleared:
         are = "is" if len(cleared) == 1 else "are"
         yield f"its {join_words(cleared)} {are} cleared before every call"
+
+
+def _describe_positions(positions: AddedPositions) -> str:
+    if positions.taken_off:
+        return f"the rows of `{positions.path}` are taken off its tokens, since it should add them"
+    return f"judged with zeros in `{positions.path}`, whose rows it adds as positions"
 
 
 def _list_idle(signature: Signature, contract: Contract) -> Iterator[str]:

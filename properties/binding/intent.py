@@ -82,7 +82,8 @@ def find_causal_option(signature: Signature) -> str | None:
 
 def quote_own_token(signature: Signature) -> str:
     """Return the words that say that a window counts the token itself; "" if none do."""
-    sentences = (found.group().strip() for found in SENTENCE.finditer(signature.doc))
+    said = f"{signature.doc}\n{signature.called_doc}"
+    sentences = (found.group().strip() for found in SENTENCE.finditer(said))
     return next((each for each in sentences if OWN_TOKEN.search(each)), "")
 
 

@@ -133,12 +133,18 @@ def make_parameters(
         return None
 
 
-def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
-    """Return the place of the output that equals the contract's equation; None without such one."""
+def find_exact(
+    contract: Contract, case: Case, seen: Observation, added: Sequence[Tensor] = ()
+) -> int | None:
+    """Return the place of the output that equals the contract's equation; None without such one.
+
+    Something may be added to the tokens of queries, of keys and of values.
+    """
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
-    return seen.find_place(_compute(contract, case, seen, parameters, get_scale(contract, case)))
+    scale = get_scale(contract, case)
+    return seen.find_place(_compute(contract, case, seen, parameters, scale, added))
 
 
 def measure_error(
@@ -157,12 +163,21 @@ def measure_error(
 
 
 def _compute(
-    contract: Contract, case: Case, seen: Observation, parameters: Parameters, scale: float
+    contract: Contract,
+    case: Case,
+    seen: Observation,
+    parameters: Parameters,
+    scale: float,
+    added: Sequence[Tensor] = (),
 ) -> Tensor:
     """Return the output of the contract's equation."""
     x, visible = _order(contract, seen.x), _get_visible(contract, seen)
     variant = get_variant(contract, case)
-    exact = multi_head_attention(x, parameters, case.heads, visible, scale, variant=variant)
+    x, *others = [x + each for each in added] or [x]
+    given = dict(zip(("keys_from", "values_from"), others, strict=False))
+    exact = multi_head_attention(
+        x, parameters, case.heads, visible, scale, variant=variant, **given
+    )
     return _order(contract, exact.output)
 
 

@@ -102,6 +102,8 @@ class Match:
     """whether quantities were guessed because the names of arguments do not state them"""
     inexact: bool = False
     """whether the class is explained only with another scale, or only by its names"""
+    remark: str = ""
+    """what was found that neither the contract nor the mistakes say"""
 
 
 SCALES = frozenset(mistake.name for mistake in SCALE)
@@ -147,7 +149,7 @@ class BindingSearch:
     def _attempts(self) -> tuple[Attempt, ...]:
         """The explanations to try for a class that is not plain attention, simplest first."""
         attempts: tuple[Attempt, ...] = (
-            self._match_with_one_mistake,
+            self.match_with_one_mistake,
             self._match_with_scale,
             self._match_with_mistaken_positions,
             self._match_with_two,
@@ -187,7 +189,7 @@ class BindingSearch:
         if not found.built.constructor.square or not attempts:
             return None
         free = (probe for probe in earlier if not probe.built.constructor.square)
-        for match in map(self._match_with_one_mistake, free):
+        for match in map(self.match_with_one_mistake, free):
             if match is not None and {m.name for m in match.mistakes} <= SCALES:
                 return match
         return None
@@ -313,7 +315,7 @@ class BindingSearch:
         for contract, sizes in starting[:MAX_SCALED]:
             yield from ((placed, sizes) for placed in iter_scaled_placements(contract, sizes.case))
 
-    def _match_with_one_mistake(self, probe: CallProbe) -> Match | None:
+    def match_with_one_mistake(self, probe: CallProbe) -> Match | None:
         return self._match_with_mistakes(probe, pairs=False)
 
     def _match_with_two(self, probe: CallProbe) -> Match | None:

@@ -177,8 +177,13 @@ def _settle_gradients(bench: Bench) -> Settled:
 
 
 def _settle_window(bench: Bench) -> Settled:
-    """Interpret the longest length as a window if the class accepts longer inputs."""
+    """Interpret the longest length as a window if the class accepts longer inputs.
+
+    An argument that is None by default may set the window, too.
+    """
+    option = _find_window_option(bench)
     arguments = tuple(_name_window(argument) for argument in bench.contract.arguments)
+    arguments += () if option is None else (Argument(option.name, "window"),)
     if not bench.contract.has(C.CAUSAL) or arguments == bench.contract.arguments:
         return bench.settled
     windowed = restate_steps(replace(bench.contract, arguments=arguments))
@@ -188,15 +193,23 @@ def _settle_window(bench: Bench) -> Settled:
     case = windowed.fit(replace(OTHER, window=4))
     if is_right_at(bench.subject, windowed, case):
         return settled
-    said = quote_own_token(bench.signature)
-    if said:
-        return settled.add(f"its window holds the token itself, as the class says: “{said}”")
     longer = replace(bench, settled=settled, sized=case)
-    if longer.call(windowed.call_form, longer.x):
+    answers = longer.call(windowed.call_form, longer.x)
+    said = quote_own_token(bench.signature)
+    if said and (answers or option is None):
+        return settled.add(f"its window holds the token itself, as the class says: “{said}”")
+    if answers and option is None:
         return bench.settled.add(
             "inputs longer than its window are not judged: the right output is not known"
         )
     return bench.settled
+
+
+def _find_window_option(bench: Bench) -> SignatureParameter | None:
+    """Return the argument of the constructor with which a class may have a window."""
+    options = (p for p in bench.signature.constructor if p.has_default and p.default is None)
+    passed = {argument.name for argument in bench.contract.arguments}
+    return next((p for p in options if WINDOW.search(p.name) and p.name not in passed), None)
 
 
 def _name_window(argument: Argument) -> Argument:

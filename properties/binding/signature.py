@@ -62,6 +62,8 @@ class Signature:
     """whether the attention should be causal, if the user said so"""
     doc: str = ""
     """what its docstrings say"""
+    called_doc: str = ""
+    """what the docstrings say of functions that it calls with what it was given"""
     reset: str = ""
     """the method that forgets earlier calls; "" if there is none"""
     for_inference: bool = False

@@ -151,6 +151,19 @@ class CacheConvention:
 
 
 @dataclass(frozen=True, slots=True)
+class AddedPositions:
+    """A table of which a module adds a row to each token, as the equation does not.
+
+    Either the table is zeros in every module, or its numbers are made up, and are taken off the
+    tokens before every call, so that a module that adds them to its tokens computes the equation.
+    """
+
+    path: str
+    taken_off: bool = False
+    """whether the numbers are taken off the tokens"""
+
+
+@dataclass(frozen=True, slots=True)
 class CallForm:
     """The inputs of a call in order, and the places of the results among the returned values.
 
@@ -179,6 +192,8 @@ class CallForm:
     """the paths of tensors that are set to zero before every call, for the same reason"""
     bypassed: tuple[str, ...] = ()
     """the paths of norms of tokens that every call leaves out"""
+    positions: AddedPositions | None = None
+    """the positions that a module adds to its tokens"""
     adds_tokens: bool = False
     """whether the module adds its tokens to the output, so that they are taken off again"""
     joins_queries: bool = False

@@ -61,6 +61,8 @@ class CallHooks:
     """the paths of a module's tensors that are set to zero before every call"""
     bypassed: Sequence[str] = ()
     """the paths of layers of a module that every call leaves out"""
+    positions: Mapping[str, Any] | None = None
+    """the table of which a module adds rows to its tokens"""
     adds_tokens: bool = False
     """whether the tokens are taken off the output again"""
     joins_queries: bool = False
@@ -72,6 +74,8 @@ class CallHooks:
         """Attach hooks to a module so that it can be called in the usual form."""
         for path in self.bypassed:
             module.set_submodule(path, nn.Identity())
+        if self.positions is not None:
+            fix_table(module, self.positions["path"], zeros=not self.positions["taken_off"])
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results, with_kwargs=True)
         if self.width:
@@ -105,6 +109,10 @@ class CallHooks:
         manner = options.get("manner")
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
+        if self.positions is not None and self.positions["taken_off"]:
+            rows = read_path(called, self.positions["path"])
+            rows = rows.reshape(rows.shape[-2:])
+            tokens = tuple(each - rows[: each.shape[-2]].to(each) for each in tokens)
         own = self._order_axes(tokens[0])
         shared = [self._order_axes_of_keys(each) for each in tokens]
         roles: dict[str, Any] = {"x": own, "query": own, "context": shared[-1]}
@@ -278,6 +286,22 @@ def keep_one_turn(masks: Tensor) -> Tensor:
         if batch % count == 0 and torch.equal(masks[count:], masks[:-count]):
             return masks[:count]
     return masks
+
+
+def fix_table(module: nn.Module, path: str, *, zeros: bool) -> None:
+    """Replace a tensor of a module by a buffer that nothing trains: zeros, or made-up numbers."""
+    owner, _, name = path.rpartition(".")
+    holder, old = module.get_submodule(owner), read_path(module, path)
+    drawn = torch.randn(old.shape, generator=torch.Generator().manual_seed(1))
+    delattr(holder, name)
+    holder.register_buffer(name, torch.zeros_like(old) if zeros else drawn.to(old))
+
+
+def read_path(module: Any, path: str) -> Tensor:
+    """Return a tensor of a module, which no gradient reaches."""
+    owner, _, name = path.rpartition(".")
+    tensor: Tensor = getattr(module.get_submodule(owner), name)
+    return tensor.detach()
 
 
 def clear(module: Any, path: str) -> None:

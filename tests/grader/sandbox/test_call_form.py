@@ -14,6 +14,7 @@ from headcheck.grader.sandbox.worker.call_hooks import CallHooks
 from headcheck.properties.subject import CallOptions
 from headcheck.properties.terms.call_form import (
     USUAL,
+    AddedPositions,
     CallForm,
     MaskConvention,
     Polarity,
@@ -321,3 +322,25 @@ def test_what_earlier_calls_left_is_forgotten_before_every_call() -> None:
     CallHooks(**json.decode(json.encode(form))).attach(module)
     x = torch.ones(1, 2, 3)
     assert torch.equal(module(x), module(x))
+
+
+# ------------------------------------------------------------------------------ positions
+
+
+class Placed(nn.Module):
+    """Adds a row of a table to each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(2 * T, D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.table.weight[: x.shape[1]]
+
+
+@pytest.mark.parametrize("taken_off", [False, True])
+def test_a_table_of_positions_is_zeros_or_is_taken_off_the_tokens(taken_off: bool) -> None:
+    module = attach(Placed(), positions=AddedPositions("table.weight", taken_off))
+    torch.testing.assert_close(module(X), X)
+    assert not [*module.parameters()]
+    assert bool(module.table.weight.any()) == taken_off

@@ -10,7 +10,7 @@ from headcheck.properties.binding.intent import (
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Capability as C
 from headcheck.properties.terms.call_form import Given, Polarity
-from tests.properties.binding.strangers import CAUSAL, make, must_bind
+from tests.properties.binding.strangers import CAUSAL, SEPARATE, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -148,3 +148,46 @@ def test_an_option_that_is_off_is_judged_where_it_is_on() -> None:
     contract = must_bind(make(call="x, is_causal=False", mask=mask)).contract
     assert contract.has(C.CAUSAL)
     assert contract.call_form.given == {"is_causal": Given.TRUE}
+
+
+WINDOWED = """
+def make_mask(n, window=None):
+    \"\"\"Boolean mask. A token sees `window` tokens: {said}.\"\"\"
+    far = torch.arange(n)[:, None] - torch.arange(n)
+    seen = far >= 0
+    return seen if window is None else seen & (far < window + {longer})
+"""
+
+
+def make_windowed(said: str = "itself and those before", longer: int = 0, own: str = "") -> str:
+    return make(
+        takes="dim, heads, window=None",
+        init=SEPARATE + f"\nself.window = window{own}",
+        mask="s = s.masked_fill(~make_mask(s.shape[-1], self.window), -torch.inf)",
+        before=WINDOWED.format(said=said, longer=longer),
+    )
+
+
+def test_a_window_that_is_none_by_default_is_judged_too() -> None:
+    found = must_bind(make_windowed(said="those before"))
+    assert found.contract.has(C.WINDOW) and not found.remarks
+
+
+def test_the_docstring_of_what_a_class_calls_says_whether_a_window_holds_the_token() -> None:
+    found = must_bind(make_windowed(longer=1))
+    assert found.contract.has(C.WINDOW)
+    assert "its window holds the token itself, as the class says" in found.remarks[0]
+    assert "itself and those before" in found.remarks[0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        make_windowed(said="those before", longer=1),  # nothing says that it is too long
+        make_windowed(longer=1, own=" and window + 1"),  # this is not the window of the function
+        make_windowed(longer=1).replace("window + 1", "window[0]"),  # it takes something else
+    ],
+)
+def test_a_window_that_nothing_explains_is_left_out(source: str) -> None:
+    found = must_bind(source)
+    assert not found.contract.has(C.WINDOW) and not found.remarks

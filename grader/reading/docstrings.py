@@ -1,0 +1,75 @@
+"""What the docstrings of a class say of it: its own, and those of the functions that it calls."""
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
+
+MAX_DOC = 2000
+"""the most characters of docstrings in an outline"""
+
+
+def read_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
+    """Return the beginning of a definition's docstring, and of that of its `forward`."""
+    forward = symbols.find_method(site, "forward") if isinstance(site.node, ast.ClassDef) else None
+    return _join([site.node, *([forward[1]] if forward else [])])
+
+
+def read_called_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
+    """Return the docstrings of what a class calls with arguments that it does not compute.
+
+    `make_mask(tokens, window - 1)` says nothing of what the class means by its window.
+    """
+    if not isinstance(site.node, ast.ClassDef):
+        return ""
+    found = (symbols.find_method(site, name) for name in ("__init__", "forward"))
+    own = [method for _, method in filter(None, found)]
+    return _join(dict.fromkeys(_iter_called(symbols, site, own)))
+
+
+def _join(nodes: Iterable[ast.ClassDef | FunctionNode]) -> str:
+    return "\n".join(filter(None, map(ast.get_docstring, nodes)))[:MAX_DOC]
+
+
+def _iter_called(
+    symbols: SymbolTable, site: DefinitionSite, methods: Sequence[FunctionNode]
+) -> Iterator[FunctionNode]:
+    """Yield the functions of the submission, and the methods of the class, that methods call."""
+    nodes = [node for method in methods for node in ast.walk(method)]
+    computed = set(_iter_computed(nodes))
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if any(_is_computed(each) or computed & {ast.unparse(each)} for each in given):
+            continue
+        match call.func:
+            case ast.Name(id=name):
+                called = symbols.find_definition(name)
+                function = None if called is None else called.node
+            case ast.Attribute(value=ast.Name(), attr=name):
+                own = symbols.find_method(site, name)
+                function = None if own is None else own[1]
+            case _:
+                continue
+        if isinstance(function, FunctionNode):
+            yield function
+
+
+def _iter_computed(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the names and attributes that get a computed value, as they are written."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=targets, value=value) if _is_computed(value):
+                yield from map(ast.unparse, targets)
+            case ast.AnnAssign(target=target, value=value) if value and _is_computed(value):
+                yield ast.unparse(target)
+            case ast.AugAssign(target=target):
+                yield ast.unparse(target)
+
+
+def _is_computed(value: ast.expr) -> bool:
+    """Whether an operator is part of an expression; the sign of a number is none."""
+    return any(
+        isinstance(node, ast.BinOp)
+        or (isinstance(node, ast.UnaryOp) and not isinstance(node.operand, ast.Constant))
+        for node in ast.walk(value)
+    )
