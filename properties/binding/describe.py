@@ -21,6 +21,7 @@ from headcheck.properties.parts.relative import RELATIVE
 from headcheck.properties.parts.scores import WINDOW
 from headcheck.properties.terms.call_form import (
     AddedPositions,
+    CacheConvention,
     CallForm,
     Given,
     MaskSource,
@@ -133,16 +134,8 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
 def _list_preparations(form: CallForm) -> Iterator[str]:
     """Yield what is done to a module before each call of it, and after."""
     left_out, cleared = ([f"`{path}`" for path in paths] for paths in (form.bypassed, form.cleared))
-    if form.cache is not None and form.cache.reset is not None:
-        option, reset = f"{form.cache.argument}=True", form.cache.reset
-        yield f"with `{option}` a call continues the earlier ones, until `{reset}()` is called"
-    elif form.cache is not None and form.cache.made_by == "tuple":
-        yield f"its `{form.cache.argument}` takes `()`, or what an earlier call returned"
-    elif form.cache is not None and form.cache.made_by is not None:
-        maker = form.cache.made_by
-        yield f"its `{form.cache.argument}` is made by `{maker}`, and calls write into it"
-    elif form.cache is not None:
-        yield f"its `{form.cache.argument}` takes what an earlier call returned, and continues it"
+    if form.cache is not None:
+        yield _describe_cache(form.cache)
     if left_out:
         yield f"judged without its {join_words(left_out)}, which every call leaves out"
     if form.positions is not None:
@@ -156,6 +149,18 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
     if cleared:
         are = "is" if len(cleared) == 1 else "are"
         yield f"its {join_words(cleared)} {are} cleared before every call"
+
+
+def _describe_cache(cache: CacheConvention) -> str:
+    name, maker = cache.argument, cache.made_by
+    if cache.reset is not None:
+        ends = f"until `{cache.reset}()` is called"
+        return f"with `{name}=True` a call continues the earlier ones, {ends}"
+    if maker == "tuple":
+        return f"its `{name}` takes `()`, or what an earlier call returned"
+    if maker is not None:
+        return f"its `{name}` is made by `{maker}`, and calls write into it"
+    return f"its `{name}` takes what an earlier call returned, and continues it"
 
 
 def _describe_positions(positions: AddedPositions) -> str:

@@ -102,17 +102,11 @@ class CallHooks:
         a new sequence. The cache is passed by name, or if `manner` is "by position", after the
         tensors. `properties.subject.CallOptions` describes the other manners.
         """
-        if self.reset is not None:
-            getattr(called, self.reset)()
-        for path in self.cleared:
-            clear(called, path)
+        self._begin_anew(called)
         manner = options.get("manner")
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
-        if self.positions is not None and self.positions["taken_off"]:
-            rows = read_path(called, self.positions["path"])
-            rows = rows.reshape(rows.shape[-2:])
-            tokens = tuple(each - rows[: each.shape[-2]].to(each) for each in tokens)
+        tokens = self._take_positions_off(called, tokens)
         own = self._order_axes(tokens[0])
         shared = [self._order_axes_of_keys(each) for each in tokens]
         roles: dict[str, Any] = {"x": own, "query": own, "context": shared[-1]}
@@ -136,6 +130,23 @@ class CallHooks:
         if manner == "without weights":
             named |= self.without_weights or {}
         return (*passed, *self.numbers), named
+
+    def _begin_anew(self, called: Callable[..., Any]) -> None:
+        """Make a module forget what earlier calls left in it."""
+        if self.reset is not None:
+            getattr(called, self.reset)()
+        for path in self.cleared:
+            clear(called, path)
+
+    def _take_positions_off(
+        self, called: Callable[..., Any], tokens: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """Return the tokens without the rows that a module adds, if a call should take them off."""
+        if self.positions is None or not self.positions["taken_off"]:
+            return tokens
+        rows = read_path(called, self.positions["path"])
+        rows = rows.reshape(rows.shape[-2:])
+        return tuple(each - rows[: each.shape[-2]].to(each) for each in tokens)
 
     def _list_given(self) -> Iterable[tuple[str, str]]:
         return (self.given or {}).items()
