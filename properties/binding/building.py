@@ -123,7 +123,9 @@ def _construct(
 ) -> Module:
     turned = rotary_angles(2, case.head_dim // 2 * 2, 1e4, torch.empty(1, dtype=torch.float64))
     rotation = {"frequencies": turned[1].tolist(), "factor": 1.0}  # as in most models
-    own = constructor.adapt(form).to_meta(case.heads, rotation=rotation, width=case.d_in)
+    own = constructor.adapt(form).to_meta(
+        case.heads, rotation=rotation, width=case.d_in, head_dim=case.head_dim
+    )
     variables = list_numbers(constructor.variables, case)
     if constructor.entry is Entry.FUNCTION:
         return subject.get_function(name, variables, own)
@@ -140,7 +142,7 @@ def _try_build(
     case: Case,
     failures: list[str],
 ) -> Built | None:
-    described = replace(USUAL, bypassed=signature.bypassed)
+    described = replace(USUAL, bypassed=signature.bypassed, scale=signature.scale)
     forms = iter_forms_of(signature) if constructor.is_lazy else [described]
     for form in forms:
         try:

@@ -294,7 +294,7 @@ class BindingSearch:
 
     def _refine(self, contract: Contract, sizes: Sizes, probe: CallProbe, place: int) -> Contract:
         """Return the contract with the norm's small number that explains the output best."""
-        if contract.norm is Norm.NONE:
+        if contract.norm is Norm.NONE or contract.call_form.scale is not None:
             return contract
         every = (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)
         return min(every, key=lambda c: measure_error(c, sizes.case, probe.seen, place))

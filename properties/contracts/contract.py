@@ -96,6 +96,8 @@ def _list_fixed(capabilities: frozenset[Capability]) -> Mapping[str, object]:
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """kinds of tokens with which the exponentials of some scores overflow"""
 
+EMPTY_CONTENTS = frozenset({InputContent.ZERO, InputContent.ALL_ZERO, InputContent.SUBNORMAL})
+"""kinds of tokens that may be projected to vectors without a direction"""
 SWAPPED = {"W_q": "W_k", "W_k": "W_q", "b_q": "b_k", "b_k": "b_q"}
 """the parameters of queries and keys, each with its counterpart"""
 
@@ -257,6 +259,8 @@ class Contract:
             changes["sharpness"] = min(case.sharpness, 2)
             if case.content in LARGE_CONTENTS:
                 changes["content"] = InputContent.NORMAL
+        if self.call_form.compares_directions and case.content in EMPTY_CONTENTS:
+            changes["content"] = InputContent.NORMAL
         forms = self.call_form.mask.forms
         if forms and changes.get("mask_form", case.mask_form) not in (MaskForm.NONE, *forms):
             changes["mask_form"] = forms[0]

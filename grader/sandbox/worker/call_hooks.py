@@ -61,6 +61,8 @@ class CallHooks:
     """the paths of layers of a module that every call leaves out"""
     positions: Mapping[str, Any] | None = None
     """the table of which a module adds rows to its tokens"""
+    scale: tuple[str, float] | None = None
+    """the path of a parameter that scales scores, and the number at which it is fixed"""
     adds_tokens: bool = False
     """whether the tokens are taken off the output again"""
     width: int = 0
@@ -71,7 +73,10 @@ class CallHooks:
         for path in self.bypassed:
             module.set_submodule(path, nn.Identity())
         if self.positions is not None:
-            fix_table(module, self.positions["path"], zeros=not self.positions["taken_off"])
+            path, drawn = self.positions["path"], self.positions["taken_off"]
+            fix_tensor(module, path, draw_alike if drawn else torch.zeros_like)
+        if self.scale is not None:
+            fix_tensor(module, self.scale[0], torch.ones_like)
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results, with_kwargs=True)
         if self.width:
@@ -98,17 +103,10 @@ class CallHooks:
         a new sequence. The cache is passed by name, or if `manner` is "by position", after the
         tensors. `properties.subject.CallOptions` describes the other manners.
         """
-        if self.reset is not None:
-            getattr(called, self.reset)()
-        for path in self.cleared:
-            clear(called, path)
+        self._prepare(called)
         manner = options.get("manner")
         apart = options.get("apart", 1)
-        tokens, masks = given[:apart], given[apart:]
-        if self.positions is not None and self.positions["taken_off"]:
-            rows = read_path(called, self.positions["path"])
-            rows = rows.reshape(rows.shape[-2:])
-            tokens = tuple(each - rows[: each.shape[-2]].to(each) for each in tokens)
+        tokens, masks = self._take_positions_off(called, given[:apart]), given[apart:]
         own = self._order_axes(tokens[0])
         shared = [self._order_axes_of_keys(each) for each in tokens]
         roles: dict[str, Any] = {"x": own, "query": own, "context": shared[-1]}
@@ -130,6 +128,23 @@ class CallHooks:
         if manner == "without weights":
             named |= self.without_weights or {}
         return (*passed, *self.numbers), named
+
+    def _prepare(self, called: Any) -> None:
+        """Set what a module keeps, and numbers that are fixed, before a call."""
+        if self.reset is not None:
+            getattr(called, self.reset)()
+        for path in self.cleared:
+            set_tensor(called, path, torch.zeros_like)
+        if self.scale is not None:
+            path, number = self.scale  # in the dtype that the module has by now
+            set_tensor(called, path, lambda old: torch.full_like(old, number))
+
+    def _take_positions_off(self, called: Any, tokens: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if self.positions is None or not self.positions["taken_off"]:
+            return tokens
+        rows = read_path(called, self.positions["path"])
+        rows = rows.reshape(rows.shape[-2:])
+        return tuple(each - rows[: each.shape[-2]].to(each) for each in tokens)
 
     def _list_given(self) -> Iterable[tuple[str, str]]:
         return (self.given or {}).items()
@@ -282,13 +297,18 @@ def keep_one_turn(masks: Tensor) -> Tensor:
     return masks
 
 
-def fix_table(module: nn.Module, path: str, *, zeros: bool) -> None:
-    """Replace a tensor of a module by a buffer that nothing trains: zeros, or made-up numbers."""
+def fix_tensor(module: nn.Module, path: str, make: Callable[[Tensor], Tensor]) -> None:
+    """Replace a tensor of a module by a buffer, which nothing trains."""
     owner, _, name = path.rpartition(".")
     holder, old = module.get_submodule(owner), read_path(module, path)
-    drawn = torch.randn(old.shape, generator=torch.Generator().manual_seed(1))
     delattr(holder, name)
-    holder.register_buffer(name, torch.zeros_like(old) if zeros else drawn.to(old))
+    holder.register_buffer(name, make(old))
+
+
+def draw_alike(old: Tensor) -> Tensor:
+    """Return the same random numbers whenever a tensor has this shape."""
+    drawn = torch.randn(old.shape, generator=torch.Generator().manual_seed(1))
+    return drawn.to(old)
 
 
 def read_path(module: Any, path: str) -> Tensor:
@@ -298,12 +318,12 @@ def read_path(module: Any, path: str) -> Tensor:
     return tensor.detach()
 
 
-def clear(module: Any, path: str) -> None:
-    """Replace a tensor of a module by zeros, which no gradient reaches."""
+def set_tensor(module: Any, path: str, make: Callable[[Tensor], Tensor]) -> None:
+    """Replace a tensor of a module by another, which no gradient reaches."""
     owner, _, name = path.rpartition(".")
     holder = module.get_submodule(owner)
     if isinstance(kept := getattr(holder, name, None), Tensor):
-        setattr(holder, name, torch.zeros_like(kept.detach()))
+        setattr(holder, name, make(kept.detach()))
 
 
 def convert_to_numbers(keep: Tensor, batch: int, convention: Mapping[str, Any]) -> Tensor:
