@@ -11,9 +11,14 @@ from headcheck.properties.binding.bench import Bench, Settled, is_close
 from headcheck.properties.binding.by_name import match_by_name
 from headcheck.properties.binding.calls import set_given_aside
 from headcheck.properties.binding.hypotheses import NARROW, OTHER
+from headcheck.properties.binding.learned_scale import (
+    find_learned_scales,
+    is_explained,
+    set_scale,
+)
 from headcheck.properties.binding.masks import BIAS
 from headcheck.properties.binding.nearest import describe_failure, find_fault, lacks_import
-from headcheck.properties.binding.other_kinds import IN_WINDOWS, name_other_kind
+from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_kind
 from headcheck.properties.binding.search import EXACT, MAX_STEPS, BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.binding.vocabulary import guess_quantity
@@ -112,12 +117,15 @@ def bind(
     if match is None and (unwrapped := _unwrap(search)) is not None:
         search, match = unwrapped
         signature = search.signature
+    if match is None and (scaled := _fix_scale(search)) is not None:
+        search, match = scaled
+        signature = search.signature
     if match is not None and _is_wrong(match) and (switched := _switch_on(search)) is not None:
         search, match = switched
         signature = search.signature
     kind = name_other_kind(signature, search.paths)
     match = match or _find_with_positions(search)
-    match = match or (next(other, None) if kind in ("", IN_WINDOWS) else None)
+    match = match or (next(other, None) if kind in ("", *JUDGED_IN_PART) else None)
     if match is not None and _lies_in_what_is_given(signature, match):
         return NotBound("the attention is what it is given", paths=frozenset(search.paths))
     if match is None or (not search.probes and lacks_import(search)):
@@ -205,6 +213,23 @@ def _find_idle_norm(search: BindingSearch, norms: Iterable[str]) -> str:
     """Return the path of a norm that changes no result; "" if there is none."""
     tried = itertools.product(sorted(norms), search.probes[:MAX_TRIED])
     return next((norm for norm, probe in tried if probe.ignores(f"{norm}.")), "")
+
+
+def _fix_scale(search: BindingSearch) -> tuple[BindingSearch, Match | None] | None:
+    """Return the search and the match of a class whose scores a parameter scales.
+
+    If such a class is not explained, but compares directions, the search is for other ways to
+    explain it.
+    """
+    found: list[tuple[BindingSearch, Match | None]] = []
+    for scale in find_learned_scales(search):
+        inner = set_scale(search, scale, KNOWN_BY_NOW)
+        match = _find_certain(inner)
+        if match is not None and is_explained(inner, match):
+            found.append((inner, match))
+        elif match is None and scale.compares_directions:
+            found.append((inner, None))
+    return min(found, key=lambda each: each[1] is None or _is_wrong(each[1]), default=None)
 
 
 def _lies_in_what_is_given(signature: Signature, match: Match) -> bool:

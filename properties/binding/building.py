@@ -125,7 +125,11 @@ def _construct(
     turned = rotary_angles(2, width, 1e4, torch.empty(1, dtype=torch.float64))
     rotation = {"frequencies": turned[1].tolist(), "factor": 1.0}  # as in most models
     own = constructor.adapt(form).to_meta(
-        case.heads, rotation=rotation, context_width=case.d_context, width=case.d_in
+        case.heads,
+        rotation=rotation,
+        context_width=case.d_context,
+        width=case.d_in,
+        head_dim=case.head_dim,
     )
     variables = list_numbers(constructor.variables, case)
     if constructor.entry is Entry.FUNCTION:
@@ -143,7 +147,7 @@ def _try_build(
     case: Case,
     failures: list[str],
 ) -> Built | None:
-    described = replace(USUAL, bypassed=signature.bypassed)
+    described = replace(USUAL, bypassed=signature.bypassed, scale=signature.scale)
     forms = iter_forms_of(signature) if constructor.is_lazy else [described]
     for form in forms:
         try:

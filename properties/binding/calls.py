@@ -70,6 +70,7 @@ def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
             reset=signature.reset or None,
             bypassed=signature.bypassed,
             adds_tokens=signature.adds_tokens,
+            scale=signature.scale,
         )
 
 

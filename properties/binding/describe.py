@@ -20,7 +20,6 @@ from headcheck.properties.parts.positions import ALIBI, ROTATIONS
 from headcheck.properties.parts.relative import RELATIVE
 from headcheck.properties.parts.scores import WINDOW
 from headcheck.properties.terms.call_form import (
-    AddedPositions,
     CacheConvention,
     CallForm,
     Given,
@@ -138,8 +137,7 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
         yield _describe_cache(form.cache)
     if left_out:
         yield f"judged without its {join_words(left_out)}, which every call leaves out"
-    if form.positions is not None:
-        yield _describe_positions(form.positions)
+    yield from _list_fixed(form)
     if form.adds_tokens:
         yield "the tokens that it adds to its output are taken off before it is judged"
     if form.joins_queries:
@@ -163,10 +161,15 @@ def _describe_cache(cache: CacheConvention) -> str:
     return f"its `{name}` takes what an earlier call returned, and continues it"
 
 
-def _describe_positions(positions: AddedPositions) -> str:
-    if positions.taken_off:
-        return f"the rows of `{positions.path}` are taken off its tokens, since it should add them"
-    return f"judged with zeros in `{positions.path}`, whose rows it adds as positions"
+def _list_fixed(form: CallForm) -> Iterator[str]:
+    """Yield which tensors of a module are fixed."""
+    positions, scale = form.positions, form.scale
+    if positions is not None and positions.taken_off:
+        yield f"the rows of `{positions.path}` are taken off its tokens, since it should add them"
+    elif positions is not None:
+        yield f"judged with zeros in `{positions.path}`, whose rows it adds as positions"
+    if scale is not None:
+        yield f"judged with usual scores: its `{scale.path}`, which scales them, is fixed"
 
 
 def _list_idle(signature: Signature, contract: Contract) -> Iterator[str]:

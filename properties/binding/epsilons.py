@@ -26,7 +26,7 @@ def refine(
 
     Tokens are made tiny for this: otherwise the smallest numbers show no effect in float64.
     """
-    if contract.norm is Norm.NONE:
+    if contract.norm is Norm.NONE or contract.call_form.scale is not None:
         return contract
     every = (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)
     seen = probe.observe_tiny() or probe.seen

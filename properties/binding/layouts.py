@@ -267,14 +267,23 @@ def add_biases(
         complete.append(mapping)
         # Other layers have no bias, and the biases of norms are parameters of parts.
         is_layer = all(name.replace("W_", "b_") in BIASES for name in mapping.holds)
-        path = _find_bias(mapping, vectors, weights) if is_layer else None
-        if path is not None:
-            holds = tuple(name.replace("W_", "b_") for name in mapping.holds)
-            bias = replace(mapping, path=path, holds=holds, transposed=False)
-            if "{head}" in path and mapping.is_output:
-                continue  # a bias for each head: their sum is what counts
-            complete.append(bias)
+        biases = list(_iter_biases(mapping, vectors, weights)) if is_layer else []
+        if not biases and is_layer:  # of a fused layer, some projections may have one
+            alone = (replace(mapping, holds=(h,), packing=Packing.ROWS) for h in mapping.holds)
+            biases = [each for one in alone for each in _iter_biases(one, vectors, weights)]
+        complete += biases
     return tuple(complete)
+
+
+def _iter_biases(
+    mapping: ParameterMapping, vectors: Mapping[str, StoredTensor], weights: Set[str]
+) -> Iterator[ParameterMapping]:
+    """Yield the bias of a layer, if it has one."""
+    path = _find_bias(mapping, vectors, weights)
+    if path is None or ("{head}" in path and mapping.is_output):
+        return  # of biases for each head, their sum is what counts
+    holds = tuple(name.replace("W_", "b_") for name in mapping.holds)
+    yield replace(mapping, path=path, holds=holds, transposed=False)
 
 
 def _find_bias(

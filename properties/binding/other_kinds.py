@@ -5,15 +5,16 @@ from collections.abc import Iterable
 
 from headcheck.properties.binding.signature import Signature
 
-IN_WINDOWS = "attention in windows of an image"
-"""the kind that is judged in one form, with a learned number for each offset"""
+IN_WINDOWS, COSINE = "attention in windows of an image", "cosine attention"
+JUDGED_IN_PART = (IN_WINDOWS, COSINE)
+"""the kinds that are judged in one form, with a learned number for each offset, or for scores"""
 NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (
         (r"additive|bahdanau", "additive attention"),
         (r"luong", "Luong's attention of a decoder"),
         (r"linear_?(self_?|cross_?)?att|performer|linformer", "linear attention"),
-        (r"cosine", "cosine attention"),
+        (r"cosine", COSINE),
         (r"window_?att|swin", IN_WINDOWS),
         (r"deformable", "deformable attention"),
         (r"longformer|big_?bird|reformer|lsh", "sparse attention"),
@@ -24,7 +25,7 @@ STORED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
         (r"relative_position_(index|bias_table)|rel_pos_[hw]", IN_WINDOWS),
-        (r"logit_scale", "cosine attention"),
+        (r"logit_scale", COSINE),
     )
 )
 """words in the path of a tensor that only this kind has"""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from headcheck.properties.contracts.contract import Entry
+from headcheck.properties.terms.call_form import LearnedScale
 
 SENTENCE = re.compile(r"[^.;\n]+")
 """a sentence of a docstring, or a part of one"""
@@ -72,6 +73,8 @@ class Signature:
     """the paths of norms of tokens that calls leave out"""
     adds_tokens: bool = False
     """whether calls take the tokens off the output"""
+    scale: LearnedScale | None = None
+    """the parameter that scales scores, if calls fix it"""
     given: tuple[SignatureParameter, ...] = ()
     """the required parameters of `forward` that are neither tokens nor a mask, if set apart"""
 

@@ -70,7 +70,11 @@ def describe_call(contract: Contract, case: Case) -> Mapping[str, object] | None
     """Return the call form as data for requests about this case; None for the usual form."""
     rotation, width = describe_rotation(contract, case), case.d_context
     return contract.call_form.to_meta(
-        case.heads, rotation=rotation, context_width=width, width=case.d_in
+        case.heads,
+        rotation=rotation,
+        context_width=width,
+        width=case.d_in,
+        head_dim=case.head_dim,
     )
 
 

@@ -62,6 +62,8 @@ EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12, 0.0, LENGTH_ALONE)
 """the small numbers that the norms of models add; 0 stands for the dtype's machine epsilon, torch's
 default
 """
+OF_NO_DIRECTION = ("what_may_be_seen_is_seen", "without_queries_the_values_are_averaged_evenly")
+"""properties of queries that are zeros"""
 GAINS_FROM = (0.0, 1.0)
 LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
 """size rules of each norm: with fewer numbers only signs are left after a norm"""
@@ -168,6 +170,8 @@ def _make_steps(contract: Contract, case: Case) -> Mapping[str, Any]:
 def _describe(contract: Contract) -> str:
     if contract.norm is Norm.NONE:
         return ""
+    if contract.norm_epsilon == LENGTH_ALONE and not contract.stores("gain_q"):
+        return "queries and keys of length one"
     whole = contract.norm_over is NormOver.PROJECTION
     return "a norm of queries and keys" + " over all heads" * whole
 
@@ -194,7 +198,7 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     heads: then each head has its own.
     """
     if not contract.stores("gain_q"):
-        yield contract
+        yield _compare_directions(contract) if contract.call_form.compares_directions else contract
         return
     gains = [m for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k")]
     own = any(m.packing in BY_HEAD for m in gains)
@@ -205,6 +209,13 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
         limited = contract.with_sizes(parse_sizes(LEAST[kind]))
         normed = replace(limited, norm=kind, norm_over=over)
         yield replace(normed, norm_epsilon=EPSILONS[0], norm_gain_from=start)
+
+
+def _compare_directions(contract: Contract) -> Contract:
+    """Return the contract whose queries and keys have length one; those of zeros have none."""
+    limited = contract.with_sizes(parse_sizes(LEAST[Norm.RMS]))
+    waived = (*contract.waived, *OF_NO_DIRECTION)
+    return replace(limited, norm=Norm.RMS, norm_epsilon=LENGTH_ALONE, waived=waived)
 
 
 NORMS = Part(

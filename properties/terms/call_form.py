@@ -150,6 +150,39 @@ class CacheConvention:
     then writes, or a tuple, instead of which it returns its own; None begins with None"""
 
 
+class ScaleKind(StrEnum):
+    """How a learned number scales scores."""
+
+    FACTOR = "factor"
+    EXPONENT = "exponent"  # its exponential multiplies scores
+    DIVISOR = "divisor"
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedScale:
+    """A parameter that scales scores, for each head or for all, and is fixed in every module."""
+
+    path: str
+    kind: ScaleKind
+    power: float
+    """what scores are multiplied by, as a power of a head's width"""
+
+    @property
+    def compares_directions(self) -> bool:
+        """Whether queries and keys have length one, as in cosine attention."""
+        return self.power > 0
+
+    def find_number(self, head_dim: int) -> float:
+        """Return the number at which the parameter is fixed."""
+        factor = math.pow(head_dim, self.power)
+        match self.kind:
+            case ScaleKind.EXPONENT:
+                return math.log(factor)
+            case ScaleKind.DIVISOR:
+                return 1 / factor
+        return factor
+
+
 @dataclass(frozen=True, slots=True)
 class AddedPositions:
     """A table of which a module adds a row to each token, as the equation does not.
@@ -194,6 +227,8 @@ class CallForm:
     """the paths of norms of tokens that every call leaves out"""
     positions: AddedPositions | None = None
     """the positions that a module adds to its tokens"""
+    scale: LearnedScale | None = None
+    """the parameter that scales scores, if there is one"""
     adds_tokens: bool = False
     """whether the module adds its tokens to the output, so that they are taken off again"""
     joins_queries: bool = False
@@ -201,6 +236,11 @@ class CallForm:
     sequence alone is given with an empty context"""
     is_lazy: bool = False
     """whether layers take the width of their input from a first call, such as `nn.LazyLinear`"""
+
+    @property
+    def compares_directions(self) -> bool:
+        """Whether queries and keys have length one."""
+        return self.scale is not None and self.scale.compares_directions
 
     def to_meta(
         self,
@@ -210,13 +250,14 @@ class CallForm:
         rotation: Mapping[str, object] = MappingProxyType({}),
         context_width: int = 0,
         width: int = 0,
+        head_dim: int = 1,
     ) -> Mapping[str, object] | None:
         """Return the call form as data for a request with this many heads; None for the usual form.
 
         A function gets the `numbers` after the tensors in each call. If it gets keys and values cut
         into fewer heads, these are the first `kv_heads`. `rotation` has the frequencies of tables
         that calls are given. A wider context than the tokens has a `context_width`. Lazy layers
-        take the `width` of the tokens.
+        take the `width` of the tokens. The number of a scale depends on `head_dim`.
         """
         if self == USUAL:
             return None
@@ -227,6 +268,7 @@ class CallForm:
         tables = {"rotation": dict(rotation)} if self.given else {}
         wide = {"context_width": context_width} if context_width else {}
         first = {"width": width} if data.pop("is_lazy") else {}
+        data["scale"] = self.scale and [self.scale.path, self.scale.find_number(head_dim)]
         return {**data, "heads": heads, **passed, **shared, **tables, **wide, **first}
 
 

@@ -63,6 +63,8 @@ class CallHooks:
     """the paths of layers of a module that every call leaves out"""
     positions: Mapping[str, Any] | None = None
     """the table of which a module adds rows to its tokens"""
+    scale: tuple[str, float] | None = None
+    """the path of a parameter that scales scores, and the number at which it is fixed"""
     adds_tokens: bool = False
     """whether the tokens are taken off the output again"""
     joins_queries: bool = False
@@ -75,7 +77,10 @@ class CallHooks:
         for path in self.bypassed:
             module.set_submodule(path, nn.Identity())
         if self.positions is not None:
-            fix_table(module, self.positions["path"], zeros=not self.positions["taken_off"])
+            path, drawn = self.positions["path"], self.positions["taken_off"]
+            fix_tensor(module, path, draw_alike if drawn else torch.zeros_like)
+        if self.scale is not None:
+            fix_tensor(module, self.scale[0], torch.ones_like)
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results, with_kwargs=True)
         if self.width:
@@ -102,11 +107,10 @@ class CallHooks:
         a new sequence. The cache is passed by name, or if `manner` is "by position", after the
         tensors. `properties.subject.CallOptions` describes the other manners.
         """
-        self._begin_anew(called)
+        self._prepare(called)
         manner = options.get("manner")
         apart = options.get("apart", 1)
-        tokens, masks = given[:apart], given[apart:]
-        tokens = self._take_positions_off(called, tokens)
+        tokens, masks = self._take_positions_off(called, given[:apart]), given[apart:]
         own = self._order_axes(tokens[0])
         shared = [self._order_axes_of_keys(each) for each in tokens]
         roles: dict[str, Any] = {"x": own, "query": own, "context": shared[-1]}
@@ -131,17 +135,17 @@ class CallHooks:
             named |= self.without_weights or {}
         return (*passed, *self.numbers), named
 
-    def _begin_anew(self, called: Callable[..., Any]) -> None:
-        """Make a module forget what earlier calls left in it."""
+    def _prepare(self, called: Any) -> None:
+        """Set what a module keeps, and numbers that are fixed, before a call."""
         if self.reset is not None:
             getattr(called, self.reset)()
         for path in self.cleared:
-            clear(called, path)
+            set_tensor(called, path, torch.zeros_like)
+        if self.scale is not None:
+            path, number = self.scale  # in the dtype that the module has by now
+            set_tensor(called, path, lambda old: torch.full_like(old, number))
 
-    def _take_positions_off(
-        self, called: Callable[..., Any], tokens: tuple[Tensor, ...]
-    ) -> tuple[Tensor, ...]:
-        """Return the tokens without the rows that a module adds, if a call should take them off."""
+    def _take_positions_off(self, called: Any, tokens: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         if self.positions is None or not self.positions["taken_off"]:
             return tokens
         rows = read_path(called, self.positions["path"])
@@ -299,13 +303,18 @@ def keep_one_turn(masks: Tensor) -> Tensor:
     return masks
 
 
-def fix_table(module: nn.Module, path: str, *, zeros: bool) -> None:
-    """Replace a tensor of a module by a buffer that nothing trains: zeros, or made-up numbers."""
+def fix_tensor(module: nn.Module, path: str, make: Callable[[Tensor], Tensor]) -> None:
+    """Replace a tensor of a module by a buffer, which nothing trains."""
     owner, _, name = path.rpartition(".")
     holder, old = module.get_submodule(owner), read_path(module, path)
-    drawn = torch.randn(old.shape, generator=torch.Generator().manual_seed(1))
     delattr(holder, name)
-    holder.register_buffer(name, torch.zeros_like(old) if zeros else drawn.to(old))
+    holder.register_buffer(name, make(old))
+
+
+def draw_alike(old: Tensor) -> Tensor:
+    """Return the same random numbers whenever a tensor has this shape."""
+    drawn = torch.randn(old.shape, generator=torch.Generator().manual_seed(1))
+    return drawn.to(old)
 
 
 def read_path(module: Any, path: str) -> Tensor:
@@ -315,12 +324,12 @@ def read_path(module: Any, path: str) -> Tensor:
     return tensor.detach()
 
 
-def clear(module: Any, path: str) -> None:
-    """Replace a tensor of a module by zeros, which no gradient reaches."""
+def set_tensor(module: Any, path: str, make: Callable[[Tensor], Tensor]) -> None:
+    """Replace a tensor of a module by another, which no gradient reaches."""
     owner, _, name = path.rpartition(".")
     holder = module.get_submodule(owner)
     if isinstance(kept := getattr(holder, name, None), Tensor):
-        setattr(holder, name, torch.zeros_like(kept.detach()))
+        setattr(holder, name, make(kept.detach()))
 
 
 def convert_to_numbers(keep: Tensor, batch: int, convention: Mapping[str, Any]) -> Tensor:

@@ -1,5 +1,6 @@
 """Mistakes in the norms of queries and keys."""
 
+import math
 from collections.abc import Callable
 
 import torch.nn.functional as F
@@ -50,6 +51,14 @@ def over_tokens(norm: Variant, t: Tensor, gain: Tensor | None, shift: Tensor | N
     """Average each number over the tokens of its sequence."""
     t = t - t.mean(-2, keepdim=True) if norm.norm == "layer" else t
     return _scale_and_shift(norm, t * norm.measure(t.mT).mT, gain, shift)
+
+
+def to_length_over_tokens(
+    norm: Variant, t: Tensor, gain: Tensor | None, shift: Tensor | None
+) -> Tensor:
+    """Bring each number of the tokens of a sequence to length one, where a head's should be."""
+    factor = math.sqrt(t.shape[-1] / t.shape[-2])
+    return _scale_and_shift(norm, t * norm.measure(t.mT).mT * factor, gain, shift)
 
 
 def _scale_and_shift(norm: Variant, t: Tensor, gain: Tensor | None, shift: Tensor | None) -> Tensor:
@@ -241,7 +250,7 @@ NORMS = exclude(
         "query_norm_over_tokens",
         "The norms average over the tokens; they should average over the numbers of each token.",
         PATTERN,
-    ).simulated_by(normed_by(over_tokens)),
+    ).simulated_by(normed_by(over_tokens), normed_by(to_length_over_tokens)),
     define_mistake(
         "queries_norm_for_keys",
         "The keys go through the norm of the queries, which has another gain; they have their own.",

@@ -16,8 +16,10 @@ from headcheck.properties.terms.call_form import (
     USUAL,
     AddedPositions,
     CallForm,
+    LearnedScale,
     MaskConvention,
     Polarity,
+    ScaleKind,
     TokenAxes,
 )
 from tests.grader.sandbox.runtimes import make_subject
@@ -344,3 +346,33 @@ def test_a_table_of_positions_is_zeros_or_is_taken_off_the_tokens(taken_off: boo
     torch.testing.assert_close(module(X), X)
     assert not [*module.parameters()]
     assert bool(module.table.weight.any()) == taken_off
+
+
+class Scaled(nn.Module):
+    """Multiplies tokens by a learned number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(2, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_learned_scale_is_fixed_in_the_dtype_of_the_module(dtype: torch.dtype) -> None:
+    module = Scaled()
+    form = CallForm(("x",), scale=LearnedScale("scale", ScaleKind.EXPONENT, 0.5))
+    sent = form.to_meta(2, head_dim=3)
+    assert sent is not None
+    CallHooks(**json.decode(json.encode(sent))).attach(module)
+    expected = X.to(dtype) * torch.tensor(3.0, dtype=torch.float64).sqrt().log().to(dtype)
+    torch.testing.assert_close(module.to(dtype)(X.to(dtype)), expected, rtol=0, atol=0)
+    assert not [*module.parameters()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [(ScaleKind.FACTOR, 3.0), (ScaleKind.DIVISOR, 1 / 3.0)]
+)
+def test_the_number_of_a_scale_depends_on_its_kind(kind: ScaleKind, number: float) -> None:
+    assert LearnedScale("scale", kind, 0.5).find_number(9) == number

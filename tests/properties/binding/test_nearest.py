@@ -63,7 +63,7 @@ def test_learned_queries_are_named(name: str) -> None:
 def test_what_writes_over_its_input_is_told_so(add: str) -> None:
     init = "self.places = nn.Parameter(torch.randn(99, dim))\n" + SEPARATE
     assert tell(make(init=init, project=f"{add}\n{PROJECT}")).endswith("it writes over its input")
-    other = add.replace("x += ", "inputs = (x + ")
+    other = add.replace("x += ", "inputs = (x * ")
     assert "writes" not in tell(make(init=init, project=f"{other},) * 3\n{PROJECT}"))
 
 
