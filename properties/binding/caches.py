@@ -35,7 +35,8 @@ WHERE = frozenset({Given.ZERO, Given.POSITIONS, Given.COSINES, Given.COMPLEX, Gi
 """what tells a call where its tokens stand, so that each part of a sequence needs other values"""
 EMPTY = ("tuple", "dict")
 """what an empty cache may be besides None: such a dict is kept, and written into"""
-UNPROMISED = ("a_cache_can_be_continued_twice", "kept_keys_and_values_are_not_computed_again")
+IN_PLACE = "a_cache_can_be_continued_twice"
+KEPT = "kept_keys_and_values_are_not_computed_again"
 """what a class need not promise: it may write into the cache that it is given, and keep tokens"""
 
 
@@ -51,7 +52,8 @@ def settle_cache(bench: Bench) -> Settled:
     told = use is not _Use.RIGHT and _is_told_places(bench)
     if use is _Use.NONE or told:
         return bench.settled
-    waived = (*contract.waived, *UNPROMISED)
+    unpromised = (IN_PLACE, KEPT) if contract.has(C.PROJECTED, C.UNCOMPRESSED) else (IN_PLACE,)
+    waived = (*contract.waived, *unpromised)
     settled = replace(bench.settled, contract=replace(contract, waived=waived))
     return settled.claim(C.CACHE, C.HANDED_CACHE)
 
