@@ -15,6 +15,7 @@ NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"luong", "Luong's attention of a decoder"),
         (r"linear_?(self_?|cross_?)?att|performer|linformer", "linear attention"),
         (r"cosine", COSINE),
+        (r"diff(erential)?_?(self_?|multi_?head_?)?att", "differential attention"),
         (r"window_?att|swin", IN_WINDOWS),
         (r"deformable", "deformable attention"),
         (r"longformer|big_?bird|reformer|lsh", "sparse attention"),
@@ -26,6 +27,7 @@ STORED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, words in (
         (r"relative_position_(index|bias_table)|rel_pos_[hw]", IN_WINDOWS),
         (r"logit_scale", COSINE),
+        (r"lambda_?[qk]_?[12]", "differential attention"),
     )
 )
 """words in the path of a tensor that only this kind has"""

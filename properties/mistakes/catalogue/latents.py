@@ -24,7 +24,7 @@ from headcheck.properties.mistakes.steps.positions import (
     angles_of,
     get_factor,
     right_angles,
-    turn_halves,
+    turn_pairs,
 )
 from headcheck.properties.mistakes.steps.scores import divided_by
 from headcheck.reference.multi_head import append_beside, project_beside
@@ -114,7 +114,7 @@ def turned_instead(own: bool, beside: bool) -> Callable[[PipelineState], QKVTens
 def turn_whole(s: PipelineState, t: Tensor) -> Tensor:
     """Rotate all columns; if their number is odd, the last column does not rotate."""
     own = t[..., : t.shape[-1] // 2 * 2]
-    turned = get_factor(s) * turn_halves(own, right_angles(s, own))
+    turned = get_factor(s) * turn_pairs(s, own, right_angles(s, own))
     return torch.cat([turned, t[..., own.shape[-1] :]], dim=-1)
 
 
@@ -188,7 +188,7 @@ def turned_by_heads(query: bool, key: bool) -> Callable[[PipelineState], QKVTens
     def turn(s: PipelineState, t: Tensor) -> Tensor:
         own, beside = cut_parts(s, t)
         by_head = beside.transpose(1, 2)
-        turned = get_factor(s) * turn_halves(by_head, right_angles(s, by_head))
+        turned = get_factor(s) * turn_pairs(s, by_head, right_angles(s, by_head))
         return torch.cat([own, turned.transpose(1, 2)], dim=-1)
 
     def place(s: PipelineState) -> QKVTensors:
@@ -202,8 +202,8 @@ def turned_by_heads(query: bool, key: bool) -> Callable[[PipelineState], QKVTens
 def queries_turned_before_split(s: PipelineState) -> QKVTensors:
     """Rotate the parts of all heads' queries as if they were one head's."""
     asked, shared = get_beside(s)
-    wide = turn_halves(asked, angles_of(lambda s, pair: pair / len(pair))(s, asked))
-    turned = get_factor(s) * wide, get_factor(s) * turn_halves(shared, right_angles(s, shared))
+    wide = turn_pairs(s, asked, angles_of(lambda s, pair: pair / len(pair))(s, asked))
+    turned = get_factor(s) * wide, get_factor(s) * turn_pairs(s, shared, right_angles(s, shared))
     query, key, value = s.normed
     return *append_beside(query, key, turned), value
 

@@ -75,6 +75,8 @@ class Mistake:
     def applies_to(self, contract: Contract) -> bool:
         """Whether the mistake is possible under a contract."""
         features = contract.capabilities | {contract.positions, contract.norm_over}
+        if contract.positions is Positions.ROTARY_NEIGHBOURS:
+            features |= {Positions.ROTARY}  # most mistakes are the same in pairs of neighbours
         if not self.needs <= features or self.unless & features:
             return False
         scaling = contract.rotary_scaling

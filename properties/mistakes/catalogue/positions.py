@@ -63,6 +63,7 @@ ROTARY = require(
     define_mistake(
         "neighbours_turned_together",
         "Neighbouring coordinates 2i and 2i + 1 are rotated together, not i and i + {turned}/2.",
+        unless=Positions.ROTARY_NEIGHBOURS,
     ).simulated_by(
         {"place": placed(turn=positions.turn_neighbours)},
         {"place": placed(-1, -1, turn=positions.turn_neighbours)},
@@ -71,6 +72,7 @@ ROTARY = require(
         "angles_and_pairs_differ",
         "The two coordinates of a pair are rotated by different angles: of neighbours and halves, "
         "the angles are laid out for one and the coordinates swapped for the other.",
+        unless=Positions.ROTARY_NEIGHBOURS,
     ).simulated_by(
         {"place": placed(turn=positions.turn_halves_by_doubled_angles)},
         {"place": placed(turn=positions.turn_neighbours_by_repeated_angles)},
@@ -131,10 +133,12 @@ ROTARY = require(
     define_mistake(
         "halves_not_swapped",
         "Each half is multiplied by its own sine; it should be that of the other half of its pair.",
+        unless=Positions.ROTARY_NEIGHBOURS,
     ).simulated_by(place=placed(turn=positions.without_swap)),
     define_mistake(
         "second_half_from_the_turned_first",
         "The second half is computed from the first half after this was rotated.",
+        unless=Positions.ROTARY_NEIGHBOURS,
     ).simulated_by(place=placed(turn=positions.second_of_turned_first)),
     define_rare_mistake(
         "queries_and_keys_counted_apart",

@@ -145,11 +145,19 @@ def get_factor(s: PipelineState) -> float:
     return s.inputs.variant.scaling.attention_factor if s.inputs.variant.scaling else 1.0
 
 
+def turn_pairs(s: PipelineState, t: Tensor, angle: Tensor, turn: Turn = turn_halves) -> Tensor:
+    """Rotate halves; if the statement asks for neighbours, they are laid out as halves for this."""
+    if not s.inputs.variant.neighbours:
+        return turn(t, angle)
+    turned = turn(torch.cat([t[..., 0::2], t[..., 1::2]], dim=-1), angle)
+    return torch.stack(turned.chunk(2, dim=-1), dim=-1).flatten(-2)
+
+
 def turn_part(s: PipelineState, t: Tensor, turn: Turn, angles: Angles) -> Tensor:
     """Rotate the rotating part of queries, keys or values, and leave the rest unchanged."""
     start, stop = _find_turned(s, t)
     own = t[..., start:stop]
-    turned = get_factor(s) * turn(own, angles(s, own))
+    turned = get_factor(s) * turn_pairs(s, own, angles(s, own), turn)
     rest = t[..., :start], t[..., stop:]
     return torch.cat([rest[0], turned, rest[1]], dim=-1) if stop - start < t.shape[-1] else turned
 

@@ -197,7 +197,12 @@ def test_what_stands_after_the_name_of_a_mask_explains_it() -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("Bahdanau", "additive"), ("SwinAttention", "windows"), ("LSHAttention", "sparse")],
+    [
+        ("Bahdanau", "additive"),
+        ("SwinAttention", "windows"),
+        ("LSHAttention", "sparse"),
+        ("MultiheadDiffAttn", "differential"),
+    ],
 )
 def test_other_kinds_are_named(name: str, kind: str) -> None:
     source = make(name=name, scores="s = torch.tanh(q @ k.mT) * 3")

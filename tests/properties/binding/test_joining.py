@@ -57,9 +57,7 @@ def test_a_mask_beside_joined_tokens_is_not_judged() -> None:
         s = s.masked_fill(~shown[:, None, None], -torch.inf)
     """)
     joined = JOINED.format("latents", "x")
-    source = make(
-        call="x, latents, mask=None", inputs=joined, before=JOIN, mask=textwrap.dedent(mask)
-    )
+    source = make(call="x, latents, mask=None", inputs=joined, before=JOIN, mask=mask)
     found = must_bind(source)
     assert not found.contract.has(C.PADDING)
     assert any("of the context alone" in remark for remark in found.remarks)

@@ -128,10 +128,23 @@ def test_rotary_positions_are_found_with_their_base_and_pairs(
     assert contract.fit(Case(heads=2, head_dim=5)).head_dim % 2 == 0
 
 
-def test_a_mistake_beside_rotary_positions_is_found() -> None:
-    found = find(turn(project=PROJECT + "q = turn(q)"))
-    assert [m.name for m in found.mistakes] == ["only_queries_turned"]
-    assert found.contract.positions is Positions.ROTARY
+@pytest.mark.parametrize(
+    ("turned", "pairs"), [(HALVES, Positions.ROTARY), (COMPLEX, Positions.ROTARY_NEIGHBOURS)]
+)
+@pytest.mark.parametrize(
+    ("project", "name"),
+    [
+        ("q = turn(q)", "only_queries_turned"),
+        ("k = turn(k)", "only_keys_turned"),
+        ("q, k, v = turn(q), turn(k), turn(v)", "values_turned_too"),
+    ],
+)
+def test_a_mistake_beside_rotary_positions_is_found(
+    turned: str, pairs: Positions, project: str, name: str
+) -> None:
+    found = find(turn(turned=turned, project=f"{PROJECT}{project}"))
+    assert [m.name for m in found.mistakes] == [name]
+    assert found.contract.positions is pairs
 
 
 def test_positions_that_lower_scores_are_found() -> None:

@@ -1,12 +1,12 @@
 """Mistakes about parts of attention are named where a part is asked for, and only there."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from headcheck.exercises import BY_SLUG
-from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.contract import Contract, Positions
 from headcheck.properties.mistakes.catalogue import (
     DIFFERENTIAL,
     EQUATION,
@@ -196,6 +196,13 @@ def test_what_is_said_is_true_of_latents_and_of_what_turns_beside_them() -> None
     [pairs] = [each for each in ROTARY if each.name == "neighbours_turned_together"]
     assert "i + rope_dim/2" in pairs.describe(LATENT.contract)
     assert "i + head_dim/2" in pairs.describe(LLAMA)
+
+
+def test_what_is_wrong_about_halves_is_not_tried_for_neighbours() -> None:
+    neighbours = replace(LLAMA, positions=Positions.ROTARY_NEIGHBOURS)
+    applying = {each.name for each in ROTARY if each.applies_to(neighbours)}
+    assert {"only_keys_turned", "turned_backwards", "sine_not_negated"} < applying
+    assert not {"neighbours_turned_together", "halves_not_swapped"} & applying
 
 
 def test_an_example_shows_latents_and_what_turns_beside_them() -> None:
