@@ -33,6 +33,12 @@ def describe_failure(search: BindingSearch) -> str:
         return f"attention of learned queries, `{learned}`: not judged"
     if any("d_latent" in probe.built.constructor.quantities for probe in search.probes):
         return "latent attention, but not in the form that is judged, with queries made of tokens"
+    again = next(filter(None, map(_find_layer_of_both, search.probes)), "")
+    if again:
+        return (
+            f"attention whose output layer, `{again}`, reads the queries' tokens beside what they "
+            "attend to, as Luong's of a decoder: not judged"
+        )
     shared = filter(None, map(share_among_heads, search.probes))
     nearest = next(filter(None, (_name_attention(search, probe) for probe in shared)), "")
     if nearest:
@@ -61,6 +67,19 @@ def _find_learned_queries(probe: CallProbe) -> str:
         if info.shape[-1] > 1 and (LEARNED.search(path) or not path.endswith("weight"))
     )
     return next(tables, "")
+
+
+def _find_layer_of_both(probe: CallProbe) -> str:
+    """Return the path of the only layer twice as wide as a token, if a call takes two sequences.
+
+    A feed-forward has another that is as wide the other way round.
+    """
+    width = probe.seen.x.shape[-1]
+    wide = {p: i.shape for p, i in probe.built.tensors.items() if 2 * width in i.shape[-2:]}
+    taken = [role for role in probe.form.inputs if role != "mask"]
+    several = len(taken) > 1 and len(wide) == 1
+    found = (p for p, s in wide.items() if s == (width, 2 * width) and p.endswith(".weight"))
+    return next(found, "") if several else ""
 
 
 def find_fault(search: BindingSearch) -> str:

@@ -59,6 +59,26 @@ def test_learned_queries_are_named(name: str) -> None:
     assert told == f"attention of learned queries, `{name}`: not judged"
 
 
+LUONG = """
+def attend(x, memory):
+    return torch.softmax(x @ memory.mT, -1) @ memory
+"""
+BOTH = "o = torch.tanh(self.both(torch.cat([attend(x, memory), x], -1)))"
+
+
+@pytest.mark.parametrize(
+    ("layers", "told"),
+    [
+        ("self.both = nn.Linear(2 * dim, dim)", True),
+        ("self.both, self.more = nn.Linear(2 * dim, dim), nn.Linear(dim, 2 * dim)", False),
+    ],
+)
+def test_an_output_layer_that_also_reads_queries_is_told_of(layers: str, told: bool) -> None:
+    parts = {"init": layers, "project": "", "scores": "s = x", "before": LUONG}
+    said = tell(make(takes="dim", call="x, memory", out=BOTH, **parts))
+    assert said.startswith("attention whose output layer, `both.weight`, reads") == told
+
+
 @pytest.mark.parametrize("add", ["x += self.places[: x.shape[1]]"])
 def test_what_writes_over_its_input_is_told_so(add: str) -> None:
     init = "self.places = nn.Parameter(torch.randn(99, dim))\n" + SEPARATE
