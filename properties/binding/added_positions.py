@@ -59,13 +59,18 @@ def iter_with_positions(search: BindingSearch) -> Iterator[Match]:
 
 
 def _iter_tables(probe: CallProbe) -> Iterator[_AddedTable]:
-    """Yield the tensors with a row, as wide as a token, for at least each token of a call."""
+    """Yield the tensors with a row, as wide as a token, for each token of a call, and idle ones.
+
+    A matrix of weights, which may have this shape, too, has no idle row.
+    """
     _, tokens, width = probe.seen.x.shape
     for path, info in probe.built.tensors.items():
         *axes, rows, columns = (1, 1, *info.shape)
         if columns == width and rows >= tokens and {*axes} == {1}:
             stored = probe.seen.stored.get(path)
             read = probe.module.read([path])[path] if stored is None else stored
+            if rows > tokens and not probe.ignores_last_row(path, read):
+                continue
             others = {name: each for name, each in probe.built.tensors.items() if name != path}
             own = replace(probe, built=replace(probe.built, tensors=others))
             yield _AddedTable(path, read.reshape(rows, columns).double(), own)
