@@ -190,13 +190,13 @@ def _iter_inputs(parameters: Sequence[SignatureParameter]) -> Iterator[tuple[str
     required = [p for p in parameters if not p.has_default]
     guesses = guess_roles(parameters)
     last = guesses.index("mask") + 1 if "mask" in guesses else 0
-    reached = guesses[: max(len(required), last)]
-    tokens = [number for number, role in enumerate(reached) if role != "mask"]
-    for number, role in zip(tokens, _guess_token_roles([guesses[n] for n in tokens]), strict=True):
-        reached[number] = role
-    yield tuple(reached)
-    if last > len(required):
-        yield tuple(reached[: len(required)])
+    for count in dict.fromkeys((max(len(required), last), len(required))):
+        reached = guesses[:count]
+        tokens = [number for number, role in enumerate(reached) if role != "mask"]
+        roles = _guess_token_roles([guesses[number] for number in tokens])
+        for number, role in zip(tokens, roles, strict=True):
+            reached[number] = role
+        yield tuple(reached)
 
 
 def _guess_token_roles(guesses: Sequence[str]) -> Sequence[str]:

@@ -25,6 +25,7 @@ def inputs(written: str) -> list[tuple[str, ...]]:
         ("query key value", [("query", "key", "value")]),
         ("value key query mask=", [("value", "key", "query", "mask"), ("value", "key", "query")]),
         ("a b c", [("query", "key", "value")]),
+        ("query key value past= flag= mask=", [("x",) * 5 + ("mask",), ("query", "key", "value")]),
         ("x memory", [("query", "context")]),
         ("x past=None", [("x",)]),
         ("m", [("x",)]),
