@@ -43,15 +43,15 @@ def test_places_may_be_counted_over_the_keys_that_a_mask_shows(grade_text: "Grad
     assert {"cache", "mask"} <= {prop.group for prop in record.properties}
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "group"),
-    [
-        (".triu(1 + m - n)", ".triu(1)", "cache"),
-        ("torch.cat([past[0], k], dim=2)", "torch.cat([k, past[0]], dim=2)", "cache"),
-        ("future | ~keep", "future & ~keep", "mask"),
-        ("attention_mask.cumsum(-1)", "attention_mask.flip(-1).cumsum(-1)", "values"),
-    ],
-)
+WRONG = [
+    (".triu(1 + m - n)", ".triu(1)", "cache"),
+    ("torch.cat([past[0], k], dim=2)", "torch.cat([k, past[0]], dim=2)", "cache"),
+    ("future | ~keep", "future & ~keep", "mask"),
+    ("attention_mask.cumsum(-1)", "attention_mask.flip(-1).cumsum(-1)", "values"),
+]
+
+
+@pytest.mark.sampled(("right", "wrong", "group"), WRONG, WRONG[::2])
 def test_a_mistake_beside_the_counting_fails(
     grade_text: "GradeText", right: str, wrong: str, group: str
 ) -> None:

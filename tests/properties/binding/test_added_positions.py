@@ -55,19 +55,19 @@ def make_placed(
     )
 
 
-@pytest.mark.parametrize(
-    ("source", "path"),
-    [
-        (make_placed(mask=""), "pos"),
-        (make_placed(init=SINES), "pos"),
-        (
-            make_placed(LOOKED_UP.format(first=2), init=EMBEDDING.format(rows="max_len + 2")),
-            "places.weight",
-        ),
-        (make_placed(to="qk"), "pos"),
-        (make_placed(to="", after="qk"), "pos"),
-    ],
-)
+RIGHT = [
+    (make_placed(mask=""), "pos"),
+    (make_placed(init=SINES), "pos"),
+    (
+        make_placed(LOOKED_UP.format(first=2), init=EMBEDDING.format(rows="max_len + 2")),
+        "places.weight",
+    ),
+    (make_placed(to="qk"), "pos"),
+    (make_placed(to="", after="qk"), "pos"),
+]
+
+
+@pytest.mark.sampled(("source", "path"), RIGHT, RIGHT[::3])
 def test_rows_that_reach_queries_and_keys_are_right(source: str, path: str) -> None:
     subject, signature = open_class(source, "Own")
     found = bind(subject, signature)
@@ -85,22 +85,22 @@ def test_the_rows_of_a_table_are_the_longest_length() -> None:
     assert found.contract.has(C.CONTEXT)
 
 
-@pytest.mark.parametrize(
-    ("source", "remark"),
-    [
-        (make_placed(to="q"), "reach its queries alone"),
-        (make_placed(to="", after="q"), "reach its queries alone"),
-        (make_placed(to="", after="k"), "reach its keys alone"),
-        (
-            make_placed("self.pos[:len(x)].unsqueeze(1)", init=PARAMETER.replace("1, ", "")),
-            "each sequence gets a row of `pos`, and not each token",
-        ),
-        (
-            make_placed(LOOKED_UP.format(first=1), init=EMBEDDING.format(rows="max_len")),
-            "from row 1 on",
-        ),
-    ],
-)
+WRONG = [
+    (make_placed(to="q"), "reach its queries alone"),
+    (make_placed(to="", after="q"), "reach its queries alone"),
+    (make_placed(to="", after="k"), "reach its keys alone"),
+    (
+        make_placed("self.pos[:len(x)].unsqueeze(1)", init=PARAMETER.replace("1, ", "")),
+        "each sequence gets a row of `pos`, and not each token",
+    ),
+    (
+        make_placed(LOOKED_UP.format(first=1), init=EMBEDDING.format(rows="max_len")),
+        "from row 1 on",
+    ),
+]
+
+
+@pytest.mark.sampled(("source", "remark"), WRONG, WRONG[::3])
 def test_rows_that_do_not_reach_each_token_are_wrong(source: str, remark: str) -> None:
     subject, signature = open_class(source, "Own")
     found = bind(subject, signature)
@@ -116,13 +116,13 @@ def test_a_mistake_beside_positions_is_named() -> None:
     assert found.contract.call_form.positions == AddedPositions("pos")
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        make_placed("self.pos[:, :1]"),  # it may tell one kind of tokens from others
-        make_placed(to="kv"),
-        make(takes=TAKES, init=f"{SEPARATE}\n{PARAMETER}", inputs=f"x.add_({ROWS}), x, x"),
-    ],
-)
+OTHERS = [
+    make_placed("self.pos[:, :1]"),  # it may tell one kind of tokens from others
+    make_placed(to="kv"),
+    make(takes=TAKES, init=f"{SEPARATE}\n{PARAMETER}", inputs=f"x.add_({ROWS}), x, x"),
+]
+
+
+@pytest.mark.sampled("source", OTHERS, OTHERS[::2])
 def test_other_uses_of_a_table_are_not_judged(source: str) -> None:
     assert isinstance(bind_source(source), NotBound)

@@ -115,16 +115,16 @@ def test_widths_are_even_so_that_pairs_may_be_complex_numbers() -> None:
     assert case.d_latent % 2 == case.head_dim % 2 == 0
 
 
-@pytest.mark.parametrize(
-    ("source", "right", "other", "mistake"),
-    [
-        (PLAIN, " / q.shape[-1] ** 0.5", "", "no_scale"),
-        (PLAIN, "self.one(latents), self.other", "self.one(latents), self.one", "keys_averaged"),
-        (BESIDE, "(self.own + self.beside) ** 0.5", "self.own**0.5", "scale_of_one_part"),
-        (BESIDE, "turn(k_turned[:, None])", "k_turned[:, None]", "only_queries_turned"),
-        (BESIDE, " + q_turned @ k_turned.mT", "", "turned_part_left_out"),
-    ],
-)
+WRONG = [
+    (PLAIN, " / q.shape[-1] ** 0.5", "", "no_scale"),
+    (PLAIN, "self.one(latents), self.other", "self.one(latents), self.one", "keys_averaged"),
+    (BESIDE, "(self.own + self.beside) ** 0.5", "self.own**0.5", "scale_of_one_part"),
+    (BESIDE, "turn(k_turned[:, None])", "k_turned[:, None]", "only_queries_turned"),
+    (BESIDE, " + q_turned @ k_turned.mT", "", "turned_part_left_out"),
+]
+
+
+@pytest.mark.sampled(("source", "right", "other", "mistake"), WRONG, WRONG[::2])
 def test_what_is_wrong_is_named(source: str, right: str, other: str, mistake: str) -> None:
     found = bind_source(edit(source, right, other))
     assert isinstance(found, Binding)

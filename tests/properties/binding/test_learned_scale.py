@@ -26,20 +26,20 @@ def make_scaled(
     return make(init=f"{SEPARATE}\n{init}", scores=unit + scores, mask=mask)
 
 
-@pytest.mark.parametrize(
-    ("source", "kind", "power"),
-    [
-        (make_scaled(), ScaleKind.FACTOR, 0.5),
-        (
-            make_scaled("s = q @ k.mT * self.tau.clamp(max=4.6).exp()", init=OF_ALL),
-            ScaleKind.EXPONENT,
-            0.5,
-        ),
-        (make_scaled("s = q @ k.mT / self.tau.clamp(min=0.01)"), ScaleKind.DIVISOR, 0.5),
-        (make_scaled(unit=""), ScaleKind.FACTOR, -0.5),
-        (make_scaled(f"{BY_FACTOR} / q.shape[-1] ** 0.5", unit=""), ScaleKind.FACTOR, 0.0),
-    ],
-)
+SCALED = [
+    (make_scaled(), ScaleKind.FACTOR, 0.5),
+    (
+        make_scaled("s = q @ k.mT * self.tau.clamp(max=4.6).exp()", init=OF_ALL),
+        ScaleKind.EXPONENT,
+        0.5,
+    ),
+    (make_scaled("s = q @ k.mT / self.tau.clamp(min=0.01)"), ScaleKind.DIVISOR, 0.5),
+    (make_scaled(unit=""), ScaleKind.FACTOR, -0.5),
+    (make_scaled(f"{BY_FACTOR} / q.shape[-1] ** 0.5", unit=""), ScaleKind.FACTOR, 0.0),
+]
+
+
+@pytest.mark.sampled(("source", "kind", "power"), SCALED, SCALED[::2])
 def test_a_number_that_scales_scores_is_fixed(source: str, kind: ScaleKind, power: float) -> None:
     subject, signature = open_class(source, "Own")
     found = bind(subject, signature)
