@@ -45,6 +45,8 @@ TURNS = re.compile(r"\((num_?windows|nW), ", re.IGNORECASE)
 """the shape of a mask for each window, in a docstring"""
 BIAS = re.compile(r"(.*_)?bias")
 """the name of a mask that may hold any numbers"""
+DIGITS = re.compile(r"\b1\b.*\b0\b|\b0\b.*\b1\b", re.DOTALL)
+"""the entries of a mask of integers, as a docstring says them"""
 BOOLEAN = re.compile(r"\b(true|false)\b", re.IGNORECASE)
 
 
@@ -183,6 +185,9 @@ def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
     mask = form.mask
     entries = mask.given_as is MaskSource.MASK
     added = mask.polarity is Polarity.ADDED
+    if stated is not None and _misreads_integers(bench, form, stated):
+        settled = _claim_mask(bench, replace(form, mask=replace(mask, dtype="int64")))
+        return settled.add(f"its mask has numbers, as the class says: “{stated[1]}”")
     if stated is None or not entries or stated[0] is mask.polarity:
         return _claim_mask(bench, form)
     ones = stated[0] is Polarity.KEEP and ONES.search(stated[1]) and not ADDED.search(stated[1])
@@ -192,6 +197,20 @@ def _claim_as_stated(bench: Bench, form: CallForm, name: str) -> Settled:
     said = replace(mask, polarity=stated[0], dtype=dtype, fill=-math.inf)
     settled = _claim_mask(bench, replace(form, mask=said))
     return settled.add(f"what its mask means is what the class says of it: “{stated[1]}”")
+
+
+def _misreads_integers(bench: Bench, form: CallForm, stated: tuple[Polarity, str]) -> bool:
+    """Whether a class says that its mask has ones and zeros, but follows booleans alone.
+
+    It may refuse integers; what takes them, and does something else, is wrong.
+    """
+    polarity, words = stated
+    mask = form.mask
+    if mask.dtype != "bool" or mask.polarity is not polarity or BOOLEAN.search(words):
+        return False
+    keep = next(_draw_masks(bench, mask))
+    integers = replace(form, mask=replace(mask, dtype="int64"))
+    return DIGITS.search(words) is not None and bool(bench.call(integers, bench.x, keep))
 
 
 def _iter_conventions(name: str, form: CallForm) -> Iterator[MaskConvention]:

@@ -137,3 +137,20 @@ def test_without_a_bias_they_need_one_and_with_it_no_other(
     record = grade_text(source.replace(" / math.sqrt(self.d)", scale))
     assert record.status == "failed"
     assert record.score < 0.6 * record.max_score
+
+
+SAID = ONE_MASK.replace(
+    "attn_mask=None):\n", 'attn_mask=None):\n        """attn_mask: 1 = token, 0 = padding"""\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "status"),
+    [("attn_mask == 0", "passed"), ("~attn_mask", "passed"), ("(~attn_mask).bool()", "failed")],
+)
+def test_integers_of_which_a_class_speaks_may_be_refused_but_not_misread(
+    grade_text: "GradeText", hidden: str, status: str
+) -> None:
+    assert SAID != ONE_MASK
+    source = SAID.replace(MASKED, f'masked_fill({hidden}, float("-inf"))')
+    assert grade_text(source).status == status
