@@ -80,7 +80,7 @@ INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     for role, pattern in (
         (
             "mask",
-            r".*mask.*|m|tril|keep|(.*_)?bias|.*pad(ding)?(_.*)?|valid(_.*)?|allowed"
+            r".*mask.*|m|tril|keep|((attn|attention|scores?|pair|edge|spatial)_)?bias|.*pad(ding)?(_.*)?|valid(_.*)?|allowed"
             r"|(.*_)?(lens|lengths)|(.*_)?(doc|document|seg|segment)s?(_.*)?|cu_?seq.*|boundaries",
         ),
         (

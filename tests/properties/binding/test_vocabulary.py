@@ -19,12 +19,13 @@ QUANTITIES = {
     "width": "d_model embed_dim n_embd dim hidden_size emb_dim embedDim model_dim E C channels",
 }
 ROLES = {
-    "mask": "mask attn_mask attention_mask key_padding_mask pad_mask src_mask valid_lens tril",
+    "mask": "mask attn_mask attention_mask key_padding_mask pad_mask src_mask valid_lens tril "
+    "score_bias attn_bias",
     "query": "q query queries tgt query_states",
     "key": "k key keys key_input",
     "value": "v value values values_input",
     "context": "y context memory encoder_outputs enc_out kv x_kv cond src",
-    "x": "x inputs tokens hidden_states embeddings seq h data blorp",
+    "x": "x inputs tokens hidden_states embeddings seq h data blorp position_bias",
 }
 
 
