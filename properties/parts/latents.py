@@ -105,8 +105,9 @@ def _read_beside(contract: Contract, found: Found) -> Iterator[Contract]:
     if not contract.stores("W_qr"):
         yield contract
         return
-    even = contract.with_sizes(parse_sizes(EVEN))
-    yield from (replace(even, positions=kind) for kind in ROTARY)
+    if found.case.head_dim % 2 == found.case.d_latent % 2 == 0:
+        even = contract.with_sizes(parse_sizes(EVEN))
+        yield from (replace(even, positions=kind) for kind in ROTARY)
 
 
 def _copy_tokens(sizes: HeadSizes) -> list[list[int]]:

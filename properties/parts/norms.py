@@ -65,8 +65,8 @@ default
 OF_NO_DIRECTION = ("what_may_be_seen_is_seen", "without_queries_the_values_are_averaged_evenly")
 """properties of queries that are zeros"""
 GAINS_FROM = (0.0, 1.0)
-LEAST = {Norm.RMS: "head_dim>=2", Norm.LAYER: "head_dim>=3"}
-"""size rules of each norm: with fewer numbers only signs are left after a norm"""
+LEAST = {Norm.RMS: 2, Norm.LAYER: 3}
+"""the least width of a head: with fewer numbers only signs are left after a norm"""
 
 
 def _count_queries_own(sizes: HeadSizes) -> int:
@@ -198,7 +198,10 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     heads: then each head has its own.
     """
     if not contract.stores("gain_q"):
-        yield _compare_directions(contract) if contract.call_form.compares_directions else contract
+        if not contract.call_form.compares_directions:
+            yield contract
+        elif found.case.head_dim >= LEAST[Norm.RMS]:
+            yield _compare_directions(contract)
         return
     gains = [m for m in contract.mappings if m.holds[0] in ("gain_q", "gain_k")]
     own = any(m.packing in BY_HEAD for m in gains)
@@ -206,16 +209,21 @@ def _read(contract: Contract, found: Found) -> Iterator[Contract]:
     over = NormOver.PROJECTION if whole else NormOver.HEAD
     kinds = (Norm.LAYER,) if contract.stores("shift_q") else (Norm.RMS, Norm.LAYER)
     for kind, start in list(itertools.product(kinds, GAINS_FROM))[: None if found.is_named else 1]:
-        limited = contract.with_sizes(parse_sizes(LEAST[kind]))
-        normed = replace(limited, norm=kind, norm_over=over)
-        yield replace(normed, norm_epsilon=EPSILONS[0], norm_gain_from=start)
+        if found.case.head_dim >= LEAST[kind]:
+            normed = replace(_limit(contract, kind), norm=kind, norm_over=over)
+            yield replace(normed, norm_epsilon=EPSILONS[0], norm_gain_from=start)
 
 
 def _compare_directions(contract: Contract) -> Contract:
     """Return the contract whose queries and keys have length one; those of zeros have none."""
-    limited = contract.with_sizes(parse_sizes(LEAST[Norm.RMS]))
     waived = (*contract.waived, *OF_NO_DIRECTION)
+    limited = _limit(contract, Norm.RMS)
     return replace(limited, norm=Norm.RMS, norm_epsilon=LENGTH_ALONE, waived=waived)
+
+
+def _limit(contract: Contract, kind: Norm) -> Contract:
+    """Return the contract for heads that are wide enough for a norm."""
+    return contract.with_sizes(parse_sizes(f"head_dim>={LEAST[kind]}"))
 
 
 NORMS = Part(

@@ -44,7 +44,7 @@ def make_contract(kind: Norm) -> Contract:
         PLAIN, mappings=(*PLAIN.mappings, *gains), norm=kind, norm_epsilon=EPSILON,
         capabilities=steps,
     )  # fmt: skip
-    return changed.with_sizes(parse_sizes(LEAST[kind]))
+    return changed.with_sizes(parse_sizes(f"head_dim>={LEAST[kind]}"))
 
 
 def by_hand(t: Tensor, gain: Tensor, centred: bool) -> Tensor:
