@@ -1,6 +1,7 @@
 """A learned number that multiplies scores, as in cosine attention, is found and fixed."""
 
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -8,8 +9,10 @@ from headcheck.properties.binding.bench import is_right_at
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.describe import describe_attention, list_assumptions
 from headcheck.properties.binding.hypotheses import OTHER
-from headcheck.properties.parts.norms import Norm
+from headcheck.properties.parts.norms import NORMS, Norm
+from headcheck.properties.parts.part import Found
 from headcheck.properties.terms.call_form import LearnedScale, ScaleKind
+from headcheck.properties.terms.case import Case
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import CAUSAL, SEPARATE, make, must_bind
 
@@ -65,6 +68,12 @@ def test_a_mistake_beside_the_scale_is_named(source: str, mistakes: list[str]) -
     found = bind(*open_class(source, "Own"))
     assert isinstance(found, Binding)
     assert [mistake.name for mistake in found.mistakes] == mistakes
+
+
+def test_heads_of_one_number_have_no_direction() -> None:
+    contract = replace(must_bind(make_scaled()).contract, sizes={"head_dim": 1})
+    assert contract.call_form.compares_directions
+    assert not list(NORMS.read(contract, Found({}, Case(head_dim=1), is_named=False)))
 
 
 def test_a_number_that_scales_something_else_is_not_fixed() -> None:
