@@ -109,31 +109,46 @@ def bind(
 
     Raises SubmissionFailed if its process ends.
     """
-    signature = set_given_aside(signature)
-    search = BindingSearch(subject, signature)
-    read = (match for way in explain if (match := way(search)) is not None)
-    other = (match for match in read if _fits_its_tables(search, match))
-    match = _find_certain(search)
-    if match is None and (unwrapped := _unwrap(search)) is not None:
-        search, match = unwrapped
-        signature = search.signature
-    if match is None and (scaled := _fix_scale(search)) is not None:
-        search, match = scaled
-        signature = search.signature
-    if match is not None and _is_wrong(match) and (switched := _switch_on(search)) is not None:
-        search, match = switched
-        signature = search.signature
-    kind = name_other_kind(signature, search.paths)
+    search, match = _search(BindingSearch(subject, set_given_aside(signature)))
+    kind = name_other_kind(search.signature, search.paths)
     match = match or _find_with_positions(search)
-    match = match or (next(other, None) if kind in ("", *JUDGED_IN_PART) else None)
-    if match is not None and _lies_in_what_is_given(signature, match):
+    if match is None and kind in ("", *JUDGED_IN_PART):
+        read = (found for way in explain if (found := way(search)) is not None)
+        match = next((found for found in read if _fits_its_tables(search, found)), None)
+    if match is not None and _lies_in_what_is_given(search.signature, match):
         return NotBound("the attention is what it is given", paths=frozenset(search.paths))
     if match is None or (not search.probes and lacks_import(search)):
-        fault = find_fault(search)
-        idle = _find_idle_norm(search, _list_norms(search))
-        nearest = f"no call uses its `{idle}`" if idle else describe_failure(search)
-        tried = f"{kind}: not judged" if kind else nearest
-        return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))
+        return _describe_search(search, kind)
+    return _settle(search, match)
+
+
+def _search(search: BindingSearch) -> tuple[BindingSearch, Match | None]:
+    """Return the search that explains a class, perhaps with other calls or options, and its match.
+
+    Without a match, the search is the one that other ways to explain the class go on from.
+    """
+    match = _find_certain(search)
+    if match is None:
+        search, match = _unwrap(search) or (search, None)
+    if match is None:
+        search, match = _fix_scale(search) or (search, None)
+    if match is not None and _is_wrong(match):
+        return _switch_on(search) or (search, match)
+    return search, match
+
+
+def _describe_search(search: BindingSearch, kind: str) -> NotBound:
+    """Say of a class that is not recognised what it is, or else what comes nearest."""
+    fault = find_fault(search)
+    idle = _find_idle_norm(search, _list_norms(search))
+    nearest = f"no call uses its `{idle}`" if idle else describe_failure(search)
+    tried = f"{kind}: not judged" if kind else nearest
+    return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))
+
+
+def _settle(search: BindingSearch, match: Match) -> Binding:
+    """Return the binding of a class that a match explains, with the rest of what it takes."""
+    subject, signature = search.subject, search.signature
     said = _name_defaults(signature, match)
     free = None if said == signature else _find_certain(BindingSearch(subject, said))
     if free is not None and (free.mistakes, free.inexact) == (match.mistakes, match.inexact):
