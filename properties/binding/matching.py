@@ -63,7 +63,7 @@ NOT_TELLING = {
     *TRIVIAL,
     *(each for each in ROTARY if each.name not in TURNED_WRONGLY),
     *(each for each in EQUATION if each.name in CONVENTIONS | OTHER_DESIGNS),
-    *(each for each in EQUATION if any("give" in overrides for overrides in each.variants)),
+    *(each for each in EQUATION if all("give" in overrides for overrides in each.variants)),
 }
 TELLING = tuple(each for each in EQUATION if each not in NOT_TELLING)
 """The mistakes whose output still shows which attention was meant. An output of zeros, or of the

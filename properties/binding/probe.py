@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -76,13 +76,13 @@ class CallProbe:
 
 
 def probe_call(
-    module: Module, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
+    make: Callable[[], Module], built: Built, sizes: Sizes, form: CallForm, *, batched: bool
 ) -> CallProbe | None:
     """Call a module with random weights; None if it returns no tensor, or only its input.
 
     A module that returns its input is no attention if it has no weights. Raises SubmissionFailed.
     """
-    case = sizes.case
+    case, module = sizes.case, make()
     x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
     weights = draw_weights(built.tensors, case.seed)
     module.write(weights)
@@ -91,8 +91,16 @@ def probe_call(
     [after] = _add_batch(result.inputs_after[:1], batched=batched) or (x,)
     changed = x.clone()
     changed[:, -1] += 1
-    again = module.forward([changed if batched else changed[0]], CallOptions())
-    blind = is_blind(outputs, _add_batch(again.outputs, batched=batched))
+
+    def compute(called: Module, tokens: Tensor) -> tuple[Tensor, ...]:
+        given = tokens.clone() if batched else tokens[0].clone()
+        return _add_batch(called.forward([given], CallOptions()).outputs, batched=batched)
+
+    blind = is_blind(outputs, compute(module, changed))
+    if not blind and not is_blind(outputs, compute(module, x)):  # earlier calls change it
+        fresh = make()
+        fresh.write(weights)
+        blind = is_blind(outputs, compute(fresh, changed))
     returned = any(t.shape == x.shape and torch.equal(t, x) for t in outputs)
     if not outputs or (returned and not built.tensors):
         return None

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from headcheck.properties.binding.building import (
     MAX_FIELDS,
@@ -278,8 +279,9 @@ class BindingSearch:
         if built.constructor.axes.are_cut and not batched:
             return None  # heads would pass for a batch
         try:
-            module = construct(self.subject, self.signature.name, built, replace(form, places=()))
-            return probe_call(module, built, sizes, form, batched=batched)
+            own = replace(form, places=())
+            make = partial(construct, self.subject, self.signature.name, built, own)
+            return probe_call(make, built, sizes, form, batched=batched)
         except SubmissionFailed as failure:
             note_failure(failure, self.failures)
             return None

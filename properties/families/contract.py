@@ -211,20 +211,21 @@ def _list_missing(context: LiveContext, case: Case) -> list[ParameterMapping]:
     limit=1,
     choose=select_plainest,
     about=BIASES,
-    hint="qkv_bias decides for queries, keys and values, for all three alike",
+    hint="the option decides for queries, keys and values, for all three alike",
 )
 def the_biases_follow_the_option(context: LiveContext) -> None:
-    """Queries, keys and values have a bias only if qkv_bias is True, which is not the default."""
+    """Queries, keys and values have a bias only if an option, off by default, asks for it."""
     mapped = [m.path.format(head=0) for m in context.contract.mappings if m.is_bias]
     for bias in (False, True):
         case = replace(context.case, bias=bias)
         # What is not registered is found, too: another claim is about that.
         there = construct(context.harness.subject, context.contract, case).holder.read(mapped)
         for path in mapped:
-            _assert_bias_presence(path in there, bias, path)
+            _assert_bias_presence(context, path in there, bias, path)
     for mapping in _list_missing(context, replace(context.case, bias=True)):
         if not {"b_q", "b_k", "b_v"}.isdisjoint(mapping.holds):
-            _assert_bias_presence(_adds_biases(context), True, mapping.path.format(head=0))
+            path = mapping.path.format(head=0)
+            _assert_bias_presence(context, _adds_biases(context), True, path)
 
 
 def _adds_biases(context: LiveContext) -> bool:
@@ -238,9 +239,11 @@ def _adds_biases(context: LiveContext) -> bool:
     return more > without
 
 
-def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
+def _assert_bias_presence(context: LiveContext, present: bool, required: bool, path: str) -> None:
     if present is not required:
-        asked = "with qkv_bias=True" if required else "without qkv_bias=True"
+        named = (a.name for a in context.contract.arguments if a.quantity == "bias")
+        option = next(named, "qkv_bias")
+        asked = f"with {option}=True" if required else f"without {option}=True"
         expected = f"{'a' if required else 'no'} bias `{path}` {asked}"
         got = "a bias" if present else "no bias"
         reason = Reason.BIAS_UNASKED if present else Reason.BIAS_ABSENT

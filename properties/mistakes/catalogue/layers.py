@@ -79,7 +79,7 @@ LAYERS: Sequence[Mistake] = (
     ).simulated_by(project=layers.weights_reshaped),
     define_mistake(
         "bias_missing",
-        "A bias that the statement asks for is not added.",
+        "A bias that is asked for is not added.",
         "",
     ).simulated_by(
         {"project": layers.biases_times(0.0, 0.0, 0.0)},
