@@ -14,7 +14,7 @@ from headcheck.properties.binding.vocabulary import list_given
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.subject import Chunk
-from headcheck.properties.terms.call_form import CacheConvention, Given
+from headcheck.properties.terms.call_form import CacheConvention, Given, MaskSource
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
 C = Capability
@@ -41,9 +41,14 @@ KEPT = "kept_keys_and_values_are_not_computed_again"
 
 
 def settle_cache(bench: Bench) -> Settled:
-    """Claim a cache if calls continue each other, or should: nothing else tells them places."""
-    if not bench.contract.has(C.CAUSAL, C.MODULE) or bench.match.mistakes:
+    """Claim a cache if calls continue each other, or should: nothing else tells them places.
+
+    A class that leaves it to its caller to hide later tokens gets masks that do.
+    """
+    if not bench.contract.has(C.MODULE) or bench.match.mistakes:
         return bench.settled
+    if not bench.contract.has(C.CAUSAL):
+        return _settle_masked_cache(bench)
     kept = _find_kept_cache(bench)
     if kept is not None:
         return replace(bench.settled, contract=kept).claim(C.CACHE)
@@ -56,6 +61,22 @@ def settle_cache(bench: Bench) -> Settled:
     waived = (*contract.waived, *unpromised)
     settled = replace(bench.settled, contract=replace(contract, waived=waived))
     return settled.claim(C.CACHE, C.HANDED_CACHE)
+
+
+def _settle_masked_cache(bench: Bench) -> Settled:
+    """Claim the cache of a class whose masks hide later tokens, if calls use it."""
+    form, settled = bench.contract.call_form, bench.settled
+    mask = form.mask
+    takes = bench.contract.has(C.MASK, C.FULL) and mask.given_as is MaskSource.MASK
+    if not takes or mask.keys_only or form.inputs != ("x", "mask") or not _find_argument(bench):
+        return settled
+    mask = replace(mask, hides_later=True, required=True)
+    capabilities = bench.contract.capabilities - {C.FULL} | {C.CAUSAL}
+    hiding = replace(
+        bench.contract, call_form=replace(form, mask=mask), capabilities=capabilities
+    )
+    found = settle_cache(replace(bench, settled=replace(settled, contract=hiding)))
+    return found if found.contract.has(C.CACHE) else settled
 
 
 class _Use(IntEnum):
@@ -122,9 +143,13 @@ def _iter_contracts(bench: Bench) -> Iterator[Contract]:
     for cache in _iter_conventions(bench):
         every = {**(form.given or {}), **asking}
         given = {name: kind for name, kind in every.items() if name != cache.argument}
-        own = replace(form, given=given or None, cache=cache, places=None)
-        if cache.made_by is not None and bench.contract.returns is Returns.OUTPUT:
-            own = replace(own, places=(bench.match.place,))
+        weights = bench.contract.returns is Returns.OUTPUT_AND_WEIGHTS
+        own = replace(
+            form,
+            given=given or None,
+            cache=replace(cache, beside_weights=weights),
+            places=None if weights else (bench.match.place,),
+        )
         yield replace(bench.contract, call_form=own)
 
 

@@ -53,17 +53,18 @@ def _concerns_weights(bench: Bench) -> bool:
 
 def _iter_single_rates(contract: Contract) -> Iterator[tuple[str, Contract]]:
     """Yield the contract with each of its rates as the only one, if there are several."""
-    rates = [a.name for a in contract.arguments if a.quantity == "dropout"]
+    every = (each for a in contract.arguments for each in (a, *a.fields))
+    rates = [each.name for each in every if each.quantity == "dropout"]
     for name in rates if len(rates) > 1 else ():
-        others = (a if a.name == name else _switch_off(a) for a in contract.arguments)
+        others = (_switch_off(argument, name) for argument in contract.arguments)
         yield name, replace(contract, arguments=tuple(others))
 
 
-def _switch_off(argument: Argument) -> Argument:
-    """Return an argument with dropout off, if it is a rate or a config that contains a rate."""
-    if argument.quantity == "dropout":
+def _switch_off(argument: Argument, kept: str = "") -> Argument:
+    """Return an argument with dropout off, if it is a rate or a config that contains rates."""
+    if argument.quantity == "dropout" and argument.name != kept:
         return replace(argument, quantity=CONSTANT, default=0.0)
-    return replace(argument, fields=tuple(map(_switch_off, argument.fields)))
+    return replace(argument, fields=tuple(_switch_off(each, kept) for each in argument.fields))
 
 
 def settle_steadiness(bench: Bench) -> Settled:

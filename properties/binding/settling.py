@@ -8,6 +8,8 @@ the mistake.
 import re
 from dataclasses import replace
 
+from torch import Tensor
+
 from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
 from headcheck.properties.binding.bias_option import settle_bias_option
 from headcheck.properties.binding.caches import settle_cache
@@ -16,6 +18,7 @@ from headcheck.properties.binding.calls import (
     iter_role_orders,
     names_roles,
 )
+from headcheck.properties.binding.distances import settle_farthest
 from headcheck.properties.binding.dropping import settle_dropout, settle_steadiness
 from headcheck.properties.binding.hypotheses import OTHER
 from headcheck.properties.binding.intent import (
@@ -54,6 +57,8 @@ WEIGHTS_OPTION = re.compile(
 """names of an option with which a call also returns the weights"""
 WEIGHTS = re.compile(r"\battention[ _](weights|probabilities|probs|maps?)\b", re.IGNORECASE)
 """words for weights in the docstring of a class that returns them"""
+MAX_NONE = 2
+"""how many results that are no tensors may stand before the weights"""
 WINDOW = re.compile(r"window|local|span", re.IGNORECASE)
 """names of arguments that may be a window rather than the length of sequences"""
 
@@ -70,6 +75,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         _settle_results,
         _settle_window,
         _settle_share,
+        settle_farthest,
         _settle_joining,
         settle_mask,
         _settle_roles,
@@ -139,7 +145,8 @@ def _settle_results(bench: Bench) -> Settled:
     ]
     if found:
         number, one_head = found[0]
-        own = replace(form, places=(place, number), one_head=one_head)
+        returned = _find_returned(bench, results[number], number)
+        own = replace(form, places=(place, returned), one_head=one_head)
         contract = replace(bench.contract, call_form=own, returns=Returns.OUTPUT_AND_WEIGHTS)
         return replace(bench.settled, contract=contract).claim(C.WEIGHTS)
     lone = len(results) == 1 and bench.call(form, bench.x)
@@ -149,6 +156,18 @@ def _settle_results(bench: Bench) -> Settled:
     if len(results) < 2:
         return settled
     return settled.add("only the output is judged, and no other result")
+
+
+def _find_returned(bench: Bench, result: Tensor, number: int) -> int:
+    """Return the place of a result among all that is returned, if the place among tensors is known.
+
+    Others may be None, such as a cache that was not asked for.
+    """
+    for place in range(number, number + MAX_NONE + 1):
+        got = bench.call(replace(bench.contract.call_form, places=(place,)), bench.x)
+        if got and is_close(got, result.double()):
+            return place
+    return number
 
 
 def _promises_weights(bench: Bench) -> bool:

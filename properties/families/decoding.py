@@ -88,7 +88,7 @@ def a_cache_is_used_in_training_too(context: LiveContext) -> None:
     chunks = [Chunk(part, number - 1 if number else None) for number, part in enumerate(parts)]
     results = build_fresh_module(context).decode(chunks, manner="in training")
     for result, part in zip(results, parts, strict=True):
-        context.check_form(result, part)
+        context.check_continued_form(result, part)
     output = torch.cat([result.outputs[0].double() for result in results], dim=1)
     what = "output of calls in training with 1, 2 and all other tokens"
     context.assert_unchanged(output, context.output, context.tolerance, what)
@@ -226,7 +226,7 @@ def _decode(
     adapter = adapter or build_fresh_module(context)
     results = adapter.decode([Chunk(tokens, after) for tokens, after in chunks])
     for result, (tokens, _) in zip(results, chunks, strict=True):
-        context.check_form(result, tokens)
+        context.check_continued_form(result, tokens)
     return [result.outputs[0].double() for result in results]
 
 

@@ -70,5 +70,5 @@ def _decode(context: LiveContext, x: Tensor, mask: Tensor, lengths: Lengths) -> 
         chunks.append(Chunk(part, number - 1 if number else None, mask=mask[..., :end]))
     results = build_fresh_module(context).decode(chunks)
     for result, chunk in zip(results, chunks, strict=True):
-        context.check_form(result, chunk.tokens)
+        context.check_continued_form(result, chunk.tokens)
     return torch.cat([result.outputs[0].double() for result in results], dim=1)

@@ -110,6 +110,8 @@ class MaskConvention:
     """the promised output of a query that may attend to nothing"""
     given_as: MaskSource = MaskSource.MASK
     """what a call is given, if the module makes the mask from something else"""
+    hides_later: bool = False
+    """whether every mask also hides later tokens, because the module leaves this to its caller"""
     in_turn: bool = False
     """whether the sequences of a batch take the masks in turn, as the windows of several images do;
     then only the first ones are passed, which repeat"""
@@ -148,6 +150,8 @@ class CacheConvention:
     made_by: str | None = None
     """the class that makes an empty cache: one of the submission, or a dict, into which the module
     then writes, or a tuple, instead of which it returns its own; None begins with None"""
+    beside_weights: bool = False
+    """whether calls return the weights, too; of calls with a cache only the output is compared"""
 
 
 class ScaleKind(StrEnum):

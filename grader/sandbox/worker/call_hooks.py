@@ -183,6 +183,8 @@ class CallHooks:
             keep = (keep[:, :, :1] if self.mask["keys_only"] else keep[:1]).to(x.device)
         else:
             keep = mask != 0
+        if self.mask["hides_later"]:
+            keep = mask = keep & self._show_earlier(keep, x)
         if self.mask["given_as"] != "mask":
             return convert_to_numbers(keep, x.shape[0] if x.dim() == 3 else 1, self.mask)
         own: Tensor = keep if mask is None else mask
@@ -202,7 +204,16 @@ class CallHooks:
     def _convert_numbers(self, mask: Any, x: Tensor, *others: Tensor) -> Tensor:
         """Return a mask that is added to the scores, with its numbers unchanged."""
         dtype = x.dtype if self.mask["dtype"] is None else getattr(torch, self.mask["dtype"])
-        return self._fit_axes(mask.to(dtype), x.shape[0])
+        own = mask.to(dtype)
+        if self.mask["hides_later"]:
+            own = own.masked_fill(~self._show_earlier(own, x), float(self.mask["fill"]))
+        return self._fit_axes(own, x.shape[0])
+
+    def _show_earlier(self, mask: Tensor, x: Tensor) -> Tensor:
+        """Return which keys are not later than each query, if the queries are the last tokens."""
+        queries, keys = x.shape[-2], mask.shape[-1]
+        seen = torch.ones(queries, keys, dtype=torch.bool, device=x.device)
+        return seen.tril(keys - queries)
 
     def _fit_axes(self, mask: Tensor, batch: int) -> Tensor:
         """Return the mask with as many axes as the module expects, the first one for the batch."""
@@ -241,6 +252,8 @@ class CallHooks:
         outputs = self._arrange(parts, given, result)
         if self.cache is None or not (self.cache["argument"] in named or self._is_last(given)):
             return outputs
+        if self.cache["beside_weights"] and isinstance(outputs, tuple):
+            outputs = outputs[0]
         return ContinuedResult(outputs, cache)
 
     def _take_off_tokens(self, parts: list[Any], given: tuple[Any, ...]) -> list[Any]:
