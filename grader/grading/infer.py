@@ -8,7 +8,7 @@ name wins.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -136,10 +136,10 @@ def _parse_signature(
     name = str(entry["name"])
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
-        doc, called, reset = (str(entry.get(key, "")) for key in ("doc", "called_doc", "reset"))
-        signature = Signature(name, constructor, call, read, doc=doc, called_doc=called)
+        read_texts = ("doc", "called_doc", "helper_doc", "reset")
+        texts = {key: str(entry.get(key, "")) for key in read_texts}
         only = bool(entry.get("for_inference", False))
-        return replace(signature, reset=reset, for_inference=only)
+        return Signature(name, constructor, call, read, for_inference=only, **texts)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
         return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)

@@ -1,7 +1,7 @@
 """What the docstrings of a class say of it: its own, and those of the functions that it calls."""
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Set
 
 from headcheck.grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
 
@@ -20,27 +20,40 @@ def read_called_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
 
     `make_mask(tokens, window - 1)` says nothing of what the class means by its window.
     """
+    nodes = _list_nodes(symbols, site)
+    computed = set(_iter_computed(nodes))
+    called = _iter_called(symbols, site, nodes)
+    return _join(f for call, f in called if not _gives_computed(call, computed))
+
+
+def read_helper_docstrings(symbols: SymbolTable, site: DefinitionSite) -> str:
+    """Return the docstrings of all that a class calls, whatever it gives them."""
+    return _join(f for _, f in _iter_called(symbols, site, _list_nodes(symbols, site)))
+
+
+def _list_nodes(symbols: SymbolTable, site: DefinitionSite) -> list[ast.AST]:
+    """Return what the constructor and `forward` of a class consist of."""
     if not isinstance(site.node, ast.ClassDef):
-        return ""
+        return []
     found = (symbols.find_method(site, name) for name in ("__init__", "forward"))
-    own = [method for _, method in filter(None, found)]
-    return _join(dict.fromkeys(_iter_called(symbols, site, own)))
+    return [node for _, method in filter(None, found) for node in ast.walk(method)]
+
+
+def _gives_computed(call: ast.Call, computed: Set[str]) -> bool:
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(_is_computed(each) or ast.unparse(each) in computed for each in given)
 
 
 def _join(nodes: Iterable[ast.ClassDef | FunctionNode]) -> str:
-    return "\n".join(filter(None, map(ast.get_docstring, nodes)))[:MAX_DOC]
+    found = map(ast.get_docstring, dict.fromkeys(nodes))
+    return "\n".join(filter(None, found))[:MAX_DOC]
 
 
 def _iter_called(
-    symbols: SymbolTable, site: DefinitionSite, methods: Sequence[FunctionNode]
-) -> Iterator[FunctionNode]:
-    """Yield the functions of the submission, and the methods of the class, that methods call."""
-    nodes = [node for method in methods for node in ast.walk(method)]
-    computed = set(_iter_computed(nodes))
+    symbols: SymbolTable, site: DefinitionSite, nodes: Iterable[ast.AST]
+) -> Iterator[tuple[ast.Call, FunctionNode]]:
+    """Yield the calls of the submission's functions, and of methods of the class."""
     for call in (node for node in nodes if isinstance(node, ast.Call)):
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if any(_is_computed(each) or computed & {ast.unparse(each)} for each in given):
-            continue
         match call.func:
             case ast.Name(id=name):
                 called = symbols.find_definition(name)
@@ -51,7 +64,7 @@ def _iter_called(
             case _:
                 continue
         if isinstance(function, FunctionNode):
-            yield function
+            yield call, function
 
 
 def _iter_computed(nodes: Iterable[ast.AST]) -> Iterator[str]:

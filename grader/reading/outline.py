@@ -14,7 +14,11 @@ from typing import Literal
 
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
-from headcheck.grader.reading.docstrings import read_called_docstrings, read_docstrings
+from headcheck.grader.reading.docstrings import (
+    read_called_docstrings,
+    read_docstrings,
+    read_helper_docstrings,
+)
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
 from headcheck.grader.reading.plain_tensors import find_plain_tensors
@@ -65,6 +69,8 @@ class Definition:
     """the beginning of its docstring, and of that of its `forward`"""
     called_doc: str = ""
     """the beginning of the docstrings of what it calls with arguments that it does not compute"""
+    helper_doc: str = ""
+    """the beginning of the docstrings of all functions that it calls"""
     reset: str = ""
     """its method that forgets earlier calls, by its name; "" if there is none"""
     for_inference: bool = False
@@ -128,6 +134,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         redefined_in=tuple(site.cell for site in sites[1:]),
         doc=read_docstrings(symbols, last),
         called_doc=read_called_docstrings(symbols, last),
+        helper_doc=read_helper_docstrings(symbols, last),
         reset=_find_reset(symbols, last),
         for_inference=_is_for_inference(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),

@@ -72,9 +72,7 @@ def _settle_masked_cache(bench: Bench) -> Settled:
         return settled
     mask = replace(mask, hides_later=True, required=True)
     capabilities = bench.contract.capabilities - {C.FULL} | {C.CAUSAL}
-    hiding = replace(
-        bench.contract, call_form=replace(form, mask=mask), capabilities=capabilities
-    )
+    hiding = replace(bench.contract, call_form=replace(form, mask=mask), capabilities=capabilities)
     found = settle_cache(replace(bench, settled=replace(settled, contract=hiding)))
     return found if found.contract.has(C.CACHE) else settled
 

@@ -40,6 +40,13 @@ OWN_TOKEN = re.compile(
 )
 """words that say that the tokens of a window include the one that looks"""
 
+IN_A_ROW = re.compile(
+    r"repeat_interleave|\bin a row\b|\bconsecutive(ly)?\b|\bn_rep times\b.*\brow\b"
+    r"|\(0, ?0, ?1, ?1\)|\b(heads|queries) \w ?\* ?n_rep",
+    re.IGNORECASE,
+)
+"""words that say that neighbouring heads share keys and values"""
+
 
 def expects_causality(
     signature: Signature, module: Module, tensors: Mapping[str, TensorInfo]
@@ -85,6 +92,13 @@ def quote_own_token(signature: Signature) -> str:
     said = f"{signature.doc}\n{signature.called_doc}"
     sentences = (found.group().strip() for found in SENTENCE.finditer(said))
     return next((each for each in sentences if OWN_TOKEN.search(each)), "")
+
+
+def quote_sharing(signature: Signature) -> str:
+    """Return the words that say that neighbouring heads share keys and values; "" if none do."""
+    said = f"{signature.doc}\n{signature.helper_doc}"
+    sentences = (found.group().strip() for found in SENTENCE.finditer(said))
+    return next((each for each in sentences if IN_A_ROW.search(each)), "")
 
 
 def find_stated_polarity(signature: Signature, name: str) -> tuple[Polarity, str] | None:

@@ -66,6 +66,7 @@ NOT_TELLING = {
     *(each for each in EQUATION if all("give" in overrides for overrides in each.variants)),
 }
 TELLING = tuple(each for each in EQUATION if each not in NOT_TELLING)
+STATED = (*TELLING, *(each for each in EQUATION if each.name in CONVENTIONS))
 """The mistakes whose output still shows which attention was meant. An output of zeros, or of the
 input itself, shows nothing."""
 SECTIONS = 60
@@ -225,7 +226,12 @@ def _minimise(error: Callable[[float], float]) -> float:
 
 
 def find_mistakes(
-    contract: Contract, case: Case, seen: Observation, *, pairs: bool = False
+    contract: Contract,
+    case: Case,
+    seen: Observation,
+    *,
+    pairs: bool = False,
+    telling: Sequence[Mistake] = TELLING,
 ) -> Iterator[tuple[Candidate, int]]:
     """Yield each known mistake that explains one of the outputs, with the output's place."""
     parameters = make_parameters(contract, case, seen.stored)
@@ -233,7 +239,7 @@ def find_mistakes(
         return
     visible = _get_visible(contract, seen)
     inputs = make_attention_inputs(contract, case, seen.x, parameters, visible)
-    table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract), pairs=pairs))
+    table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract, telling), pairs=pairs))
     for place, output in enumerate(seen.outputs):
         numbers = output.to(torch.float64)
         if not _is_telling(numbers):
@@ -250,10 +256,10 @@ def _is_telling(output: Tensor) -> bool:
     return bool(((output != output[:1, :1]) & finite).any())
 
 
-def _select_mistakes(contract: Contract) -> Sequence[Mistake]:
+def _select_mistakes(contract: Contract, telling: Sequence[Mistake]) -> Sequence[Mistake]:
     sinks = _names_sinks(contract)
     return tuple(
-        each for each in TELLING if each.applies_to(contract) and (sinks or each not in SINKS)
+        each for each in telling if each.applies_to(contract) and (sinks or each not in SINKS)
     )
 
 

@@ -41,7 +41,7 @@ from headcheck.properties.binding.hypotheses import (
     iter_usual_placements,
     make_contract,
 )
-from headcheck.properties.binding.intent import expects_causality
+from headcheck.properties.binding.intent import expects_causality, quote_sharing
 from headcheck.properties.binding.layouts import (
     LayoutSource,
     iter_layouts,
@@ -49,6 +49,8 @@ from headcheck.properties.binding.layouts import (
     iter_named_layouts,
 )
 from headcheck.properties.binding.matching import (
+    STATED,
+    TELLING,
     find_exact,
     find_mistakes,
     find_scale,
@@ -63,7 +65,7 @@ from headcheck.properties.binding.probe import (
 )
 from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Contract, Entry
-from headcheck.properties.mistakes.catalogue import SCALE
+from headcheck.properties.mistakes.catalogue import SCALE, Mistake
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.parts.part import Found
 from headcheck.properties.subject import CallOptions, Subject
@@ -346,7 +348,10 @@ class BindingSearch:
             for contract, sizes in likely[: 1 if pairs else None]:
                 for each in iter_epsilons(contract):
                     self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
-                    found = find_mistakes(each, sizes.case, probe.seen, pairs=pairs)
+                    telling = self._telling
+                    found = find_mistakes(
+                        each, sizes.case, probe.seen, pairs=pairs, telling=telling
+                    )
                     for (mistakes, overrides), place in found:
                         refined = refine(each, sizes, probe, place, overrides)
                         return Match(refined, sizes, place, mistakes)
@@ -361,11 +366,17 @@ class BindingSearch:
             for contract, sizes in sorted(likely, key=rank_by_explained)[:1]:
                 for placed in itertools.islice(iter_usual_placements(contract, sizes.case), 6):
                     self.steps += MISTAKE_STEPS
-                    for (mistakes, _), place in find_mistakes(placed, sizes.case, probe.seen):
+                    found = find_mistakes(placed, sizes.case, probe.seen, telling=self._telling)
+                    for (mistakes, _), place in found:
                         return Match(placed, sizes, place, mistakes)
                     if not self._is_early():
                         return None
         return None
+
+    @property
+    def _telling(self) -> Sequence[Mistake]:
+        """The mistakes to try: a convention is one if the class says that it has the other."""
+        return STATED if quote_sharing(self.signature) else TELLING
 
     def _list_visibility(self, probe: CallProbe) -> tuple[bool, ...]:
         """Return the possible answers to whether later tokens should be hidden, likeliest first."""

@@ -65,6 +65,8 @@ class Signature:
     """what its docstrings say"""
     called_doc: str = ""
     """what the docstrings say of functions that it calls with what it was given"""
+    helper_doc: str = ""
+    """what the docstrings say of all functions that it calls"""
     reset: str = ""
     """the method that forgets earlier calls; "" if there is none"""
     for_inference: bool = False
