@@ -288,7 +288,7 @@ def _compute_weights(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the weights of the keys, and those of the sinks if there are any."""
     if variant.features:
-        return linear_shares(scores, may_attend), None
+        return linear_shares(scores, may_attend, variant.feature_epsilon), None
     if sinks is None:
         return masked_softmax(scores, may_attend), None
     weights = softmax_with_sinks(scores, sinks, may_attend)

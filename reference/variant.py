@@ -100,6 +100,8 @@ class Variant:
     """the largest size of a score; 0 for no limit"""
     features: bool = False
     """whether weights are proportional to products of features, as in linear attention"""
+    feature_epsilon: float = 0.0
+    """the number that is added to the sum of these products, by which they are divided"""
     norm: str = ""
     """the norm of queries and keys: "rms", "layer", which subtracts the mean first, or none"""
     norm_over: str = "head"
@@ -247,12 +249,17 @@ def elu_features(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
 
 
 def linear_shares(
-    products: Float[Tensor, "*batch q k"], may_attend: Bool[Tensor, "*#batch #q #k"] | None = None
+    products: Float[Tensor, "*batch q k"],
+    may_attend: Bool[Tensor, "*#batch #q #k"] | None = None,
+    epsilon: float = 0.0,
 ) -> Float[Tensor, "*batch q k"]:
-    """Divide the products of each query by their sum, over the permitted keys only."""
+    """Divide the products of each query by their sum, over the permitted keys only.
+
+    A small number may be added to the sum, so that it is never zero.
+    """
     if may_attend is not None:
         products = products.masked_fill(~may_attend, 0.0)
-    return products / products.sum(-1, keepdim=True)
+    return products / (products.sum(-1, keepdim=True) + epsilon)
 
 
 def rotary_angles(

@@ -22,12 +22,13 @@ from headcheck.grader.grading.places.matching import EXACT, find_stage
 from headcheck.grader.grading.places.stages import OracleStage, list_stages
 from headcheck.grader.sandbox.grader_side.subject import ChannelModule
 from headcheck.properties.binding.by_name import covers
+from headcheck.properties.binding.calls import names_roles
 from headcheck.properties.binding.hypotheses import Sizes, iter_usual_placements
 from headcheck.properties.binding.intent import expects_causality, is_triangle
 from headcheck.properties.binding.matching import make_parameters
 from headcheck.properties.binding.probe import CallProbe
 from headcheck.properties.binding.search import BindingSearch, Match
-from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Norm
+from headcheck.properties.contracts.contract import ROTARY, Capability, Contract, Entry, Norm
 from headcheck.properties.mistakes.pipeline import PipelineState, run_pipeline
 from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
@@ -41,7 +42,10 @@ MAX_TRACED = 3
 """the most calls to trace"""
 MAX_COMPARED = 24
 """the most contracts whose queries, keys and values are looked for in a trace"""
-SOFTMAXES = KERNELS | {"softmax", "_softmax"}
+EXPONENTIALS = frozenset({"exp", "exp_"})
+SOFTMAXES = KERNELS | {"softmax", "_softmax"} | EXPONENTIALS
+NORMALISING = frozenset({"max", "amax", "sum", "sub_", "logsumexp"})
+"""what else a softmax that is written by hand consists of"""
 STARTS = ("q", "k", "v")
 LEAST = 2
 """how many of queries, keys and values must be in the trace"""
@@ -68,6 +72,8 @@ TURNING = frozenset(_TURNING.split())
 _NORMING = "layer_norm rms_norm pow __pow__ square mean var rsqrt sqrt normalize"
 NORMING = frozenset(_NORMING.split())
 """functions that also norm them"""
+TABLES = re.compile(r"buffer .*(cos|sin\b|freq|rot|rope|angle)", re.IGNORECASE)
+"""the kinds of stored tables of angles"""
 FUSED = re.compile(r"query_?key_?value|c_attn|in_proj", re.IGNORECASE)
 """names of weights that hold queries, keys and values in this order, as in GPT-2 and torch"""
 MASKED = -1e3
@@ -79,6 +85,8 @@ def match_by_flow(search: BindingSearch) -> Match | None:
 
     Raises SubmissionFailed if its process ends.
     """
+    if search.signature.entry is not Entry.CLASS and not names_roles(search.signature.call):
+        return None
     for probe in search.probes[:MAX_TRACED]:
         flow = _trace(probe) if _gives_every_token(probe) else None
         if flow is not None:
@@ -152,17 +160,21 @@ class _Reading:
         every = list(
             itertools.islice(self.search.iter_likely(self.probe, hides=hides), MAX_COMPARED)
         )
-        turns = any(self.flow.steps[n].kind in ("cos", "sin", "polar") for n in self._slice)
+        turns = any(self._makes_angles(n) for n in self._slice)
         for contract, sizes in every:
             if contract.call_form.axes is TokenAxes.TOKENS_FIRST:
                 continue
-            if not contract.mappings or not covers(contract.mappings, self.probe.built, sizes.case):
+            if not covers(contract.mappings, self.probe.built, sizes.case):
                 continue
             learned = contract.has(Capability.RELATIVE)
             if learned or turns:
                 yield from ((p, sizes) for p in iter_usual_placements(contract, sizes.case))
             if learned or not turns:
                 yield contract, sizes
+
+    def _makes_angles(self, number: int) -> bool:
+        kind = self.flow.steps[number].kind
+        return kind in ("cos", "sin", "polar") or TABLES.search(kind) is not None
 
     def _hides_later_tokens(self) -> bool:
         """Whether later tokens should be hidden: a triangle in the trace says so, or words do."""
@@ -188,6 +200,8 @@ class _Reading:
         stages = list_stages(state)
         exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
         found = {k for k, stage in stages.items() if find_stage(stage, self.flow.by_size, exact)}
+        if not contract.mappings and "scores" not in found:
+            return 0  # what a function is given is always there
         return len(found) if len(found & {*STARTS}) >= LEAST else 0
 
     def _has_learned_numbers(self, state: PipelineState) -> bool:
@@ -250,8 +264,23 @@ class _Roles:
             return all(self._is_mask(n, MASKED) for n in fixed)
         looks_up = {"embedding"} if self.contract.has(Capability.RELATIVE) else ()
         extra = (TURNING if self._turns else ()), (NORMING if self.contract.norm else ()), looks_up
+        if step.kind in NORMALISING:
+            return bool(self._exponentials) and number in self._scored
         plain = step.kind.startswith(GIVEN) or step.kind in NEUTRAL | PRODUCTS | SOFTMAXES
         return plain or any(step.kind in kinds for kinds in extra)
+
+    @cached_property
+    def _scored(self) -> set[int]:
+        """The steps that rest on products of what tokens give with what tokens give."""
+        products = (n for n in self.slice if self.flow.steps[n].kind in PRODUCTS)
+        tokens = self._from_tokens
+        return self.flow.walk_on(
+            [n for n in products if len(tokens & {*self.flow.steps[n].sources}) > 1]
+        )
+
+    @cached_property
+    def _exponentials(self) -> list[int]:
+        return [n for n in self.slice if self.flow.steps[n].kind in EXPONENTIALS]
 
     @property
     def _turns(self) -> bool:
@@ -274,7 +303,7 @@ class _Roles:
         single = all(math.prod(self.flow.steps[n].shape) == 1 for n in fixed)
         masks = all(self._is_mask(n, 0.0) for n in fixed)
         if not fixed:
-            return bool(self.contract.norm)
+            return bool(self.contract.norm) or number in self.flow.walk_on(self._exponentials)
         return single or masks or self._turns or bool(self.contract.norm)
 
     def _is_mask(self, number: int, lowest: float) -> bool:

@@ -8,7 +8,7 @@ name wins.
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -136,10 +136,12 @@ def _parse_signature(
     name = str(entry["name"])
     if entry["kind"] == "class" and entry.get("forward") is not None:
         read = parse_variables(variables, name)
-        read_texts = ("doc", "called_doc", "helper_doc", "reset")
-        texts = {key: str(entry.get(key, "")) for key in read_texts}
+        doc, called, helpers, reset = (
+            str(entry.get(key, "")) for key in ("doc", "called_doc", "helper_doc", "reset")
+        )
+        signature = Signature(name, constructor, call, read, doc=doc, called_doc=called)
         only = bool(entry.get("for_inference", False))
-        return Signature(name, constructor, call, read, for_inference=only, **texts)
+        return replace(signature, helper_doc=helpers, reset=reset, for_inference=only)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
         return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)

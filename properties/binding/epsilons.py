@@ -1,4 +1,4 @@
-"""Find the small number that a norm of queries and keys adds before it takes the root."""
+"""Find the small number that a norm adds before it takes the root, or that sums get as divisors."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,8 +7,10 @@ from types import MappingProxyType
 from headcheck.properties.binding.hypotheses import Sizes
 from headcheck.properties.binding.matching import measure_error
 from headcheck.properties.binding.probe import CallProbe
-from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.contracts.contract import Contract, FeatureMap
+from headcheck.properties.contracts.implied_capabilities import restate_steps
 from headcheck.properties.mistakes.pipeline import StepOverrides
+from headcheck.properties.parts.features import FEATURE_EPSILONS
 from headcheck.properties.parts.norms import EPSILONS, LENGTH_ALONE, Norm
 
 TELLING = (1e-5, LENGTH_ALONE)
@@ -26,6 +28,10 @@ def refine(
 
     Tokens are made tiny for this: otherwise the smallest numbers show no effect in float64.
     """
+    if contract.feature_map is not FeatureMap.NONE:
+        sums = (replace(contract, feature_epsilon=each) for each in FEATURE_EPSILONS)
+        exact = min(sums, key=lambda c: measure_error(c, sizes.case, probe.seen, place, overrides))
+        return restate_steps(exact)
     if contract.norm is Norm.NONE or contract.call_form.scale is not None:
         return contract
     every = (replace(contract, norm_epsilon=epsilon) for epsilon in EPSILONS)

@@ -56,9 +56,16 @@ OTHER_DESIGNS = frozenset(
         "values_normed_too",
         "norm_of_each_head",
         "norm_of_all_heads",
+        "other_features",
+        "other_features_of_queries",
+        "other_features_of_keys",
+        "softmax_of_scores",
+        "softmax_over_features",
+        "shares_not_divided",
     }
 )
-"""Without a statement, these mistakes count as other kinds of attention, with a gate or a norm."""
+"""Without a statement, these mistakes count as other kinds of attention: with a gate, a norm, or
+other features."""
 NOT_TELLING = {
     *TRIVIAL,
     *(each for each in ROTARY if each.name not in TURNED_WRONGLY),
@@ -91,6 +98,13 @@ class Observation:
             if self._is_close(output, wanted):
                 return place
         return None
+
+    def tells(self, contract: Contract, place: int) -> bool:
+        """Whether an output shows what a class computes.
+
+        Without layers, a single token comes back as it is, and so do all if scores are very large.
+        """
+        return contract.has(Capability.PROJECTED) or self.find_place(self.x) != place
 
     def _is_close(self, output: Tensor, wanted: Tensor) -> bool:
         if output.shape != wanted.shape or not bool(output.isfinite().all()):
@@ -144,8 +158,9 @@ def find_exact(
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None:
         return None
-    scale = get_scale(contract, case)
-    return seen.find_place(_compute(contract, case, seen, parameters, scale, added))
+    wanted = _compute(contract, case, seen, parameters, get_scale(contract, case), added)
+    place = seen.find_place(wanted)
+    return place if place is not None and seen.tells(contract, place) else None
 
 
 def measure_error(
@@ -204,7 +219,7 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
 
     for place, output in enumerate(seen.outputs):
         got, shape = output.to(torch.float64), (*seen.x.shape[:2], case.d_out)
-        if got.shape != shape or not bool(got.isfinite().all()):
+        if got.shape != shape or not bool(got.isfinite().all()) or not seen.tells(contract, place):
             continue
         best = _minimise(functools.partial(measure, got))
         if seen.find_place(compute(best)) == place:
@@ -242,7 +257,7 @@ def find_mistakes(
     table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract, telling), pairs=pairs))
     for place, output in enumerate(seen.outputs):
         numbers = output.to(torch.float64)
-        if not _is_telling(numbers):
+        if not seen.tells(contract, place) or not _is_telling(numbers):
             continue
         for candidate in table.find_candidates((numbers,), [seen.compute_tolerance(numbers)]):
             yield candidate, place

@@ -89,6 +89,12 @@ def probe_call(
     result = module.forward([x.clone() if batched else x[0].clone()], CallOptions())
     outputs = _add_batch(result.outputs, batched=batched)
     [after] = _add_batch(result.inputs_after[:1], batched=batched) or (x,)
+    overwrites = not torch.equal(after, x)
+    apart = min(3, sum(role != "mask" for role in form.inputs))
+    if overwrites and apart > 1:  # with one tensor in several roles, all of them are overwritten
+        copies = [x.clone() if batched else x[0].clone() for _ in range(apart)]
+        result = module.forward(copies, CallOptions(apart=apart))
+        outputs = _add_batch(result.outputs, batched=batched)
     changed = x.clone()
     changed[:, -1] += 1
 
@@ -105,7 +111,6 @@ def probe_call(
     if not outputs or (returned and not built.tensors):
         return None
     seen = Observation(x, weights, outputs)
-    overwrites = not torch.equal(after, x)
     return CallProbe(built, sizes, form, module, seen, batched, blind, overwrites)
 
 

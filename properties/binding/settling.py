@@ -26,8 +26,10 @@ from headcheck.properties.binding.intent import (
     find_causal_option,
     quote_causality,
     quote_own_token,
+    quote_sharing,
 )
 from headcheck.properties.binding.masks import settle_mask
+from headcheck.properties.binding.matching import CONVENTIONS
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.cases.case_tensors import draw_normal
@@ -69,6 +71,10 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     said = quote_causality(signature)
     if said and not match.contract.has(C.CAUSAL) and settled.contract.has(C.CAUSAL):
         settled = settled.add(f"later tokens should be hidden, as the class says: “{said}”")
+    shared = quote_sharing(signature)
+    if shared and any(mistake.name in CONVENTIONS for mistake in match.mistakes):
+        said = f"neighbouring heads should share keys and values, as it says: “{shared}”"
+        settled = settled.add(said)
     for step in (
         _settle_width,
         _settle_weights_option,

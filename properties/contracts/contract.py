@@ -139,6 +139,8 @@ class Contract:
     rotary_scaling: StatedScaling | None = None
     """how rotary frequencies are scaled for longer sequences"""
     feature_map: FeatureMap = FeatureMap.NONE
+    feature_epsilon: float = 0.0
+    """the number that is added to the sum of products of features, by which they are divided"""
     lambda_init: float = 0.8
     """the initial value of the lambdas of differential attention"""
     norm: Norm = Norm.NONE

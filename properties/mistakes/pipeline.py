@@ -36,7 +36,13 @@ from headcheck.properties.mistakes.pipeline_state import softmax_with_sinks as s
 from headcheck.properties.mistakes.pipeline_state import split_heads as split_heads
 from headcheck.reference.block import activate
 from headcheck.reference.multi_head import append_beside, ask_gate, project_beside
-from headcheck.reference.variant import BlockSteps, Variant, elu_features, share_heads
+from headcheck.reference.variant import (
+    BlockSteps,
+    Variant,
+    elu_features,
+    linear_shares,
+    share_heads,
+)
 
 # --------------------------------------------------------------------------- the correct steps
 
@@ -209,7 +215,7 @@ def softmax_over_keys(s: PipelineState) -> Tensor:
     Without a softmax, weights are products divided by the sum of all products.
     """
     if s.inputs.variant.features:
-        return s.masked_scores / s.masked_scores.sum(-1, keepdim=True)
+        return linear_shares(s.masked_scores, epsilon=s.inputs.variant.feature_epsilon)
     if s.p.sinks is None:
         return torch.softmax(s.masked_scores, dim=-1)
     return softmax_with_sinks(s.masked_scores, s.p.sinks)[..., :-1]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headcheck.properties.parts.block import BLOCK
 from headcheck.properties.parts.context_width import CONTEXT_WIDTH
 from headcheck.properties.parts.differential import DIFFERENTIAL
-from headcheck.properties.parts.features import FEATURES
+from headcheck.properties.parts.features import FEATURES, SMOOTHED
 from headcheck.properties.parts.fixed_length import FIXED_LENGTH
 from headcheck.properties.parts.gate import GATE
 from headcheck.properties.parts.head_norms import HEAD_NORMS
@@ -44,6 +44,7 @@ PARTS: tuple[Part, ...] = (
     WINDOW,
     SOFTCAP,
     FEATURES,
+    SMOOTHED,
     SINKS,
     DIFFERENTIAL,
     GATE,

@@ -5,16 +5,24 @@ Source: Katharopoulos et al. 2020, "Transformers are RNNs", eq. 5 (arXiv:2006.16
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from headcheck.properties.parts.part import Part, Problem
+from headcheck.properties.parts.part import Found, Part, Problem
 from headcheck.properties.parts.positions import ROTARY, Positions
 from headcheck.properties.terms.capability import Capability
 
 if TYPE_CHECKING:
     from headcheck.properties.contracts.contract import Contract
+
+
+LINEAR = re.compile(r"linear_?(self_?|cross_?|multi_?head_?)?att", re.IGNORECASE)
+"""the names of classes of linear attention"""
+FEATURE_EPSILONS = (0.0, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+"""the numbers that are added to sums, of which one is looked for in a class"""
 
 
 class FeatureMap(StrEnum):
@@ -38,6 +46,14 @@ def _find_problems(contract: Contract) -> Iterator[Problem]:
         yield ("feature_map",), None, text
 
 
+def _read(contract: Contract, found: Found) -> Iterator[Contract]:
+    """Yield the contract, and that of linear attention if the class says that it is some."""
+    if LINEAR.search(contract.name) and not contract.has(Capability.FEATURES):
+        kept = contract.capabilities - {Capability.STABLE}
+        yield replace(contract, capabilities=kept, feature_map=FeatureMap.ELU)
+    yield contract
+
+
 FEATURES = Part(
     name="features",
     is_in=lambda contract: contract.feature_map is not FeatureMap.NONE,
@@ -45,5 +61,17 @@ FEATURES = Part(
     breaks=frozenset({Capability.SOFTMAX, Capability.DOT_PRODUCT}),
     needed={Capability.FEATURES: 'write feature_map = "elu"'},
     find_problems=_find_problems,
-    make_steps=lambda contract, case: {"features": True},
+    make_steps=lambda contract, case: {
+        "features": True,
+        "feature_epsilon": contract.feature_epsilon,
+    },
+    keys=("feature_epsilon",),
+    missing='feature_epsilon: write feature_map = "elu"',
+    describe=lambda contract: "products of features instead of a softmax",
+    read=_read,
+)
+SMOOTHED = Part(
+    name="a number added to sums of features",
+    is_in=lambda contract: contract.feature_epsilon > 0,
+    breaks=frozenset({Capability.CONSTANT_SUM, Capability.NORMALISED}),
 )

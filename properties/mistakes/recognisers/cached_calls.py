@@ -8,6 +8,7 @@ some calls, such as calls with several tokens. Then each call must give the righ
 result of this way, and no other way may explain the calls.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -135,7 +136,8 @@ class CachedOutputs:
         visible = way.sees(call, own[:, None], places)
         if contract.has(Capability.WINDOW):
             visible = visible & (own[:, None] - places < case.window)
-        share = linear_shares if variant.features else masked_softmax
+        shares = functools.partial(linear_shares, epsilon=variant.feature_epsilon)
+        share = shares if variant.features else masked_softmax
         weights = share(variant.adjust(scores), visible.expand(len(own), len(places)))
         context_vectors = merge_heads(weights @ value)
         return context_vectors if p.W_o is None else linear(context_vectors, p.W_o, p.b_o)

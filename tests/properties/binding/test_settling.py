@@ -324,7 +324,7 @@ THIRDS = (
         ("qkv_bias=False", "qkv_bias", True),
         ("bias=False", "bias", True),
         ("qkv_bias=True", "qkv_bias", False),
-        ("qkv_bias=False", "False", False),
+        ("qkv_bias=False", "False", True),  # it should add them
     ],
 )
 def test_an_option_of_biases_is_recognised(argument: str, given: str, known: bool) -> None:
