@@ -213,15 +213,22 @@ class _Grading:
         return [record for record in graded if record is not None]
 
     def _grade_by_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
-        """Return the record of a class by the one of its masks with which it loses most."""
+        """Return the record of a class by the mask, or the order of axes, with which it loses most."""
         others = open_mode.list_other_masks(signature, binding)
         alone = {name: keep_one_mask(signature, name) for name in others}
         found = {name: self._recognise_alone(each) for name, each in alone.items()}
         bound = {n: each for n, each in found.items() if each and open_mode.takes_mask(each)}
         targets = [
             open_mode.make_open_target(signature, binding, apart=bound),
-            *(open_mode.make_open_target(alone[name], each) for name, each in bound.items()),
+            *(
+                open_mode.make_open_target(
+                    alone[name], open_mode.give_open_mask(each, signature, binding)
+                )
+                for name, each in bound.items()
+            ),
         ]
+        turned = open_mode.put_batch_first(signature, binding)
+        targets += [] if turned is None else [open_mode.make_open_target(signature, turned)]
         records = [self._grade(target, FOLLOW_UPS) for target in targets]
         return min(filter(None, records), key=_compute_share, default=None)
 

@@ -22,10 +22,11 @@ from headcheck.properties.binding.describe import (
     list_assumptions,
 )
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.contracts.argument import CONSTANT, Argument
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.counting import join_words
 from headcheck.properties.parts import BROUGHT
-from headcheck.properties.terms.call_form import MaskConvention
+from headcheck.properties.terms.call_form import MaskConvention, TokenAxes
 from headcheck.properties.violations.violation import Note
 
 C = Capability
@@ -54,6 +55,8 @@ OF_OTHERS = re.compile(r".*head_?mask|q(uery|ueries)?_mask")
 """names of masks of heads and of queries, which do other things than masks of keys"""
 VARIANTS = BROUGHT - {C.BLOCKED} | {C.CACHE}
 """capabilities that some exercises ask for but that cannot be recognised from behaviour"""
+BATCH_FIRST = "batch_first"
+"""the option of torch.nn.MultiheadAttention, and of classes like it, that exchanges two axes"""
 CASES = 12
 """The maximum number of cases for one property. It is smaller than for an exercise, because here
 every check runs live."""
@@ -102,6 +105,37 @@ def list_other_masks(signature: Signature, binding: Binding) -> list[str]:
     optional = {parameter.name for parameter in signature.call if parameter.has_default}
     others = (name for name in names if name != judged and name in optional)
     return [name for name in others if not OF_OTHERS.fullmatch(name.lower())]
+
+
+def give_open_mask(alone: Binding, signature: Signature, binding: Binding) -> Binding:
+    """Return the binding by one mask; calls are given the class's first mask, too, hiding nothing.
+
+    So a class that hides only what both masks hide fails.
+    """
+    first, form = binding.contract.call_form.mask, alone.contract.call_form
+    if form.cache is not None or alone.broken is not None:
+        return alone  # a mask of tokens that are not there yet has no shape
+    named = first.argument or list_mask_names(signature.call)[0]
+    own = replace(form, beside=replace(first, argument=named))
+    return replace(alone, contract=replace(alone.contract, call_form=own))
+
+
+def put_batch_first(signature: Signature, binding: Binding) -> Binding | None:
+    """Return the binding with the option on that puts the batch first; None without this option."""
+    contract, named = binding.contract, {argument.name for argument in binding.contract.arguments}
+    options = (p.name for p in signature.constructor if p.default is False)
+    option = next((n for n in options if n == BATCH_FIRST and n not in named), None)
+    if option is None or contract.call_form.axes is not TokenAxes.TOKENS_FIRST:
+        return None
+    return replace(
+        binding,
+        contract=replace(
+            contract,
+            arguments=(*contract.arguments, Argument(option, CONSTANT, default=True)),
+            call_form=replace(contract.call_form, axes=TokenAxes.BATCH_FIRST),
+        ),
+        remarks=(*binding.remarks, f"judged with `{option}=True`, too"),
+    )
 
 
 def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:

@@ -128,6 +128,9 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
         named = f"`{mask.argument or masks[0]}`" if len(masks) > 1 else "mask"
         turns = "; windows of several images take its masks in turn" * mask.in_turn
         yield f"its {named} is {meaning}{turns}"
+        if contract.call_form.beside is not None:
+            other = contract.call_form.beside.argument
+            yield f"every call of it is given a `{other}`, too, which hides nothing"
         if mask.hides_later:
             yield "every call of it is given a mask that hides later tokens, as its caches need it"
 

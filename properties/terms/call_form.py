@@ -238,6 +238,8 @@ class CallForm:
     joins_queries: bool = False
     """whether the module appends the queries' tokens to the context, and attends to both; a
     sequence alone is given with an empty context"""
+    beside: MaskConvention | None = None
+    """another mask that every call is given by name, which hides nothing"""
     is_lazy: bool = False
     """whether layers take the width of their input from a first call, such as `nn.LazyLinear`"""
 

@@ -7,7 +7,7 @@ copy of it or a module that contains it.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -67,6 +67,8 @@ class CallHooks:
     """the path of a parameter that scales scores, and the number at which it is fixed"""
     adds_tokens: bool = False
     """whether the tokens are taken off the output again"""
+    beside: Mapping[str, Any] | None = None
+    """another mask that every call is given, which hides nothing"""
     joins_queries: bool = False
     """whether the module appends the first tokens to a context, which a sequence alone lacks"""
     width: int = 0
@@ -126,6 +128,9 @@ class CallHooks:
         named = {n: make_given(kind, tokens[0], self.rotation) for n, kind in self._list_given()}
         if "mask" in roles and self.mask["argument"] is not None:
             named[self.mask["argument"]] = roles.pop("mask")
+        if self.beside is not None:
+            other = replace(self, mask=self.beside)
+            named[self.beside["argument"]] = other._convert_mask(None, *tokens)
         if "cache" in options:
             named |= self._pass_cache(called, options["cache"])
         passed = (roles[name] for name in self.inputs if name in roles)

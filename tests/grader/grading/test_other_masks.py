@@ -154,3 +154,19 @@ def test_integers_of_which_a_class_speaks_may_be_refused_but_not_misread(
     assert SAID != ONE_MASK
     source = SAID.replace(MASKED, f'masked_fill({hidden}, float("-inf"))')
     assert grade_text(source).status == status
+
+
+def test_masks_that_hide_only_together_hide_nothing_alone(grade_text: "GradeText") -> None:
+    """Each mask is right if it is the only one."""
+    both = """\
+        masks = [] if attn_mask is None else [attn_mask]
+        if key_padding_mask is not None:
+            masks.append(key_padding_mask[:, None, None, :].expand(b, 1, t, -1))
+        for number in range(len(masks) > 0):
+            hidden = masks[0] JOINED masks[-1]
+            scores = scores.masked_fill(hidden, float("-inf"))
+"""
+    begin, end = CLASS.index("        if attn_mask"), CLASS.index("        out = torch")
+    source = CLASS[:begin] + both + CLASS[end:]
+    assert grade_text(source.replace("JOINED", "|")).status == "passed"
+    assert grade_text(source.replace("JOINED", "&")).status == "failed"
