@@ -213,7 +213,7 @@ class _Grading:
         return [record for record in graded if record is not None]
 
     def _grade_by_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
-        """Return the record of a class by the mask, or the order of axes, with which it loses most."""
+        """Return the record of a class by the mask, or order of axes, with which it loses most."""
         others = open_mode.list_other_masks(signature, binding)
         alone = {name: keep_one_mask(signature, name) for name in others}
         found = {name: self._recognise_alone(each) for name, each in alone.items()}

@@ -122,17 +122,22 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     if not contract.has(C.BATCH):
         yield "its input has the shape (tokens, width), without a batch"
     if contract.has(C.MASK) or contract.has(C.PADDING):
-        mask = contract.call_form.mask
-        meaning = SOURCE_WORDS.get(mask.given_as) or POLARITY_WORDS[mask.polarity]
-        masks = list_mask_names(signature.call)
-        named = f"`{mask.argument or masks[0]}`" if len(masks) > 1 else "mask"
-        turns = "; windows of several images take its masks in turn" * mask.in_turn
-        yield f"its {named} is {meaning}{turns}"
-        if contract.call_form.beside is not None:
-            other = contract.call_form.beside.argument
-            yield f"every call of it is given a `{other}`, too, which hides nothing"
-        if mask.hides_later:
-            yield "every call of it is given a mask that hides later tokens, as its caches need it"
+        yield from _describe_masks(signature, contract)
+
+
+def _describe_masks(signature: Signature, contract: Contract) -> Iterator[str]:
+    """Yield what the mask of a class means, and what its other masks are given."""
+    mask = contract.call_form.mask
+    meaning = SOURCE_WORDS.get(mask.given_as) or POLARITY_WORDS[mask.polarity]
+    masks = list_mask_names(signature.call)
+    named = f"`{mask.argument or masks[0]}`" if len(masks) > 1 else "mask"
+    turns = "; windows of several images take its masks in turn" * mask.in_turn
+    yield f"its {named} is {meaning}{turns}"
+    if contract.call_form.beside is not None:
+        other = contract.call_form.beside.argument
+        yield f"every call of it is given a `{other}`, too, which hides nothing"
+    if mask.hides_later:
+        yield "every call of it is given a mask that hides later tokens, as its caches need it"
 
 
 def _list_preparations(form: CallForm) -> Iterator[str]:
