@@ -21,6 +21,7 @@ from headcheck.grader.reading.docstrings import (
 )
 from headcheck.grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
 from headcheck.grader.reading.near_names import NearName, list_near_names
+from headcheck.grader.reading.parameters import Parameter, is_bound, iter_parameters
 from headcheck.grader.reading.plain_tensors import find_plain_tensors
 from headcheck.grader.reading.symbol_table import (
     DefinitionSite,
@@ -32,17 +33,6 @@ from headcheck.grader.reading.symbol_table import (
 
 RESET = re.compile(r"_*(reset|clear|empty|flush|forget)(_?(kv_?)?(cache|state|memory|past))?")
 """names of methods that forget what earlier calls have left"""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a signature, other than the `self` of a method."""
-
-    name: str
-    kind: Literal["positional", "keyword", "*", "**"]
-    has_default: bool
-    default: int | float | bool | str | None = None
-    """the default, if the source has it as a literal"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +151,7 @@ def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:
         if name in symbols.definitions:
             continue
         if isinstance(variable.value, ast.Lambda):
-            parameters = tuple(_iter_parameters(variable.value.args))
+            parameters = tuple(iter_parameters(variable.value.args))
             position = variable.cell, variable.line
             yield Definition(name, "function", *position, parameters, None, (), 1, ())
         elif isinstance(variable.value, ast.Name) and variable.value.id in symbols.definitions:
@@ -173,38 +163,9 @@ def _read_signature(
     symbols: SymbolTable, site: DefinitionSite, method: str
 ) -> tuple[Parameter, ...] | None:
     if not isinstance(site.node, ast.ClassDef):
-        return tuple(_iter_parameters(site.node.args))
+        return tuple(iter_parameters(site.node.args))
     found = symbols.find_method(site, method)
-    return None if found is None else tuple(_iter_parameters(found[1].args))[_is_bound(*found) :]
-
-
-def _iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
-    positional = [*args.posonlyargs, *args.args]
-    required = len(positional) - len(args.defaults)
-    for i, arg in enumerate(positional):
-        default = args.defaults[i - required] if i >= required else None
-        yield Parameter(arg.arg, "positional", i >= required, _read_literal(default))
-    if args.vararg:
-        yield Parameter(args.vararg.arg, "*", False)
-    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        yield Parameter(arg.arg, "keyword", default is not None, _read_literal(default))
-    if args.kwarg:
-        yield Parameter(args.kwarg.arg, "**", False)
-
-
-def _read_literal(node: ast.expr | None) -> int | float | bool | str | None:
-    """Return a literal number, truth value or text; None for anything else."""
-    value = node.value if isinstance(node, ast.Constant) else None
-    return value if isinstance(value, int | float | bool | str) else None
-
-
-def _is_bound(site: DefinitionSite, function: FunctionNode) -> bool:
-    """Whether a function is a method that gets its instance as the first positional argument."""
-    static = any(
-        isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
-    )
-    positional = [*function.args.posonlyargs, *function.args.args]
-    return isinstance(site.node, ast.ClassDef) and not static and bool(positional)
+    return None if found is None else tuple(iter_parameters(found[1].args))[is_bound(*found) :]
 
 
 # ----------------------------------------------------------------------------- warnings
@@ -302,7 +263,7 @@ def _find_unused_arguments(site: DefinitionSite, function: FunctionNode) -> Iter
     if _is_stub(function) or read & {"eval", "exec", "locals", "vars"}:
         return
     positional = [*function.args.posonlyargs, *function.args.args]
-    for arg in [*positional[_is_bound(site, function) :], *function.args.kwonlyargs]:
+    for arg in [*positional[is_bound(site, function) :], *function.args.kwonlyargs]:
         if arg.arg not in read and not arg.arg.startswith("_"):
             message = f"{_label(site, function)} never uses its argument `{arg.arg}`"
             yield CodeWarning("unused_argument", message, site.cell, arg.lineno, arg.arg)
@@ -368,7 +329,7 @@ def _iter_callees(
     Each is the second item of a pair, after the class whose instances call it.
     """
     positional = [*function.args.posonlyargs, *function.args.args]
-    self_name = positional[0].arg if _is_bound(site, function) else None
+    self_name = positional[0].arg if is_bound(site, function) else None
     for node in ast.walk(function):
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == self_name:

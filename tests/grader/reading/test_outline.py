@@ -6,7 +6,8 @@ import json
 import nbformat
 
 from headcheck.grader.reading.cells import SubmissionSource, read_source
-from headcheck.grader.reading.outline import Parameter, find_warnings, list_definitions
+from headcheck.grader.reading.outline import find_warnings, list_definitions
+from headcheck.grader.reading.parameters import Parameter
 
 IMPORTS = "import torch\nfrom torch import nn"
 
