@@ -18,6 +18,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from headcheck.exercises import ALL, Exercise
 from headcheck.exercises.exercise import BadContract
 from headcheck.grader import fault
@@ -31,6 +33,7 @@ from headcheck.grader.grading.definition import (
     record_error,
 )
 from headcheck.grader.grading.events import Listener, ignore
+from headcheck.grader.grading.helpers import judge_helpers
 from headcheck.grader.grading.infer import Inferred, Target
 from headcheck.grader.grading.recording import note_siblings, summarise_status
 from headcheck.grader.grading.same_code import JudgedCode, make_key
@@ -48,10 +51,12 @@ from headcheck.grader.grading.ungraded import (
     record_unreadable,
 )
 from headcheck.grader.grading.unwritten import find_unwritten
+from headcheck.grader.reading.helpers import Helper
 from headcheck.grader.reading.siblings import gather_siblings
 from headcheck.grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from headcheck.grader.report.records import (
     ErrorRecord,
+    NoteRecord,
     SubmissionRecord,
 )
 from headcheck.grader.sandbox.grader_side.servers import MachineBusy, SandboxError
@@ -147,7 +152,12 @@ def infer_targets(session: Session, submission: Submission, settings: Settings) 
         return Inferred(problem=error)
     found = infer.parse_outline(outline)
     inferred = infer.infer_all(found, settings.exercise, submission.name)
-    inferred = replace(inferred, code=str(outline.get("code", "")))
+    inferred = replace(
+        inferred,
+        code=str(outline.get("code", "")),
+        helpers=msgspec.convert(outline.get("helpers", ()), tuple[Helper, ...]),
+        padding=tuple(map(int, outline.get("padding", ()))),
+    )
     if inferred.problem is None:
         return inferred
     return replace(inferred, problem=explain_not_found(inferred.problem, outline))
@@ -171,8 +181,9 @@ def grade_inferred(
     records = classes or grading.grade_others(inferred.functions)
     if not records:
         return [grading.record_nothing(inferred.problem)]
+    made, notes = grading.grade_helpers(records, inferred)
     first, *others = records
-    return [replace(first, notes=(*first.notes, *unjudged)), *others]
+    return [replace(first, notes=(*first.notes, *unjudged, *notes)), *others, *made]
 
 
 @dataclass(eq=False)
@@ -191,6 +202,8 @@ class _Grading:
     """the classes that were not recognised, by name"""
     unrelated: dict[str, Exercise] = field(default_factory=dict)
     """the definitions that only resemble an exercise by their names, with this exercise"""
+    bindings: dict[str, Binding] = field(default_factory=dict)
+    """the bindings of the classes that were recognised, by name"""
     unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
     """the errors for definitions that are unchanged from the starter, by name"""
 
@@ -211,6 +224,21 @@ class _Grading:
         bound = ((each, self._recognise_alone(each)) for each in candidates[:MAX_DEFINITIONS])
         graded = (self._grade_by_masks(s, b) for s, b in bound if b is not None)
         return [record for record in graded if record is not None]
+
+    def grade_helpers(
+        self, records: Sequence[SubmissionRecord], inferred: Inferred
+    ) -> tuple[list[SubmissionRecord], list[NoteRecord]]:
+        """Return the records of functions that make masks or tables for judged classes, and notes.
+
+        Classes that answer an exercise are given what its statement says.
+        """
+        whole = self.submission.name is None
+        judged = (r.name for r in records if whole and r.exercise == open_mode.SLUG)
+        contracts = [self.bindings[name].contract for name in judged if name in self.bindings]
+        given = self.session, self.settings, self.submission, inferred, contracts
+        run = functools.partial(judge_helpers, *given)
+        nothing = list[SubmissionRecord](), list[NoteRecord]()
+        return fault.contain(run, nothing, SandboxError, BadContract)
 
     def _grade_by_masks(self, signature: Signature, binding: Binding) -> SubmissionRecord | None:
         """Return the record of a class by the mask, or order of axes, with which it loses most."""
@@ -288,6 +316,7 @@ class _Grading:
             self.failure = self.failure or (signature.name, failed)
             return None
         if isinstance(found, Binding):
+            self.bindings.setdefault(signature.name, found)
             return found
         self.unrecognised[signature.name] = found
         return None

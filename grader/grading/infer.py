@@ -15,6 +15,7 @@ from typing import Any
 
 from headcheck.exercises import ALL, BY_SLUG, Exercise, contract_file
 from headcheck.exercises.exercise import BadContract
+from headcheck.grader.reading.helpers import Helper
 from headcheck.grader.report.records import ErrorRecord
 from headcheck.properties.binding.calls import takes_three_tokens
 from headcheck.properties.binding.signature import Maker, Signature, SignatureParameter
@@ -92,6 +93,10 @@ class Inferred:
     """the signatures of all classes and functions that could be attention"""
     code: str = ""
     """a digest of the code of the file; empty if the file cannot be read"""
+    helpers: tuple[Helper, ...] = ()
+    """the functions whose names say that they make masks or tables"""
+    padding: tuple[int, ...] = ()
+    """the numbers that the file names as those of padding"""
 
 
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:

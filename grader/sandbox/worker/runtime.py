@@ -24,6 +24,7 @@ from headcheck.grader.reading.config_fields import find_config_defaults
 from headcheck.grader.reading.edits import Edit, apply_edit
 from headcheck.grader.reading.excerpts import extract_excerpts
 from headcheck.grader.reading.fingerprints import fingerprint_definitions
+from headcheck.grader.reading.helpers import list_helpers, list_numbers_of_padding
 from headcheck.grader.reading.outline import find_warnings, list_definitions
 from headcheck.grader.reading.slicing import (
     Position,
@@ -200,10 +201,13 @@ class WorkerRuntime(ObjectHost):
             if cell.error is not None
         ]
         defined = [asdict(definition) for definition in list_definitions(self.source)]
-        variables = [asdict(each) for each in list_variables(build_symbol_table(self.source))]
         code = digest_code(self.source)
         unread = [asdict(each) for each in self._find_unread_code(meta, tensors)]
+        symbols = build_symbol_table(self.source)
+        variables = [asdict(each) for each in list_variables(symbols)]
         outline = {
+            "helpers": [asdict(each) for each in list_helpers(symbols)],
+            "padding": list_numbers_of_padding(symbols),
             "definitions": defined,
             "broken": broken,
             "variables": variables,

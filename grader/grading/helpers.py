@@ -1,0 +1,164 @@
+"""Judge functions of a file that make what calls of its classes are given: masks, rotary tables.
+
+A class without an exercise is called with masks and tables that headcheck makes. Whoever uses the
+class gets them from such a function. So the function is judged, too, by what it makes for a few
+tokens, and has a record of its own.
+"""
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from headcheck.grader.grading.excerpts import collect_excerpts
+from headcheck.grader.grading.helper_calls import (
+    OF_TABLES,
+    HelperCall,
+    HelperFinding,
+    HelperQuestion,
+    choose_call,
+)
+from headcheck.grader.grading.infer import Inferred
+from headcheck.grader.grading.made_masks import ask_about_masks
+from headcheck.grader.grading.open_mode import SLUG
+from headcheck.grader.grading.settings import Settings
+from headcheck.grader.reading.helpers import Helper
+from headcheck.grader.reading.submission import Submission
+from headcheck.grader.report.records import (
+    LineRecord,
+    NoteRecord,
+    PlaceRecord,
+    PropertyRecord,
+    SubmissionRecord,
+    shorten,
+)
+from headcheck.grader.sandbox.grader_side.session import Session
+from headcheck.properties.contracts.contract import Contract
+from headcheck.properties.terms.group import PropertyGroup
+from headcheck.properties.violations.violation import (
+    Status,
+    SubmissionFailed,
+    Violation,
+    ViolationKind,
+    format_location,
+)
+
+POINTS = 10.0
+"""the points of one such function"""
+MAX_HELPERS = 8
+"""the most functions of a file that are judged"""
+
+
+def judge_helpers(
+    reading: Session,
+    settings: Settings,
+    submission: Submission,
+    inferred: Inferred,
+    contracts: Sequence[Contract],
+) -> tuple[list[SubmissionRecord], list[NoteRecord]]:
+    """Return the records of functions that make something for classes with these contracts.
+
+    Notes name functions that make no tables when they are called as those that make tables.
+    """
+    records, notes, wrong = list[SubmissionRecord](), list[NoteRecord](), set[str]()
+    made = {each.name.rpartition(".")[2] for each in inferred.helpers}
+    ordered = sorted(inferred.helpers, key=lambda each: bool(made & {*each.calls}))
+    asked = [(each, _ask(each, contracts, inferred.padding)) for each in ordered]
+    for helper, questions in [pair for pair in asked if pair[1]][:MAX_HELPERS]:
+        if wrong & {*helper.calls}:
+            continue  # what it makes is wrong for the same reason
+        limits = settings.get_limits(settings.exercise)
+        with contextlib.closing(reading.start_successor(limits)) as session:
+            began, answer = time.monotonic(), _find_answer(session, helper, questions)
+            if answer is not None:
+                records.append(_record(session, submission, helper, answer, began))
+                wrong |= set() if answer[1].is_right else {helper.name.rpartition(".")[2]}
+            elif questions[0].group is PropertyGroup.VALUES:
+                text = f"what `{helper.name}` makes is not known: tables are the equation's"
+                notes.append(NoteRecord("recognised", shorten(text)))
+    return records, notes
+
+
+def _ask(
+    helper: Helper, contracts: Sequence[Contract], padding: Sequence[int]
+) -> list[HelperQuestion]:
+    return list(ask_about_masks(helper, contracts, padding))
+
+
+def _find_answer(
+    session: Session, helper: Helper, questions: Sequence[HelperQuestion]
+) -> tuple[HelperQuestion, HelperFinding] | None:
+    """Return the first question with a right answer, or else with any."""
+    found: tuple[HelperQuestion, HelperFinding] | None = None
+    with contextlib.suppress(SubmissionFailed):
+        session.load(helper.name.partition(".")[0])
+        for question in questions:
+            judged = question.judge(_make(session, helper, question.call))
+            if judged is not None and (found is None or judged.is_right):
+                found = question, judged
+            if judged is not None and judged.is_right:
+                break
+    return found
+
+
+def _make(session: Session, helper: Helper, call: HelperCall) -> tuple[Tensor, ...]:
+    """Return what a function makes; nothing if it cannot be built. Raises SubmissionFailed."""
+    built = choose_call(helper.constructor or (), OF_TABLES)
+    if built is None or built.tensors or built.dtypes:
+        return ()
+    return session.make(
+        helper.name,
+        call.tensors,
+        arguments=dict(call.numbers),
+        dtypes=list(call.dtypes),
+        constructor=None if helper.constructor is None else dict(built.numbers),
+    )
+
+
+def _record(
+    session: Session,
+    submission: Submission,
+    helper: Helper,
+    answer: tuple[HelperQuestion, HelperFinding],
+    began: float,
+) -> SubmissionRecord:
+    question, judged = answer
+    status, earned = (Status.PASSED, POINTS) if judged.is_right else (Status.FAILED, 0.0)
+    given = question.claim, question.group.value, status.value, earned, POINTS
+    called = f"judged by its name, called with {question.call}"
+    record = SubmissionRecord(
+        file=submission.display_path,
+        student=submission.student,
+        exercise=SLUG,
+        name=helper.name,
+        score=earned,
+        max_score=POINTS,
+        status=status.value,
+        seconds=time.monotonic() - began,
+        properties=(PropertyRecord("what_it_makes_is_right", *given),),
+        notes=(NoteRecord("recognised", shorten(called)),),
+    )
+    return record if judged.is_right else _tell(record, session, helper, answer)
+
+
+def _tell(
+    record: SubmissionRecord,
+    session: Session,
+    helper: Helper,
+    answer: tuple[HelperQuestion, HelperFinding],
+) -> SubmissionRecord:
+    """Return the record of a wrong function with what it makes, and where it begins."""
+    (question, judged), [prop] = answer, record.properties
+    told = judged.expected, judged.got, "", question.claim, str(question.call)
+    violation = Violation(ViolationKind.VALUE, *told)
+    message, words = shorten(str(violation)), shorten(violation.redacted_message)
+    told_prop = replace(prop, message=message, words=words, case=str(question.call))
+    place = format_location(helper.cell, helper.line).strip(" ()")
+    return replace(
+        record,
+        properties=(told_prop,),
+        place=PlaceRecord(f"Look at {place}.", (LineRecord(helper.cell, helper.line),)),
+        source=collect_excerpts(session, [(helper.cell, helper.line)]),
+    )
