@@ -22,6 +22,7 @@ from headcheck.grader.grading.helper_calls import (
 )
 from headcheck.grader.grading.infer import Inferred
 from headcheck.grader.grading.made_masks import ask_about_masks
+from headcheck.grader.grading.made_tables import ask_about_tables
 from headcheck.grader.grading.open_mode import SLUG
 from headcheck.grader.grading.settings import Settings
 from headcheck.grader.reading.helpers import Helper
@@ -84,7 +85,8 @@ def judge_helpers(
 def _ask(
     helper: Helper, contracts: Sequence[Contract], padding: Sequence[int]
 ) -> list[HelperQuestion]:
-    return list(ask_about_masks(helper, contracts, padding))
+    masks, tables = ask_about_masks(helper, contracts, padding), ask_about_tables(helper, contracts)
+    return [*masks, *tables]
 
 
 def _find_answer(

@@ -1,4 +1,4 @@
-"""Functions that make masks for the classes of a file are judged by what they make."""
+"""Functions that make masks or rotary tables for classes of a file are judged by what they make."""
 
 import contextlib
 import textwrap
@@ -19,7 +19,7 @@ from headcheck.grader.report.records import NoteRecord, SubmissionRecord
 from headcheck.grader.sandbox.grader_side.session import Session
 from headcheck.grader.sandbox.limits import Limits
 from headcheck.properties.contracts.contract import Contract
-from headcheck.properties.terms.call_form import MaskConvention, Polarity
+from headcheck.properties.terms.call_form import Given, MaskConvention, Polarity
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -230,3 +230,104 @@ def test_a_function_has_a_record_beside_that_of_the_class(
     assert (first.name, first.status) == ("Blend", "passed")
     assert (second.name, second.status, second.exercise) == ("subsequent_mask", status, SLUG)
     assert [r.name for r in grade_file_or_raise(sandbox.server, named, Settings())] == ["Blend"]
+
+
+# --------------------------------------------------------------------------- rotary tables
+
+ANGLES = """
+def {name}:
+    speeds = base ** -(torch.arange(0, dim, 2) / dim)
+    angles = torch.outer(torch.arange(end), speeds)
+    return {made}
+"""
+FUNCTION = "rope_tables(dim, end=99, base=10000.0)"
+HALVES = "angles.repeat(1, 2).cos(), angles.repeat(1, 2).sin()"
+PAIRS = "angles.repeat_interleave(2, -1).cos(), angles.repeat_interleave(2, -1).sin()"
+TURNED = "torch.polar(torch.ones_like(angles), angles)"
+MODULE = """
+class RotaryEmbedding(nn.Module):
+    def __init__(self, dim, max_position_embeddings=2048, base=10000):
+        super().__init__()
+        self.register_buffer("speeds", base ** -(torch.arange(0, dim, 2) / dim))
+
+    def forward(self, x, position_ids):
+        angles = position_ids[..., None] * self.speeds
+        angles = torch.cat((angles, angles), -1)
+        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+"""
+
+
+def is_given(*kinds: Given) -> Contract:
+    given = {f"table_{number}": kind for number, kind in enumerate(kinds)}
+    contract = BY_SLUG["rope"].contract
+    return replace(contract, call_form=replace(contract.call_form, given=given))
+
+
+OF_HALVES = is_given(Given.COSINES_OF_HALVES, Given.SINES_OF_HALVES)
+
+
+@pytest.mark.parametrize(
+    ("source", "contract"),
+    [
+        (ANGLES.format(name=FUNCTION, made=HALVES), OF_HALVES),
+        (ANGLES.format(name="get_cos_sin(end, dim, base)", made=HALVES), OF_HALVES),
+        (ANGLES.format(name=FUNCTION, made=HALVES.replace("cos(), ", "cos() * 1.2, ")
+                       + " * 1.2"), is_given(Given.BOTH_OF_HALVES)),
+        (ANGLES.format(name=FUNCTION, made=f"[t[None, None] for t in ({HALVES})]"), OF_HALVES),
+        (ANGLES.format(name=FUNCTION, made=PAIRS), is_given(Given.COSINES_OF_PAIRS)),
+        (ANGLES.format(name=FUNCTION, made="angles.cos(), angles.sin()"), is_given(Given.BOTH)),
+        (ANGLES.format(name="precompute_freqs_cis(dim, end, base=5e5)", made=TURNED),
+         is_given(Given.COMPLEX)),
+        (ANGLES.format(name=FUNCTION, made=f"torch.view_as_real({TURNED})"),
+         is_given(Given.COMPLEX_PAIRS)),
+        (ANGLES.format(name=FUNCTION, made="angles / 4"), is_given(Given.ANGLES)),
+        (MODULE, OF_HALVES),
+    ],
+)  # fmt: skip
+def test_tables_that_fit_pass(judge: Judge, source: str, contract: Contract) -> None:
+    records, notes = judge(source, contract)
+    [record] = records.values()
+    assert (record.status, record.score, notes) == ("passed", 10, [])
+
+
+@pytest.mark.parametrize(
+    ("made", "contract", "got"),
+    [
+        (PAIRS, OF_HALVES, "`2i` and `2i + 1` are"),
+        (HALVES, is_given(Given.COSINES_OF_PAIRS), "`i` and `i` plus half are"),
+        ("torch.cat((angles.cos(), angles.sin()), -1), torch.cat((angles.cos(),) * 2, -1)",
+         OF_HALVES, "neither these nor neighbours are"),
+        ("angles.square().cos(), angles.square().sin()", is_given(Given.BOTH), "token 2 does not"),
+        ("angles.cos(), angles.cos()", is_given(Given.BOTH), "does not, in pair"),
+        ("angles.flip(-1).cos(), angles.flip(-1).sin()", is_given(Given.BOTH), "0.001, 0.01"),
+        ("torch.polar(angles, angles)", is_given(Given.COMPLEX), "does not, in pair 0"),
+    ],
+)  # fmt: skip
+def test_tables_that_do_not_fit_fail(judge: Judge, made: str, contract: Contract, got: str) -> None:
+    records, _ = judge(ANGLES.format(name=FUNCTION, made=made), contract)
+    record = records["rope_tables"]
+    assert (record.status, record.score) == ("failed", 0)
+    assert f"fit how `{contract.name}` rotates queries and keys" in tell(record)
+    assert got in tell(record)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ANGLES.format(name="rope_tables(model, dim, end, base)", made=HALVES),
+        ANGLES.format(name=FUNCTION, made="angles.cos(), angles.sin()"),
+        ANGLES.format(name=FUNCTION, made="angles[:3].cos(), angles[:3].sin()"),
+        ANGLES.format(name=FUNCTION, made="torch.zeros(3)"),
+        "def rope_tables(dim, end):\n    raise ValueError",
+    ],
+)
+def test_what_makes_no_tables_is_noted(judge: Judge, source: str) -> None:
+    records, notes = judge(source, OF_HALVES)
+    assert records == {}
+    said = ["what `rope_tables` makes is not known: tables are the equation's"]
+    assert [note.message for note in notes] == said
+
+
+def test_functions_that_use_tables_make_none(judge: Judge) -> None:
+    assert judge("def apply_rope(x, cos, sin):\n    return x", OF_HALVES) == ({}, [])
+    assert judge("def rotary_of(x):\n    return x", BY_SLUG["rope"].contract) == ({}, [])
