@@ -24,7 +24,7 @@ from headcheck.properties.cases.case_tensors import DTYPES
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.harness.case_context import CaseContext, NamedGradients, Outputs, Query
 from headcheck.properties.harness.harness import Harness
-from headcheck.properties.harness.module_adapter import name_gradients
+from headcheck.properties.harness.stored import name_gradients
 from headcheck.properties.property import Property
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Note, Violation

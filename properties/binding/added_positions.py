@@ -71,8 +71,7 @@ def _iter_tables(probe: CallProbe) -> Iterator[_AddedTable]:
             read = probe.module.read([path])[path] if stored is None else stored
             if rows > tokens and not probe.ignores_last_row(path, read):
                 continue
-            others = {name: each for name, each in probe.built.tensors.items() if name != path}
-            own = replace(probe, built=replace(probe.built, tensors=others))
+            own = probe.leave_out([path])
             yield _AddedTable(path, read.reshape(rows, columns).double(), own)
 
 

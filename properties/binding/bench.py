@@ -1,5 +1,6 @@
 """A matched class, and how to call it under contracts that differ slightly from its own."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,8 @@ from headcheck.properties.violations.violation import Status, SubmissionFailed, 
 from headcheck.reference import MultiHeadResult, Parameters, multi_head_attention
 
 C = Capability
+STATED = re.compile(r"AssertionError|ValueError|NotImplementedError")
+"""an error with which a class says what it does not take"""
 
 
 @dataclass(frozen=True, slots=True)

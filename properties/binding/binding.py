@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from headcheck.properties.binding import settling
@@ -19,8 +19,9 @@ from headcheck.properties.binding.learned_scale import (
 from headcheck.properties.binding.masks import BIAS
 from headcheck.properties.binding.nearest import describe_failure, find_fault, lacks_import
 from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_kind
-from headcheck.properties.binding.search import EXACT, MAX_STEPS, BindingSearch, Match
+from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.trials import EXACT, MAX_STEPS
 from headcheck.properties.binding.vocabulary import guess_quantity
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.mistakes.mistake_table import Mistakes
@@ -204,14 +205,27 @@ def _unwrap(search: BindingSearch) -> tuple[BindingSearch, Match] | None:
     that changes nothing is not left out: it may be what is wrong.
     """
     norms = _list_norms(search)
-    idle = _find_idle_norm(search, norms)
-    for adds_tokens in (False, True) if norms and not idle else ():
+    if not norms or _find_idle_norm(search, norms) or not _has_role_beside(search, norms):
+        return None
+    for adds_tokens in (False, True):
         own = replace(search.signature, bypassed=tuple(sorted(norms)), adds_tokens=adds_tokens)
         inner = BindingSearch(search.subject, own, steps=KNOWN_BY_NOW)
         match = _find_certain(inner)
         if match is not None and not RESIDUAL & {mistake.name for mistake in match.mistakes}:
             return inner, match
     return None
+
+
+def _has_role_beside(search: BindingSearch, norms: Collection[str]) -> bool:
+    """Whether every tensor with an effect has a role, if a class has no such norms.
+
+    A whole layer, with a feed-forward or several attentions, is not searched once more.
+    """
+    for probe in search.probes:
+        left_out = [p for p in probe.built.tensors if p.rpartition(".")[0] in norms]
+        if next(search.iter_likely(probe.leave_out(left_out)), None) is not None:
+            return True
+    return False
 
 
 def _list_norms(search: BindingSearch) -> set[str]:

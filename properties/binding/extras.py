@@ -4,6 +4,7 @@ A layout says where queries, keys, values and the output layer have their weight
 tensor must have a role, so that a class is not bound with weights of unknown effect.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,11 @@ class Left:
     path: str
     shape: tuple[int, ...]
 
+    @property
+    def any_path(self) -> str:
+        """Its path, or that of one of the tensors if there is one for each head."""
+        return self.path.replace("{head}", "0")
+
 
 def find_claimant(path: str) -> Part | None:
     """Return the part to whose parameters a name belongs; None for projections, and if unclear."""
@@ -44,15 +50,25 @@ def iter_extended(
     """Yield the layout with every assignment of the remaining tensors to parameters of parts."""
     normed = [tensor for tensor in left if find_claimant(tensor.path) is NORMS]
     whole = any(t.shape != (case.head_dim,) for t in normed)
-    heads = case.d_in, case.heads, case.head_dim, case.kv_heads
-    sizes = HeadSizes(*heads, gains_by_head=whole)
-    options = [list(_iter_roles(tensor, sizes)) for tensor in left]
+    sizes = _get_sizes(case, gains_by_head=whole)
+    options = [_list_roles(tensor, sizes) for tensor in left]
     if not options or not all(options):
         return
     for chosen in itertools.product(*options):
         held = [mapping.holds[0] for mapping in chosen]
         if len({*held}) == len(held) and _is_whole({*held}) and _agrees(chosen):
             yield (*layout, *chosen)
+
+
+def name_roles(matrix: Left, case: Case) -> frozenset[str]:
+    """Return the parameters of parts that a matrix of this shape may hold."""
+    roles = _list_roles(matrix, _get_sizes(case, gains_by_head=True))
+    return frozenset(mapping.holds[0] for mapping in roles)
+
+
+def _get_sizes(case: Case, *, gains_by_head: bool) -> HeadSizes:
+    own = case.d_in, case.heads, case.head_dim, case.kv_heads
+    return HeadSizes(*own, gains_by_head=gains_by_head)
 
 
 def _is_whole(held: set[str]) -> bool:
@@ -66,6 +82,11 @@ def _is_whole(held: set[str]) -> bool:
 def _agrees(chosen: Sequence[ParameterMapping]) -> bool:
     """Whether a gate's weight and its bias gate the same numbers."""
     return len({m.packing for m in chosen if m.holds[0].endswith("_gate")}) <= 1
+
+
+@functools.lru_cache(maxsize=1024)  # hundreds of layouts leave the same tensors
+def _list_roles(tensor: Left, sizes: HeadSizes) -> tuple[ParameterMapping, ...]:
+    return tuple(_iter_roles(tensor, sizes))
 
 
 def _iter_roles(tensor: Left, sizes: HeadSizes) -> Iterator[ParameterMapping]:

@@ -3,20 +3,26 @@
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from headcheck.properties.binding.extras import Left, find_claimant, iter_extended
+from headcheck.properties.binding.extras import Left, find_claimant, iter_extended, name_roles
 from headcheck.properties.contracts.parameter_mapping import HeadSizes, Packing, ParameterMapping
 from headcheck.properties.harness.aliases import infer_role
 from headcheck.properties.subject import TensorInfo
 from headcheck.properties.terms.case import Case
 
-LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
+HasEffect = Callable[[str], bool]
+"""whether a tensor changes what a module returns, so that it must have a role"""
+LayoutSource = Callable[
+    [Mapping[str, TensorInfo], Case, HasEffect], Iterator[tuple[ParameterMapping, ...]]
+]
 LETTERS = ("q", "k", "v")
 BIASES = ("b_q", "b_k", "b_v", "b_o")
 ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")
 """orders of the projections in a fused layer, the usual one first"""
+MOST_CHOSEN = 4
+"""the most matrices that hold the projections and the output layer"""
 MAX_CANDIDATES = 6
 """the most matrices whose assignments to projections are all tried"""
 KERNELS = (Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
@@ -72,60 +78,94 @@ def _is_per_head(copies: Sequence[str], shapes: Mapping[str, tuple[int, ...]], c
     return len(alike) == 1 and shape is not None and bool(multiples & set(shape))
 
 
+def is_unknown(_: str) -> bool:
+    """Say of every tensor that nothing is known of its effect."""
+    return False
+
+
 def iter_mappings(
-    layouts: LayoutSource, tensors: Mapping[str, TensorInfo], case: Case
+    layouts: LayoutSource, tensors: Mapping[str, TensorInfo], case: Case, has_effect: HasEffect
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the mappings of these layouts; one without weights if all widths are equal."""
     if any(info.kind != "buffer" for info in tensors.values()):
-        yield from layouts(tensors, case)
+        yield from layouts(tensors, case, has_effect)
     elif case.d_in == case.d_out:
         yield ()
 
 
 def iter_named_layouts(
-    tensors: Mapping[str, TensorInfo], case: Case
+    tensors: Mapping[str, TensorInfo], case: Case, has_effect: HasEffect = is_unknown
 ) -> Iterator[tuple[ParameterMapping, ...]]:
-    """Yield the mappings of all weights that their names suggest."""
+    """Yield the mappings that names suggest, in which every tensor with an effect has a role."""
     stored = list_stored(tensors, case)
     matrices = [t for t in stored if t.is_matrix and find_claimant(t.path) is None]
-    yield from _iter_complete(_iter_named(matrices), stored, case)
+    yield from _iter_complete(_iter_named(matrices), stored, case, has_effect)
     if case.d_latent:
         for layout in iter_latent_layouts(matrices, case):
-            yield from _iter_finished(add_biases(layout, stored), stored, case)
+            yield from _iter_finished(add_biases(layout, stored), stored, case, has_effect)
 
 
 def iter_layouts(
-    tensors: Mapping[str, TensorInfo], case: Case
+    tensors: Mapping[str, TensorInfo], case: Case, has_effect: HasEffect = is_unknown
 ) -> Iterator[tuple[ParameterMapping, ...]]:
-    """Yield mappings of all weights; the mappings that names suggest come first."""
+    """Yield mappings of all tensors that have an effect; those that names suggest come first."""
     stored = list_stored(tensors, case)
     matrices = [tensor for tensor in stored if tensor.is_matrix]
     plain = [t for t in matrices if find_claimant(t.path) is None]
     named = list(_iter_named(plain))
     choices = itertools.chain(named, _iter_choices(plain if named else matrices))
-    yield from _iter_complete(choices, stored, case)
+    yield from _iter_complete(choices, stored, case, has_effect)
 
 
 def _iter_complete(
-    choices: "Iterator[Choice]", stored: Sequence[StoredTensor], case: Case
+    choices: "Iterator[Choice]",
+    stored: Sequence[StoredTensor],
+    case: Case,
+    has_effect: HasEffect,
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     """Yield the layouts of all choices, with their biases."""
     seen: set[tuple[ParameterMapping, ...]] = set()
+    matrices = [Left(t.path, t.shape) for t in stored if t.is_matrix]
+    if len(matrices) > MOST_CHOSEN:
+        effective = (t for t in matrices if has_effect(t.any_path))
+        choices = _leave_parts(choices, {t.path: name_roles(t, case) for t in effective})
     for projections, output in choices:
         for layout in _iter_packings(projections, output, case):
             complete = add_biases(layout, stored)
             if complete not in seen:
                 seen.add(complete)
-                yield from _iter_finished(complete, stored, case)
+                yield from _iter_finished(complete, stored, case, has_effect)
+
+
+def _leave_parts(choices: "Iterator[Choice]", roles: Mapping[str, Set[str]]) -> "Iterator[Choice]":
+    """Yield the choices beside which each other matrix has a role of its own in a part."""
+    if len(roles) > MOST_CHOSEN + len(_join(roles.values())):
+        return  # as in a whole layer, or several
+    for projections, output in choices:
+        chosen = {tensor.path for tensor, _ in projections} | {output.path if output else ""}
+        others = [held for path, held in roles.items() if path not in chosen]
+        if all(others) and len(others) <= len(_join(others)):
+            yield projections, output
+
+
+def _join(sets: Iterable[Set[str]]) -> Set[str]:
+    return frozenset[str]().union(*sets)
 
 
 def _iter_finished(
-    layout: tuple[ParameterMapping, ...], stored: Sequence[StoredTensor], case: Case
+    layout: tuple[ParameterMapping, ...],
+    stored: Sequence[StoredTensor],
+    case: Case,
+    has_effect: HasEffect,
 ) -> Iterator[tuple[ParameterMapping, ...]]:
-    """Yield a layout alone, and with each role that the tensors beside it may have."""
-    yield layout
+    """Yield a layout alone, and with each role that the tensors beside it may have.
+
+    Alone it explains nothing if one of these has an effect.
+    """
     used = {mapping.path for mapping in layout}
     left = [Left(t.path, t.shape) for t in stored if t.path not in used]
+    if not any(has_effect(tensor.any_path) for tensor in left):
+        yield layout
     yield from iter_extended(layout, left, case)
 
 

@@ -73,7 +73,7 @@ NOT_TELLING = {
     *(each for each in EQUATION if all("give" in overrides for overrides in each.variants)),
 }
 TELLING = tuple(each for each in EQUATION if each not in NOT_TELLING)
-STATED = (*TELLING, *(each for each in EQUATION if each.name in CONVENTIONS))
+TELLING_IF_STATED = (*TELLING, *(each for each in EQUATION if each.name in CONVENTIONS))
 """The mistakes whose output still shows which attention was meant. An output of zeros, or of the
 input itself, shows nothing."""
 SECTIONS = 60
@@ -105,6 +105,12 @@ class Observation:
         Without layers, a single token comes back as it is, and so do all if scores are very large.
         """
         return contract.has(Capability.PROJECTED) or self.find_place(self.x) != place
+
+    def is_like(self, other: "Observation") -> bool:
+        """Whether all outputs are those of another call."""
+        return len(self.outputs) == len(other.outputs) and all(
+            map(self._is_close, self.outputs, other.outputs)
+        )
 
     def _is_close(self, output: Tensor, wanted: Tensor) -> bool:
         if output.shape != wanted.shape or not bool(output.isfinite().all()):

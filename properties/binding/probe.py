@@ -2,8 +2,8 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from headcheck.properties.subject import CallOptions, Module
 from headcheck.properties.terms.call_form import CallForm
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 
+STEADY = ""
+"""stands, among tensors with an effect, for none: whether calls that are alike return the same"""
 TINY = 1e-4
 """the factor of tokens whose squares are near the small numbers that norms add"""
 
@@ -35,6 +37,8 @@ class CallProbe:
     """whether all outputs are independent of later tokens"""
     overwrites: bool = False
     """whether the call has written over its input"""
+    effects: dict[str, bool] = field(default_factory=dict)
+    """the tensors of which it is known whether they change a result"""
 
     def observe_tiny(self) -> Observation | None:
         """Call the module for tokens so small that any number beside them shows; None if it raises.
@@ -42,6 +46,39 @@ class CallProbe:
         Raises SubmissionFailed if its process ends.
         """
         return self._observe(self.seen.x * TINY, self.seen.stored)
+
+    def repeats(self, other: "CallProbe") -> bool:
+        """Whether another call of the same module returned the same, so that nothing is learned."""
+        return (
+            self.built is other.built
+            and (self.sizes, self.form.axes) == (other.sizes, other.form.axes)
+            and (self.batched, self.blind) == (other.batched, other.blind)
+            and len(self.seen.outputs) == len(other.seen.outputs)
+            and all(map(torch.equal, self.seen.outputs, other.seen.outputs))
+        )
+
+    def has_effect(self, path: str) -> bool:
+        """Whether a tensor changes a result by more than an explanation may be off.
+
+        False if calls that are alike differ. Raises SubmissionFailed if its process ends.
+        """
+        stored = self.seen.stored
+        if STEADY not in self.effects:
+            self.effects[STEADY] = self._returns_the_same(stored)
+        if path not in self.effects:
+            other = {**stored, path: -2 * stored[path]} if path in stored else stored
+            self.effects[path] = self.effects[STEADY] and not self._returns_the_same(other)
+        return self.effects[path]
+
+    def _returns_the_same(self, weights: Mapping[str, Tensor]) -> bool:
+        """Whether a call with these weights returns the same results, or raises."""
+        again = self._observe(self.seen.x, weights)
+        return again is None or again.is_like(self.seen)
+
+    def leave_out(self, paths: Collection[str]) -> "CallProbe":
+        """Return the probe as if the module did not have some tensors."""
+        left = {path: info for path, info in self.built.tensors.items() if path not in paths}
+        return replace(self, built=replace(self.built, tensors=left))
 
     def ignores(self, prefix: str) -> bool:
         """Whether weights whose paths begin like this exist, and change no result.
@@ -65,9 +102,10 @@ class CallProbe:
         return again is not None and all(map(torch.equal, again.outputs, self.seen.outputs))
 
     def _observe(self, x: Tensor, weights: Mapping[str, Tensor]) -> Observation | None:
+        given = x if self.batched else x[0]
         try:
             self.module.write(weights)
-            outputs = self.module.forward([x if self.batched else x[0]], CallOptions()).outputs
+            outputs = self.module.forward([given.clone()], CallOptions()).outputs
         except SubmissionFailed as failure:
             if failure.status is not Status.CRASHED:
                 raise

@@ -1,25 +1,14 @@
 """Search for the binding of a class: the contract under which its behaviour is attention."""
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 
 from headcheck.properties.binding.building import (
-    MAX_FIELDS,
-    Built,
     ConstructorSource,
     build_all,
-    construct,
-    extend_config,
-    has_config,
-    note_failure,
 )
 from headcheck.properties.binding.calls import (
-    hides_its_mask,
-    iter_axes,
-    iter_forms_of,
     names_roles,
 )
 from headcheck.properties.binding.constructors import (
@@ -37,7 +26,6 @@ from headcheck.properties.binding.hypotheses import (
     Sizes,
     iter_placements,
     iter_scaled_placements,
-    iter_sizes,
     iter_usual_placements,
     make_contract,
 )
@@ -49,8 +37,8 @@ from headcheck.properties.binding.layouts import (
     iter_named_layouts,
 )
 from headcheck.properties.binding.matching import (
-    STATED,
     TELLING,
+    TELLING_IF_STATED,
     find_exact,
     find_mistakes,
     find_scale,
@@ -59,29 +47,19 @@ from headcheck.properties.binding.matching import (
 from headcheck.properties.binding.probe import (
     CallProbe,
     iter_readings_of,
-    probe_call,
     rank_by_explained,
     take_turns,
 )
-from headcheck.properties.binding.signature import Signature
+from headcheck.properties.binding.trials import Trials
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.mistakes.catalogue import SCALE, Mistake
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.parts.part import Found
-from headcheck.properties.subject import CallOptions, Subject
-from headcheck.properties.terms.call_form import CallForm, TokenAxes
+from headcheck.properties.terms.call_form import TokenAxes
 from headcheck.properties.terms.case import Case
-from headcheck.properties.violations.violation import SubmissionFailed
 
-MAX_STEPS = 7000
-"""the amount of work after which a search gives up, which takes about three seconds. The unit is
-one comparison of an output with one contract, so that every machine gives up at the same point"""
-EXACT = 2 / 3
-"""the share of this work for exact matches, and not for known mistakes"""
-CALL_STEPS, MISTAKE_STEPS, PAIR_STEPS = 4, 60, 400
-"""the work of one call of the class, of trying all mistakes, and of trying all pairs of them"""
-MAX_NUMEL = 1 << 23
-"""the most parameters to overwrite: four layers of width 1,448"""
+MISTAKE_STEPS, PAIR_STEPS = 60, 400
+"""the work of trying all mistakes, and of trying all pairs of them"""
 MAX_LIKELY = 200
 """the most contracts that names suggest: those of six numbers of heads, for a fused layer"""
 MAX_PLACED = 40
@@ -115,19 +93,8 @@ Attempt = Callable[[CallProbe], Match | None]
 
 
 @dataclass(eq=False)
-class BindingSearch:
-    """The state of a search for the binding of a class."""
-
-    subject: Subject
-    signature: Signature
-    steps: int = 0
-    """the work done so far"""
-    failures: list[str] = field(default_factory=list)
-    """the errors of failed constructions and calls"""
-    paths: set[str] = field(default_factory=set)
-    """the paths of its weights, in all ways in which it was constructed"""
-    probes: list[CallProbe] = field(default_factory=list)
-    """the ways to construct and call the class that returned an answer"""
+class BindingSearch(Trials):
+    """A search for the binding of a class, with what its calls have shown so far."""
 
     def iter_matches(self) -> Iterator[Match]:
         """Yield contracts that explain the class, first those that names suggest, then all others.
@@ -165,21 +132,23 @@ class BindingSearch:
         """Yield explanations of a class that is constructed in these ways, exact ones first."""
         probes: list[CallProbe] = []
         all_built = build_all(self.subject, self.signature, self.failures, source, base)
-        for built in itertools.takewhile(self._is_early, all_built):
-            for probe in self._iter_probes(built):
+        for built in itertools.takewhile(self.is_early, all_built):
+            for probe in self.iter_probes(built):
+                if any(map(probe.repeats, probes)):
+                    continue
                 self.probes.append(probe)
                 match = self._find_exact(probe, self._iter_placed(probe))
                 if match is None:
                     probes.append(probe)
                 else:
                     yield self._find_other_scale(probe, probes, attempts) or match
-        for probe in itertools.takewhile(self._may_be_exact, probes):
+        for probe in itertools.takewhile(self.may_be_exact, probes):
             every = self._iter_contracts(probe, iter_layouts, (probe.blind,))
             match = self._find_exact(probe, every)
             if match is not None:
                 yield self._find_other_scale(probe, probes, attempts) or match
         tried = itertools.product(attempts, probes)
-        matches = (attempt(probe) for attempt, probe in itertools.takewhile(self._is_early, tried))
+        matches = (attempt(probe) for attempt, probe in itertools.takewhile(self.is_early, tried))
         yield from (match for match in matches if match is not None)
 
     def _find_other_scale(
@@ -202,94 +171,6 @@ class BindingSearch:
         """Whether the class may be wrong attention; a function's tensors could be anything."""
         return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
 
-    def _is_early(self, _: object = None) -> bool:
-        """Whether the search has not given up yet."""
-        return self.steps < MAX_STEPS
-
-    def _may_be_exact(self, _: object = None) -> bool:
-        return self.steps < MAX_STEPS * EXACT
-
-    # -------------------------------------------------------------------------------- calls
-
-    def _iter_probes(self, built: Built) -> Iterator[CallProbe]:
-        """Yield the results of a constructed class, called in one form after another."""
-        self.paths |= {path for path, info in built.tensors.items() if info.kind != "buffer"}
-        count = sum(math.prod(built.tensors[path].shape) for path in self.paths & {*built.tensors})
-        if count > MAX_NUMEL:
-            self.failures.append(f"it has {count:,} parameters: too many to be recognised")
-            return
-        built = self._complete_for_calls(built)
-        answered: set[tuple[object, ...]] = set()
-        known = len(self.probes)
-        for sizes, form in self._iter_ways(built):
-            if len(self.probes) > known and hides_its_mask(form, self.signature.call):
-                continue  # it takes masks, and these are judged
-            for batched in (True, False):
-                given = tuple((form.given or {}).items())
-                if (form.inputs, form.mask.required, given) in answered or not self._is_early():
-                    continue
-                probe = self._try_call(built, sizes, form, batched=batched)
-                if probe is not None:
-                    if not form.mask.required:
-                        answered.add((form.inputs, False, given))
-                    yield probe
-
-    def _iter_ways(self, built: Built) -> Iterator[tuple[Sizes, CallForm]]:
-        """Yield sizes that differ in the width of tokens, each with the forms of a call."""
-        by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
-        forms = list(iter_forms_of(self.signature))
-        for sizes in by_width.values():
-            failures = () if self.probes else self.failures
-            for form in iter_axes(forms, built.shapes.values(), failures):
-                yield sizes, form
-
-    def _complete_for_calls(self, built: Built) -> Built:
-        """Return the construction with a config that also has the fields that calls read."""
-        for _ in range(MAX_FIELDS):
-            sizes = next(self.iter_sizes_of(built), None)
-            form = next(iter_forms_of(self.signature))
-            if sizes is None or self._answers(built, sizes, form):
-                return built
-            more = extend_config(built, self.failures[-1]) if self.failures else None
-            if more is None:
-                return built
-            built = more
-        return built
-
-    def _answers(self, built: Built, sizes: Sizes, form: CallForm) -> bool:
-        """Whether calls succeed, also in training, where the module may read more config fields."""
-        probe = self._try_call(built, sizes, form, batched=True)
-        if probe is None or not has_config(built):
-            return probe is not None
-        try:
-            probe.module.forward([probe.seen.x], CallOptions(training=True, seed=1))
-        except SubmissionFailed as failure:
-            note_failure(failure, self.failures)
-            return False
-        return True
-
-    def iter_sizes_of(self, built: Built) -> Iterator[Sizes]:
-        """Yield sizes that shapes allow, first sizes whose number of heads equals an argument."""
-        every = iter_sizes(built.constructor, built.case, built.tensors)
-        said = {p.default for p in (*self.signature.constructor, *self.signature.variables)}
-        yield from sorted(every, key=lambda sizes: sizes.case.heads not in said)
-
-    def _try_call(
-        self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
-    ) -> CallProbe | None:
-        self.steps += CALL_STEPS
-        if built.constructor.axes.are_cut and not batched:
-            return None  # heads would pass for a batch
-        try:
-            own = replace(form, places=())
-            make = partial(construct, self.subject, self.signature.name, built, own)
-            return probe_call(make, built, sizes, form, batched=batched)
-        except SubmissionFailed as failure:
-            note_failure(failure, self.failures)
-            return None
-
-    # ----------------------------------------------------------------------------- matching
-
     def _find_exact(
         self, probe: CallProbe, contracts: Iterable[tuple[Contract, Sizes]]
     ) -> Match | None:
@@ -298,7 +179,7 @@ class BindingSearch:
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
                 return Match(refine(contract, sizes, probe, place), sizes, place)
-            if not self._may_be_exact():
+            if not self.may_be_exact():
                 return None
         return None
 
@@ -355,7 +236,7 @@ class BindingSearch:
                     for (mistakes, overrides), place in found:
                         refined = refine(each, sizes, probe, place, overrides)
                         return Match(refined, sizes, place, mistakes)
-                    if not self._is_early():
+                    if not self.is_early():
                         return None
         return None
 
@@ -369,14 +250,14 @@ class BindingSearch:
                     found = find_mistakes(placed, sizes.case, probe.seen, telling=self._telling)
                     for (mistakes, _), place in found:
                         return Match(placed, sizes, place, mistakes)
-                    if not self._is_early():
+                    if not self.is_early():
                         return None
         return None
 
     @property
     def _telling(self) -> Sequence[Mistake]:
         """The mistakes to try: a convention is one if the class says that it has the other."""
-        return STATED if quote_sharing(self.signature) else TELLING
+        return TELLING_IF_STATED if quote_sharing(self.signature) else TELLING
 
     def _list_visibility(self, probe: CallProbe) -> tuple[bool, ...]:
         """Return the possible answers to whether later tokens should be hidden, likeliest first."""
@@ -398,7 +279,8 @@ class BindingSearch:
         for sizes in self.iter_sizes_of(probe.built):
             if sizes.case.d_in != probe.seen.x.shape[-1]:
                 continue
-            for mappings in iter_mappings(layouts, probe.built.tensors, sizes.case):
+            own = layouts, probe.built.tensors, sizes.case, probe.has_effect
+            for mappings in iter_mappings(*own):
                 for form, hides in iter_readings_of(probe, causal):
                     contract = make_contract(
                         self.signature.name,

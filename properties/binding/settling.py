@@ -10,14 +10,9 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from headcheck.properties.binding.bench import Bench, Settled, is_close, is_right_at
+from headcheck.properties.binding.bench import STATED, Bench, Settled, is_close, is_right_at
 from headcheck.properties.binding.bias_option import settle_bias_option
 from headcheck.properties.binding.caches import settle_cache
-from headcheck.properties.binding.calls import (
-    guess_roles,
-    iter_role_orders,
-    names_roles,
-)
 from headcheck.properties.binding.distances import settle_farthest
 from headcheck.properties.binding.dropping import settle_dropout, settle_steadiness
 from headcheck.properties.binding.hypotheses import OTHER
@@ -30,15 +25,15 @@ from headcheck.properties.binding.intent import (
 )
 from headcheck.properties.binding.masks import settle_mask
 from headcheck.properties.binding.matching import CONVENTIONS
+from headcheck.properties.binding.roles import settle_joining, settle_roles
 from headcheck.properties.binding.search import Match
 from headcheck.properties.binding.signature import Signature, SignatureParameter
-from headcheck.properties.cases.case_tensors import draw_normal
 from headcheck.properties.contracts.contract import Argument, Capability, Contract, Returns
 from headcheck.properties.contracts.implied_capabilities import restate_steps, takes
 from headcheck.properties.harness.module_adapter import construct
 from headcheck.properties.listing.summary import select_summaries
 from headcheck.properties.subject import Subject
-from headcheck.properties.terms.call_form import CallForm, Given
+from headcheck.properties.terms.call_form import Given
 from headcheck.properties.terms.case import Case
 from headcheck.properties.terms.group import PropertyGroup
 from headcheck.properties.terms.size_rules import parse_sizes
@@ -47,12 +42,8 @@ from headcheck.properties.violations.violation import SubmissionFailed
 C = Capability
 ROUND_SHARES = (0.125, 0.25, 0.5, 0.75)
 """shares of each head that an author may have meant to rotate"""
-STATED = re.compile(r"AssertionError|ValueError|NotImplementedError")
-"""an error with which a class says what it does not take"""
 MULTIPLES = (1, 2, 4, 8, 16, 32)
 """the numbers of which a width may have to be a multiple"""
-CONTEXT = re.compile(r"context|(.*_)?memory|kv|x_kv|enc(oder)?_(\w+)|source|src|cross(_\w+)?")
-"""names of an option that gives a call other tokens for keys and values"""
 WEIGHTS_OPTION = re.compile(
     r"(need|return|output|get|give|with)s?_(\w*_)?(weights?|probs?|attns?|attentions?|att|maps?)"
 )
@@ -82,9 +73,9 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         _settle_window,
         _settle_share,
         settle_farthest,
-        _settle_joining,
+        settle_joining,
         settle_mask,
-        _settle_roles,
+        settle_roles,
         settle_bias_option,
         settle_dropout,
         settle_steadiness,
@@ -263,109 +254,6 @@ def _settle_share(bench: Bench) -> Settled:
     return replace(bench.settled, contract=fixed).add(
         f"how many coordinates are rotated is known only for heads of {width}: judged with these"
     )
-
-
-# -------------------------------------------------------------------------------------- roles
-
-
-def _settle_joining(bench: Bench) -> Settled:
-    """Find out whether a class appends its queries' tokens to the context that it is given."""
-    form = _find_joining(bench)
-    if form is None:
-        return bench.settled
-    contract = replace(bench.contract, call=form.inputs, call_form=form)
-    settled = replace(bench.settled, contract=contract)
-    return settled if bench.match.mistakes else settled.claim(C.CROSS)
-
-
-def _find_joining(bench: Bench) -> CallForm | None:
-    """Return the form in which queries see their own tokens beside those of the context.
-
-    Then it does not matter how many of a sequence's tokens are called the context.
-    """
-    form, x = bench.contract.call_form, bench.x
-    if {*form.inputs} - {"mask"} != {"query", "context"} or bench.contract.has(C.CAUSAL):
-        return None
-    for order in iter_role_orders(form.inputs):
-        own = replace(form, inputs=order, joins_queries=True)
-        whole = bench.call(own, x)
-        parts = bench.call(own, x[:, :2], x[:, 2:], apart=2) if whole else ()
-        if is_close(parts, whole[0][:, :2].double() if whole else x):
-            return own
-    return None
-
-
-def _settle_roles(bench: Bench) -> Settled:
-    """Find out the role of each input, if a call takes several sequences."""
-    form = _add_context(bench)
-    tokens = [role for role in form.inputs if role != "mask"]
-    if (
-        form.joins_queries
-        or len(tokens) < 2
-        or bench.contract.has(C.CAUSAL)
-        or bench.match.mistakes
-    ):
-        return bench.settled
-    if form != bench.contract.call_form and _demands_one_length(bench, form):
-        return bench.settled
-    if "context" in form.inputs and _may_ignore_context(bench, form):
-        return bench.settled
-    taken = bench.signature.call[: len(form.inputs)]
-    if form != bench.contract.call_form:
-        orders = [form.inputs]
-    elif names_roles(taken):
-        orders = [tuple(guess_roles(taken))]
-    else:
-        orders = list(iter_role_orders(form.inputs))
-    for longer in (2, 0):
-        for order in orders:
-            if _follows_roles(bench, replace(form, inputs=order), longer):
-                contract = replace(
-                    bench.contract, call=order, call_form=replace(form, inputs=order)
-                )
-                settled = replace(bench.settled, contract=contract)
-                offers = longer or ("context" in order and not _demands_one_length(bench, form))
-                return settled.claim(C.CROSS) if offers else settled
-    contract = replace(bench.contract, call=form.inputs, call_form=form)
-    return replace(bench.settled, contract=contract).claim(C.CROSS)
-
-
-def _add_context(bench: Bench) -> CallForm:
-    """Return the call form, with the context that a class of one sequence takes as an option."""
-    form, taken = bench.contract.call_form, bench.signature.call
-    second = taken[1] if len(taken) > 1 else None
-    if form.inputs[:1] != ("x",) or second is None or not CONTEXT.fullmatch(second.name.lower()):
-        return form
-    return replace(form, inputs=("query", "context", *form.inputs[1:]))
-
-
-def _follows_roles(bench: Bench, form: CallForm, longer: int) -> bool:
-    apart = len([role for role in form.inputs if role != "mask"])
-    case = replace(bench.case, tokens=bench.case.tokens + longer)
-    others = [draw_normal(replace(case, seed=s), "x", *_get_shape(case)) for s in (11, 12)]
-    others = others[: apart - 1]
-    results = bench.call(form, bench.x, *others, apart=apart)
-    return is_close(results, bench.compute(None, *others).output)
-
-
-def _demands_one_length(bench: Bench, form: CallForm) -> bool:
-    """Whether the class itself refuses a context that is longer than the queries."""
-    case = replace(bench.case, tokens=bench.case.tokens + 2)
-    context = draw_normal(replace(case, seed=11), "x", *_get_shape(case))
-    return STATED.match(bench.find_error(form, bench.x, context, apart=2)) is not None
-
-
-def _may_ignore_context(bench: Bench, form: CallForm) -> bool:
-    """Whether an option of the constructor says whether a context counts, and it does not."""
-    options = (p for p in bench.signature.constructor if p.default is False)
-    if not any("cross" in p.name.lower() for p in options):
-        return False
-    context = draw_normal(replace(bench.case, seed=11), "x", *_get_shape(bench.case))
-    return is_close(bench.call(form, bench.x, context, apart=2), bench.compute().output)
-
-
-def _get_shape(case: Case) -> tuple[int, int, int]:
-    return case.batch, case.tokens, case.d_in
 
 
 # -------------------------------------------------------------------------------------- sizes

@@ -7,7 +7,7 @@ import torch
 from headcheck.properties.cases.case_tensors import make_parameters, make_tokens
 from headcheck.properties.check import check_property
 from headcheck.properties.harness.harness import Harness, LiveContext
-from headcheck.properties.harness.module_adapter import convert_to_stored
+from headcheck.properties.harness.stored import convert_to_stored
 from tests.grader.grading.causal import EXERCISE, change_solution, make_subject
 
 CASE = EXERCISE.contract.fit(EXERCISE.plan_cases()[EXERCISE.prerequisite][0])

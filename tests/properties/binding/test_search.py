@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headcheck.properties.binding import search
+from headcheck.properties.binding import search, trials
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.search import BindingSearch, Match
@@ -12,7 +12,7 @@ from headcheck.properties.binding.signature import Signature, SignatureParameter
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.violations.violation import Status, SubmissionFailed
 from tests.forms.bank import open_class
-from tests.properties.binding.strangers import CAUSAL, SEPARATE, bind_source, make
+from tests.properties.binding.strangers import CAUSAL, OUT, SEPARATE, bind_source, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -22,7 +22,7 @@ def find_first(source: str) -> Match | None:
 
 
 def test_a_search_without_time_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MAX_STEPS", 0)
+    monkeypatch.setattr(trials, "MAX_STEPS", 0)
     assert find_first(make()) is None
 
 
@@ -82,6 +82,75 @@ def test_a_process_that_is_gone_ends_the_search(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(subject, "construct", end)
     with pytest.raises(SubmissionFailed, match="too slow"):
         next(BindingSearch(subject, signature).iter_matches())
+
+
+# -------------------------------------------------------------------------------- effects
+
+LAYER = make(
+    takes="dim, heads, hidden",
+    call="x, memory, mask, padding",
+    init=SEPARATE
+    + """
+other = nn.ModuleList(nn.Linear(dim, dim) for _ in range(4))
+self.other, self.first = other, nn.LayerNorm(dim)
+self.up, self.down = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+""",
+    inputs="self.first(x), memory, memory",
+    scores="s = q @ k.mT / q.shape[-1] ** 0.5 + mask * -1e9 + padding * -1e9",
+    out=OUT
+    + """
+for layer in self.other:
+    o = layer(o)
+o = x + o
+o = o + self.down(self.up(o).relu())
+""",
+)
+
+
+def test_a_whole_layer_is_called_in_each_form_but_compared_with_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its weights are more than those of one attention, and each of them has an effect."""
+
+    def compare(*given: object) -> None:
+        raise AssertionError("no contract has a role for all of its weights")
+
+    for name in ("find_exact", "find_mistakes", "find_scale"):
+        monkeypatch.setattr(search, name, compare)
+    found = bind(*open_class(LAYER, "Own"))
+    assert isinstance(found, NotBound)
+    assert "gave an output" in found.tried
+
+
+def test_calls_that_return_the_same_count_as_one_way() -> None:
+    """A mask that hides nothing is the same by any convention."""
+    trials = BindingSearch(*open_class(LAYER, "Own"))
+    assert next(trials.iter_matches(), None) is None
+    outputs = [(probe.built, probe.batched, probe.seen.outputs[0].sum()) for probe in trials.probes]
+    assert len({(id(built), batched, float(total)) for built, batched, total in outputs}) == len(
+        outputs
+    )
+
+
+UNUSED = SEPARATE + "\nself.unused = nn.Linear(dim, 2 * dim)"
+
+
+def test_a_tensor_without_an_effect_needs_no_role() -> None:
+    assert isinstance(bind_source(make(init=UNUSED)), Binding)
+    used = make(init=UNUSED, out=f"{OUT}\no = o * self.unused(x).sum()")
+    assert isinstance(bind_source(used), NotBound)
+
+
+def test_of_calls_that_differ_nothing_is_known() -> None:
+    """What a class counts changes its output as well as a weight does."""
+    counts = f"{OUT}\nself.calls += 1\no = o + (0.1 * self.calls if self.calls > {{}} else 0)"
+    for first, steady in ((1, False), (99, True)):
+        source = make(init=f"{UNUSED}\nself.calls = 0", out=counts.format(first))
+        trials = BindingSearch(*open_class(source, "Own"))
+        next(trials.iter_matches(), None)
+        probe = trials.probes[0]
+        assert probe.has_effect("q.weight") is steady
+        assert not probe.has_effect("unused.weight")
 
 
 # -------------------------------------------------------------------------------- intent
