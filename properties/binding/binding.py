@@ -21,8 +21,8 @@ from headcheck.properties.binding.nearest import describe_failure, find_fault, l
 from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_kind
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
-from headcheck.properties.binding.trials import EXACT, MAX_STEPS
 from headcheck.properties.binding.vocabulary import guess_quantity
+from headcheck.properties.binding.ways import EXACT, MAX_STEPS
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.subject import Subject

@@ -50,7 +50,7 @@ from headcheck.properties.binding.probe import (
     rank_by_explained,
     take_turns,
 )
-from headcheck.properties.binding.trials import Trials
+from headcheck.properties.binding.ways import Ways
 from headcheck.properties.contracts.contract import Contract, Entry
 from headcheck.properties.mistakes.catalogue import SCALE, Mistake
 from headcheck.properties.mistakes.mistake_table import Mistakes
@@ -93,7 +93,7 @@ Attempt = Callable[[CallProbe], Match | None]
 
 
 @dataclass(eq=False)
-class BindingSearch(Trials):
+class BindingSearch(Ways):
     """A search for the binding of a class, with what its calls have shown so far."""
 
     def iter_matches(self) -> Iterator[Match]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headcheck.properties.binding import search, trials
+from headcheck.properties.binding import search, ways
 from headcheck.properties.binding.binding import Binding, NotBound, bind
 from headcheck.properties.binding.intent import expects_causality
 from headcheck.properties.binding.search import BindingSearch, Match
@@ -22,7 +22,7 @@ def find_first(source: str) -> Match | None:
 
 
 def test_a_search_without_time_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "MAX_STEPS", 0)
+    monkeypatch.setattr(ways, "MAX_STEPS", 0)
     assert find_first(make()) is None
 
 
@@ -124,9 +124,11 @@ def test_a_whole_layer_is_called_in_each_form_but_compared_with_nothing(
 
 def test_calls_that_return_the_same_count_as_one_way() -> None:
     """A mask that hides nothing is the same by any convention."""
-    trials = BindingSearch(*open_class(LAYER, "Own"))
-    assert next(trials.iter_matches(), None) is None
-    outputs = [(probe.built, probe.batched, probe.seen.outputs[0].sum()) for probe in trials.probes]
+    searched = BindingSearch(*open_class(LAYER, "Own"))
+    assert next(searched.iter_matches(), None) is None
+    outputs = [
+        (probe.built, probe.batched, probe.seen.outputs[0].sum()) for probe in searched.probes
+    ]
     assert len({(id(built), batched, float(total)) for built, batched, total in outputs}) == len(
         outputs
     )
@@ -146,9 +148,9 @@ def test_of_calls_that_differ_nothing_is_known() -> None:
     counts = f"{OUT}\nself.calls += 1\no = o + (0.1 * self.calls if self.calls > {{}} else 0)"
     for first, steady in ((1, False), (99, True)):
         source = make(init=f"{UNUSED}\nself.calls = 0", out=counts.format(first))
-        trials = BindingSearch(*open_class(source, "Own"))
-        next(trials.iter_matches(), None)
-        probe = trials.probes[0]
+        searched = BindingSearch(*open_class(source, "Own"))
+        next(searched.iter_matches(), None)
+        probe = searched.probes[0]
         assert probe.has_effect("q.weight") is steady
         assert not probe.has_effect("unused.weight")
 

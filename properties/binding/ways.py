@@ -27,13 +27,13 @@ one comparison of an output with one contract, so that every machine gives up at
 EXACT = 2 / 3
 """the share of this work for exact matches, and not for known mistakes"""
 CALL_STEPS = 4
-"""the work of one call of the class"""
+"""the least work of one call of the class; one of many layers takes as many as it has tensors"""
 MAX_NUMEL = 1 << 23
 """the most parameters to overwrite: four layers of width 1,448"""
 
 
 @dataclass(eq=False)
-class Trials:
+class Ways:
     """A class that is constructed and called in several ways, and what came of this."""
 
     subject: Subject
@@ -120,7 +120,7 @@ class Trials:
     def _try_call(
         self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
     ) -> CallProbe | None:
-        self.steps += CALL_STEPS
+        self.steps += max(CALL_STEPS, len(built.tensors))
         if built.constructor.axes.are_cut and not batched:
             return None  # heads would pass for a batch
         try:
