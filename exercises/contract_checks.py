@@ -299,18 +299,17 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
             if not _is_name(name):
                 text = f"{name!r} is not a valid name of an argument"
                 yield ("call_form", table, name), None, text
-    if (
-        contract.call_form.cache is not None
-        and {*(contract.call_form.given or {}).values()} & PLACED
-    ):
+    cache = contract.call_form.cache
+    placed = {*(contract.call_form.given or {}).values()} & PLACED
+    if cache is not None and not cache.is_kept and placed:
         text = "a call that continues a sequence begins at another position: leave this out"
         yield ("call_form", "given"), None, text
-    if contract.call_form.cache is not None and mask.required:
+    if cache is not None and mask.required:
         text = "a module with a cache can be called without a mask: leave this out"
         yield ("call_form", "mask", "required"), None, text
     yield from _check_joining(contract)
-    if contract.call_form.cache is not None:
-        yield from _check_cache(contract, contract.call_form.cache)
+    if cache is not None:
+        yield from _check_cache(contract, cache)
 
 
 def _check_joining(contract: Contract) -> Iterator[Problem]:
@@ -327,8 +326,10 @@ def _check_cache(contract: Contract, cache: CacheConvention) -> Iterator[Problem
         if contract.has(C.CROSS):
             text += "; kept keys of another sequence are tried by a module that calls twice"
         yield keys, None, text
-    for key, name in (("argument", cache.argument), ("reset", cache.reset)):
-        if name is not None and not _is_name(name):
+    named = [("argument", cache.argument), ("reset", cache.reset)]
+    named += [("reset_takes", name) for name in cache.reset_takes or ()]
+    for key, name in named:
+        if name and not _is_name(name):
             yield (*keys, key), name, f"{name!r} is no name"
     if cache.place < 1:
         yield (*keys, "place"), None, "is counted from 0, which is the output"

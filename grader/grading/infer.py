@@ -146,7 +146,9 @@ def _parse_signature(
         )
         signature = Signature(name, constructor, call, read, doc=doc, called_doc=called)
         only = bool(entry.get("for_inference", False))
-        return replace(signature, helper_doc=helpers, reset=reset, for_inference=only)
+        taken = _parse_parameters(entry.get("reset_parameters"))
+        signature = replace(signature, reset=reset, reset_parameters=taken)
+        return replace(signature, helper_doc=helpers, for_inference=only)
     if entry["kind"] == "function" and takes_three_tokens(constructor):
         doc = str(entry.get("doc", ""))
         return Signature(name, (), constructor, entry=Entry.FUNCTION, doc=doc)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from headcheck.grader.reading.cache_methods import find_reset
 from headcheck.grader.reading.cells import SubmissionSource
 from headcheck.grader.reading.companions import Companion, list_companions
 from headcheck.grader.reading.docstrings import (
@@ -30,9 +31,6 @@ from headcheck.grader.reading.symbol_table import (
     build_symbol_table,
     list_methods,
 )
-
-RESET = re.compile(r"_*(reset|clear|empty|flush|forget)(_?(kv_?)?(cache|state|memory|past))?")
-"""names of methods that forget what earlier calls have left"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,9 @@ class Definition:
     helper_doc: str = ""
     """the beginning of the docstrings of all functions that it calls"""
     reset: str = ""
-    """its method that forgets earlier calls, by its name; "" if there is none"""
+    """the name of its method that forgets earlier calls, or sets up a cache; "" without one"""
+    reset_parameters: tuple[Parameter, ...] = ()
+    """the parameters of this method"""
     for_inference: bool = False
     """whether its `forward` says that it computes no gradients"""
     near_names: tuple[NearName, ...] = ()
@@ -112,6 +112,7 @@ def find_warnings(source: SubmissionSource, name: str) -> tuple[CodeWarning, ...
 def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> Definition:
     last = sites[-1]
     is_class = isinstance(last.node, ast.ClassDef)
+    reset = find_reset(last)
     return Definition(
         name=last.node.name,
         kind="class" if is_class else "function",
@@ -125,17 +126,12 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         doc=read_docstrings(symbols, last),
         called_doc=read_called_docstrings(symbols, last),
         helper_doc=read_helper_docstrings(symbols, last),
-        reset=_find_reset(symbols, last),
+        reset="" if reset is None else reset.name,
+        reset_parameters=() if reset is None else tuple(iter_parameters(reset.args))[1:],
         for_inference=_is_for_inference(symbols, last),
         near_names=tuple(list_near_names(symbols, last)),
         companions=tuple(list_companions(symbols, last)),
     )
-
-
-def _find_reset(symbols: SymbolTable, site: DefinitionSite) -> str:
-    """Return the name of a class's method without arguments that forgets earlier calls."""
-    named = (m for m in list_methods(site.node) if RESET.fullmatch(m.name))
-    return next((m.name for m in named if len(m.args.args) == 1), "")
 
 
 def _is_for_inference(symbols: SymbolTable, site: DefinitionSite) -> bool:

@@ -18,7 +18,7 @@ from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import CONSTANT, Argument, Entry, list_numbers
 from headcheck.properties.parts.relative import TABLE_NAMES
 from headcheck.properties.subject import Module, Subject, TensorInfo
-from headcheck.properties.terms.call_form import USUAL, CallForm
+from headcheck.properties.terms.call_form import USUAL, CallForm, list_sizes
 from headcheck.properties.terms.case import Case
 from headcheck.properties.violations.violation import Status, SubmissionFailed, format_location
 from headcheck.reference import rotary_angles
@@ -130,6 +130,7 @@ def _construct(
         context_width=case.d_context,
         width=case.d_in,
         head_dim=case.head_dim,
+        sizes=list_sizes(case, is_limited="context_length" in constructor.quantities),
     )
     variables = list_numbers(constructor.variables, case)
     if constructor.entry is Entry.FUNCTION:

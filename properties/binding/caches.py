@@ -9,6 +9,7 @@ from enum import IntEnum
 import torch
 
 from headcheck.properties.binding.bench import Bench, Settled, is_close
+from headcheck.properties.binding.calls import list_taken
 from headcheck.properties.binding.signature import SignatureParameter
 from headcheck.properties.binding.vocabulary import list_given
 from headcheck.properties.contracts.contract import Capability, Contract, Returns
@@ -33,8 +34,12 @@ PLACES = (1, 2)
 """the places at which a cache may be among the results"""
 WHERE = frozenset({Given.ZERO, Given.POSITIONS, Given.COSINES, Given.COMPLEX, Given.BOTH})
 """what tells a call where its tokens stand, so that each part of a sequence needs other values"""
+PLACING = (Given.ZERO, Given.POSITION_ROW, Given.POSITIONS)
+"""the numbers of positions, of which a call without a cache may not show the kind"""
 EMPTY = ("tuple", "dict")
 """what an empty cache may be besides None: such a dict is kept, and written into"""
+ANEW = "a_call_without_a_cache_begins_anew"
+"""what is not asked of a class that keeps a cache in every call from the first on"""
 IN_PLACE = "a_cache_can_be_continued_twice"
 KEPT = "kept_keys_and_values_are_not_computed_again"
 """what a class need not promise: it may write into the cache that it is given, and keep tokens"""
@@ -105,19 +110,41 @@ def _judge(bench: Bench, contract: Contract) -> _Use:
 
 
 def _find_kept_cache(bench: Bench) -> Contract | None:
-    """Return the contract of a class that keeps its cache if an option of its calls is True.
+    """Return the contract of a class that keeps its cache until another sequence begins.
 
-    It needs a method that begins a new sequence.
+    Calls need an option that is True and a method that begins a sequence, or must do what the cache
+    of a sequence is for: an earlier call changes a later one.
     """
     options = (p.name for p in bench.signature.call if p.default is False)
-    named = next((name for name in options if KEEPING.fullmatch(name.lower())), None)
-    if named is None or not bench.signature.reset or _is_told_places(bench):
+    named = next((name for name in options if KEEPING.fullmatch(name.lower())), "")
+    takes = list_taken(bench.signature)
+    sets_up = bool(bench.signature.reset_parameters)
+    if takes is None or not (named or sets_up or _is_told_places(bench)):
         return None
-    cache = CacheConvention(named, reset=bench.signature.reset)
-    form = replace(bench.contract.call_form, cache=cache, reset=None)
-    contract = replace(bench.contract, call_form=form)
-    begun = _decode(bench, contract, (BEGINNING,))
-    return contract if begun is not None else None
+    reset = bench.signature.reset or None
+    if not (reset or bench.contract.call_form.cleared):
+        return None
+    cache = CacheConvention(named, reset=reset, reset_takes=takes or None)
+    found = [(_judge(bench, own), own) for own in _iter_placed(bench, cache)]
+    use, contract = min(found, key=lambda each: each[0], default=(_Use.NONE, bench.contract))
+    if use > (_Use.IDLE if named else _Use.USED):
+        return None
+    return contract if named else replace(contract, waived=(*contract.waived, ANEW))
+
+
+def _iter_placed(bench: Bench, cache: CacheConvention) -> Iterator[Contract]:
+    """Yield the contract with a cache, with each kind of positions that calls may be told."""
+    form = bench.contract.call_form
+    taken = (*bench.signature.call, *bench.signature.given)
+    told = {p.name: [k for k in list_given(p.name) if k in PLACING] for p in taken}
+    told = {name: kinds for name, kinds in told.items() if kinds}
+    for kinds in itertools.product(*told.values()):
+        given = {**(form.given or {}), **dict(zip(told, kinds, strict=True))}
+        own = replace(form, given=given or None)
+        if is_close(bench.call(own, bench.x), bench.compute().output):
+            # Calls without the option forget earlier ones without a method.
+            own = replace(own, reset=None) if cache.argument else own
+            yield replace(bench.contract, call_form=replace(own, cache=cache))
 
 
 def _find_argument(bench: Bench) -> str | None:
@@ -184,6 +211,6 @@ def _decode(bench: Bench, contract: Contract, lengths: Sequence[int]) -> torch.T
             raise
         return None
     cache = contract.call_form.cache
-    if cache is not None and cache.reset is None and not results[0].kept:
+    if cache is not None and not cache.is_kept and not results[0].kept:
         return None
     return torch.cat([result.outputs[0].double() for result in results], dim=1)

@@ -2,11 +2,11 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from headcheck.properties.binding.signature import SENTENCE, Signature, SignatureParameter
-from headcheck.properties.binding.vocabulary import guess_role, list_given
+from headcheck.properties.binding.vocabulary import guess_role, guess_taken, list_given
 from headcheck.properties.contracts.contract import Entry
 from headcheck.properties.terms.call_form import (
     CallForm,
@@ -14,6 +14,7 @@ from headcheck.properties.terms.call_form import (
     MaskConvention,
     MaskSource,
     Polarity,
+    Taken,
     TokenAxes,
 )
 
@@ -63,15 +64,34 @@ def iter_axes(
 
 
 def iter_forms_of(signature: Signature) -> Iterator[CallForm]:
-    """Yield the call forms of a class or function, the likely ones first."""
-    for form in iter_call_forms(signature.call, signature.given):
+    """Yield the call forms of a class or function, the likely ones first.
+
+    A cache is set up before every call only if calls without one return nothing.
+    """
+    resets: list[tuple[str | None, Mapping[str, Taken] | None]] = [(signature.reset or None, None)]
+    if signature.reset_parameters:
+        taken = list_taken(signature)
+        resets = [(None, None), *([] if taken is None else [(signature.reset, taken)])]
+    for (reset, takes), form in itertools.product(
+        resets, iter_call_forms(signature.call, signature.given)
+    ):
         yield replace(
             form,
-            reset=signature.reset or None,
+            reset=reset,
+            reset_takes=takes,
             bypassed=signature.bypassed,
             adds_tokens=signature.adds_tokens,
             scale=signature.scale,
         )
+
+
+def list_taken(signature: Signature) -> dict[str, Taken] | None:
+    """Return what the method is given that sets up a cache; None if names do not say it."""
+    guesses = {p.name: guess_taken(p.name) for p in signature.reset_parameters}
+    required = {p.name for p in signature.reset_parameters if not p.has_default}
+    if any(guesses[name] is None for name in required):
+        return None
+    return {name: taken for name, taken in guesses.items() if taken is not None}
 
 
 def iter_call_forms(

@@ -152,8 +152,9 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
         yield "the tokens that it adds to its output are taken off before it is judged"
     if form.joins_queries:
         yield "its keys and values come from the context and from the tokens of its queries"
-    if form.reset is not None:
-        yield f"its `{form.reset}()` is called before every call of it"
+    if form.reset is not None and not (form.cache and form.cache.is_kept):
+        taken = ", ".join(form.reset_takes or ())
+        yield f"its `{form.reset}({taken})` is called before every call of it"
     if cleared:
         are = "is" if len(cleared) == 1 else "are"
         yield f"its {join_words(cleared)} {are} cleared before every call"
@@ -161,9 +162,13 @@ def _list_preparations(form: CallForm) -> Iterator[str]:
 
 def _describe_cache(cache: CacheConvention) -> str:
     name, maker = cache.argument, cache.made_by
-    if cache.reset is not None:
-        ends = f"until `{cache.reset}()` is called"
-        return f"with `{name}=True` a call continues the earlier ones, {ends}"
+    if cache.is_kept:
+        asked = f"with `{name}=True` a call continues" if name else "calls of it continue"
+        taken = ", ".join(cache.reset_takes or ())
+        if taken:
+            return f"{asked} the earlier ones, from `{cache.reset}({taken})` on"
+        ends = f"until `{cache.reset}()` is called" if cache.reset else "until it is cleared"
+        return f"{asked} the earlier ones, {ends}"
     if maker == "tuple":
         return f"its `{name}` takes `()`, or what an earlier call returned"
     if maker is not None:

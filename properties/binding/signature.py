@@ -68,7 +68,9 @@ class Signature:
     helper_doc: str = ""
     """what the docstrings say of all functions that it calls"""
     reset: str = ""
-    """the method that forgets earlier calls; "" if there is none"""
+    """the method that forgets earlier calls, or sets up a cache; "" if there is none"""
+    reset_parameters: tuple[SignatureParameter, ...] = ()
+    """the parameters of this method"""
     for_inference: bool = False
     """whether `forward` says that it computes no gradients"""
     bypassed: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ These guesses are usually right, so they are tried first; behaviour then confirm
 import re
 from collections.abc import Sequence
 
-from headcheck.properties.terms.call_form import Given
+from headcheck.properties.terms.call_form import Given, Taken
 
 QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (quantity, re.compile(pattern))
@@ -72,6 +72,25 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
 )
 """quantities with patterns for names, the more specific words first"""
 
+TAKEN = (
+    (Taken.BATCH, re.compile(r"b|bs|bsz|n_?seqs?|(.*_)?batch(es)?(_size)?|(max_)?bsz")),
+    (Taken.DTYPE, re.compile(r"(.*_)?d?type")),
+    (Taken.DEVICE, re.compile(r"(.*_)?device")),
+    (
+        Taken.LENGTH,
+        re.compile(r"n|l|(.*_)?(len(gth)?|tokens|positions|capacity|steps)|max_.*"),
+    ),
+)
+"""what a method that sets up a cache takes, with patterns for names, beside other quantities"""
+QUANTITY_TAKEN = {
+    "context_length": Taken.LENGTH,
+    "heads": Taken.HEADS,
+    "kv_heads": Taken.KV_HEADS,
+    "head_dim": Taken.HEAD_DIM,
+    "width": Taken.WIDTH,
+    "d_out": Taken.WIDTH,
+}
+
 FLAGS = re.compile(r".*(causal|masked|mask|bias|flash|fused|batch_first|first|is_|use_).*")
 """names of options that are on or off"""
 
@@ -130,6 +149,14 @@ def list_given(name: str) -> tuple[Given, ...]:
     """Return what a required argument with this name may be given; nothing for tokens and masks."""
     plain = _normalise(name)
     return next((kinds for words, kinds in GIVEN if words.fullmatch(plain)), ())
+
+
+def guess_taken(name: str) -> Taken | None:
+    """Return what an argument with this name takes of a method that sets up a cache."""
+    plain = _normalise(name)
+    named = next((taken for taken, words in TAKEN if words.fullmatch(plain)), None)
+    quantity = QUANTITY_TAKEN.get(guess_quantity(name) or "")
+    return named or quantity
 
 
 def guess_quantity(name: str) -> str | None:

@@ -78,7 +78,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.LOGSUMEXP: lambda c: c.returns is Returns.OUTPUT_AND_LOGSUMEXP,
     C.CAUSAL_OPTION: takes("causal"),
     C.CACHE: lambda c: c.call_form.cache is not None,
-    C.HANDED_CACHE: lambda c: (k := c.call_form.cache) is not None and k.reset is None,
+    C.HANDED_CACHE: lambda c: (k := c.call_form.cache) is not None and not k.is_kept,
     C.CENTRED_NORMS: lambda c: c.token_norm is Norm.LAYER,
     C.CONFIG: takes("config"),
     **{each: partial(brings, capability=each) for each in Capability if each in BROUGHT},

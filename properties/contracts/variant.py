@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headcheck.properties.contracts.contract import Capability, Contract
 from headcheck.properties.parts import PARTS
+from headcheck.properties.terms.call_form import list_sizes
 from headcheck.properties.terms.case import Case
 from headcheck.reference import (
     Variant,
@@ -75,6 +76,7 @@ def describe_call(contract: Contract, case: Case) -> Mapping[str, object] | None
         context_width=width,
         width=case.d_in,
         head_dim=case.head_dim,
+        sizes=list_sizes(case, is_limited=contract.has(Capability.CONTEXT)),
     )
 
 

@@ -138,7 +138,7 @@ class LiveContext(CaseContext):
         shapes = self.compute_output_shapes(x)
         asked = f"{self.contract.returns} ({count(len(shapes), 'tensor')})"
         cache = self.contract.call_form.cache
-        kept = f", then the {cache.argument}," if cache and cache.reset is None else ""
+        kept = f", then the {cache.argument}," if cache and not cache.is_kept else ""
         if len(result.outputs) != len(shapes):
             hint = NOTHING_HINT if result.form.startswith("None") else RETURNED_HINT
             reason = _classify_form(result.form)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from headcheck.properties.terms.case import MaskForm
+from headcheck.properties.terms.case import Case, MaskForm
 
 
 class TokenAxes(StrEnum):
@@ -78,6 +78,23 @@ class Given(StrEnum):
     BOTH_OF_HALVES = "cosines and sines of halves"  # each of shape (1, tokens, head_dim)
 
 
+class Taken(StrEnum):
+    """What an argument of a method that begins a sequence is given."""
+
+    BATCH = "batch"
+    LENGTH = "context_length"  # the longest length, or a longer one than any call needs
+    HEADS = "heads"
+    KV_HEADS = "kv_heads"
+    HEAD_DIM = "head_dim"
+    WIDTH = "d_out"
+    DTYPE = "dtype"  # that of the tokens
+    DEVICE = "device"
+
+
+OF_CALLS = frozenset({Taken.BATCH, Taken.DTYPE, Taken.DEVICE})
+"""what the tokens of a call say"""
+
+
 class EmptyRow(StrEnum):
     """The output of a query that may attend to nothing."""
 
@@ -138,20 +155,29 @@ class CacheConvention:
     """How keys and values of earlier tokens pass from one call to the next.
 
     Either the caller passes them: a call takes None or the cache of an earlier call, and returns
-    its own. Or the module keeps them until a method clears them.
+    its own. Or the module keeps them until another sequence begins. Then what calls are given for
+    the positions of their tokens goes on where the last call ended.
     """
 
     argument: str = "cache"
-    """the argument that takes the cache, or takes True if the module keeps it"""
+    """the argument that takes the cache, or takes True if the module keeps it; "" if a module keeps
+    it without being asked to"""
     place: int = 1
     """the place of the cache among the results, if the caller passes it"""
     reset: str | None = None
-    """the method that clears the cache, if the module keeps it"""
+    """the method that clears the cache, or sets it up, if the module keeps it"""
+    reset_takes: Mapping[str, Taken] | None = None
+    """what this method is given, by name"""
     made_by: str | None = None
     """the class that makes an empty cache: one of the submission, or a dict, into which the module
     then writes, or a tuple, instead of which it returns its own; None begins with None"""
     beside_weights: bool = False
     """whether calls return the weights, too; of calls with a cache only the output is compared"""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the module keeps the cache."""
+        return self.reset is not None or not self.argument
 
 
 class ScaleKind(StrEnum):
@@ -225,6 +251,8 @@ class CallForm:
     """the arguments, by name, of a call that requests no attention weights"""
     reset: str | None = None
     """the method that is called before every call, so that it does not continue earlier ones"""
+    reset_takes: Mapping[str, Taken] | None = None
+    """what this method is given, by name"""
     cleared: tuple[str, ...] = ()
     """the paths of tensors that are set to zero before every call, for the same reason"""
     bypassed: tuple[str, ...] = ()
@@ -257,13 +285,15 @@ class CallForm:
         context_width: int = 0,
         width: int = 0,
         head_dim: int = 1,
+        sizes: Mapping[str, int] = MappingProxyType({}),
     ) -> Mapping[str, object] | None:
         """Return the call form as data for a request with this many heads; None for the usual form.
 
         A function gets the `numbers` after the tensors in each call. If it gets keys and values cut
         into fewer heads, these are the first `kv_heads`. `rotation` has the frequencies of tables
         that calls are given. A wider context than the tokens has a `context_width`. Lazy layers
-        take the `width` of the tokens. The number of a scale depends on `head_dim`.
+        take the `width` of the tokens. The number of a scale depends on `head_dim`. A method that
+        begins a sequence is given `sizes`.
         """
         if self == USUAL:
             return None
@@ -274,8 +304,21 @@ class CallForm:
         tables = {"rotation": dict(rotation)} if self.given else {}
         wide = {"context_width": context_width} if context_width else {}
         first = {"width": width} if data.pop("is_lazy") else {}
+        for taking in filter(None, (data, data["cache"])):
+            takes = taking["reset_takes"] or {}
+            taking["reset_takes"] = {n: sizes.get(kind, kind) for n, kind in takes.items()}
         data["scale"] = self.scale and [self.scale.path, self.scale.find_number(head_dim)]
         return {**data, "heads": heads, **passed, **shared, **tables, **wide, **first}
 
 
 USUAL = CallForm()
+
+
+def list_sizes(case: Case, *, is_limited: bool) -> dict[str, int]:
+    """Return the sizes that a method is given which sets up a cache.
+
+    A cache has room for more tokens than a call has, unless the length of sequences `is_limited`.
+    """
+    length = case.context_length if is_limited else 2 * case.tokens
+    found = {str(kind): int(getattr(case, kind)) for kind in Taken if kind not in OF_CALLS}
+    return {**found, Taken.LENGTH: length}

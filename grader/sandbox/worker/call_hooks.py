@@ -5,7 +5,6 @@ one before `forward` and one after it. So all code can call the module in the us
 copy of it or a module that contains it.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,13 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from headcheck.grader.sandbox.worker.given import make_given
+from headcheck.grader.sandbox.worker.token_axes import CUT, FRAMES, order_axes, restore_axes
 
 NO_CACHE = object()
 """stands for the cache of a call that returned none"""
-CUT = ("batch heads tokens width", "batch tokens heads width")
-"""the orders of axes in which tokens are already split into heads"""
-FRAMES = "batch frames tokens width"
-"""the order of axes in which a batch has frames; here they are sequences of the usual batch"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +53,8 @@ class CallHooks:
     """the width of the tokens of keys and values, if wider: narrower ones are followed by zeros"""
     reset: str | None = None
     """the method of a module that is called before every call"""
+    reset_takes: Mapping[str, Any] = field(default_factory=dict)
+    """what it is given, by name: numbers, or "batch", "dtype" and "device" of the tokens"""
     cleared: Sequence[str] = ()
     """the paths of a module's tensors that are set to zero before every call"""
     bypassed: Sequence[str] = ()
@@ -106,10 +104,11 @@ class CallHooks:
         The first `apart` tensors are tokens. With one, a sequence attends to itself, and all inputs
         but the mask are this tensor. With two, the first attends to the second. With three, they
         are queries, keys and values. A `cache` among the options continues a sequence; None begins
-        a new sequence. The cache is passed by name, or if `manner` is "by position", after the
+        a new sequence. Of a module that keeps its cache, it is how many tokens came before. Another
+        cache is passed by name, or if `manner` is "by position", after the
         tensors. `properties.subject.CallOptions` describes the other manners.
         """
-        self._prepare(called)
+        before = self._prepare(called, given[0], options)
         manner = options.get("manner")
         apart = options.get("apart", 1)
         tokens, masks = self._take_positions_off(called, given[:apart]), given[apart:]
@@ -125,14 +124,16 @@ class CallHooks:
             roles["mask"] = convert(masks[0] if masks else None, *tokens)
         if self.numbers:
             roles.setdefault("mask", None)  # what comes after a mask keeps its place
-        named = {n: make_given(kind, tokens[0], self.rotation) for n, kind in self._list_given()}
+        named = {
+            n: make_given(kind, tokens[0], self.rotation, before) for n, kind in self._list_given()
+        }
         if "mask" in roles and self.mask["argument"] is not None:
             named[self.mask["argument"]] = roles.pop("mask")
         if self.beside is not None:
             other = replace(self, mask=self.beside)
             named[self.beside["argument"]] = other._convert_mask(None, *tokens)
         if "cache" in options:
-            named |= self._pass_cache(called, options["cache"])
+            named |= self._pass_cache(options["cache"])
         passed = (roles[name] for name in self.inputs if name in roles)
         if manner == "by position":
             return (*passed, options["cache"]), {}
@@ -140,15 +141,36 @@ class CallHooks:
             named |= self.without_weights or {}
         return (*passed, *self.numbers), named
 
-    def _prepare(self, called: Any) -> None:
-        """Set what a module keeps, and numbers that are fixed, before a call."""
-        if self.reset is not None:
-            getattr(called, self.reset)()
-        for path in self.cleared:
-            set_tensor(called, path, torch.zeros_like)
+    def _prepare(self, called: Any, tokens: Tensor, options: Mapping[str, Any]) -> int:
+        """Set what a module keeps, and numbers that are fixed, before a call.
+
+        Return how many tokens of the same sequence the module has seen and keeps.
+        """
+        before = options.get("cache") if self._keeps else None
+        if before is None:
+            self._begin(called, tokens, self.cache if "cache" in options else None)
         if self.scale is not None:
             path, number = self.scale  # in the dtype that the module has by now
             set_tensor(called, path, lambda old: torch.full_like(old, number))
+        return before or 0
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether the module keeps its cache."""
+        return self.cache is not None and bool(self.cache["reset"] or not self.cache["argument"])
+
+    def _begin(self, called: Any, tokens: Tensor, cache: Mapping[str, Any] | None) -> None:
+        """Make a module forget earlier sequences, perhaps with an empty cache for a new one."""
+        batch = len(tokens) if tokens.dim() > 2 else 1
+        known = {"batch": batch, "dtype": tokens.dtype, "device": tokens.device}
+        for reset, takes in (
+            (self.reset, self.reset_takes),
+            (cache["reset"], cache["reset_takes"]) if cache else (None, {}),
+        ):
+            if reset is not None:
+                getattr(called, reset)(**{n: known.get(kind, kind) for n, kind in takes.items()})
+        for path in self.cleared:
+            set_tensor(called, path, torch.zeros_like)
 
     def _take_positions_off(self, called: Any, tokens: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         if self.positions is None or not self.positions["taken_off"]:
@@ -160,15 +182,12 @@ class CallHooks:
     def _list_given(self) -> Iterable[tuple[str, str]]:
         return (self.given or {}).items()
 
-    def _pass_cache(self, called: Callable[..., Any], cache: Any) -> dict[str, Any]:
+    def _pass_cache(self, cache: Any) -> dict[str, Any]:
         assert self.cache is not None, "only a module with a cache is called with one"
         if self.make_cache is not None and cache is None:
             cache = self.make_cache()
-        if self.cache["reset"] is None:
-            return {self.cache["argument"]: cache}
-        if cache is None:
-            getattr(called, self.cache["reset"])()
-        return {self.cache["argument"]: True}
+        name = self.cache["argument"]
+        return {name: True if self._keeps else cache} if name else {}
 
     def _order_axes(self, tokens: Tensor) -> Tensor:
         return order_axes(tokens, self.axes, self.heads)
@@ -243,7 +262,7 @@ class CallHooks:
         """Return the requested results, in the usual order of axes.
 
         If the call form does not give their positions, all results that are tensors are returned. A
-        call with a cache returns a `ContinuedResult`.
+        call that is handed a cache returns a `ContinuedResult`.
         """
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
@@ -255,7 +274,9 @@ class CallHooks:
             first = self.places[0] if self.places else 0
             return restore_axes(parts[first], self.axes) if len(parts) > first else result
         outputs = self._arrange(parts, given, result)
-        if self.cache is None or not (self.cache["argument"] in named or self._is_last(given)):
+        if self.cache is None or self._keeps:
+            return outputs
+        if self.cache["argument"] not in named and not self._is_last(given):
             return outputs
         if self.cache["beside_weights"] and isinstance(outputs, tuple):
             outputs = outputs[0]
@@ -275,8 +296,8 @@ class CallHooks:
 
     def _take_cache(self, parts: list[Any], named: Mapping[str, Any]) -> Any:
         """Return the cache, and take it out of a module's results; NO_CACHE if there is none."""
-        if self.cache is None or self.cache["reset"] is not None:
-            return True
+        if self.cache is None or self._keeps:
+            return NO_CACHE
         if self.make_cache not in (None, tuple):
             own = named.get(self.cache["argument"])
             parts[1:] = [part for part in parts[1:] if part is not own]
@@ -367,41 +388,3 @@ def convert_to_numbers(keep: Tensor, batch: int, convention: Mapping[str, Any]) 
     ends = torch.tensor([keep.shape[-1]], device=keep.device)
     zero = torch.zeros_like(ends)
     return torch.cat([zero, starts[0].nonzero().flatten(), ends]).to(dtype)
-
-
-def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
-    """Reorder the axes of tokens, (batch, tokens, width) or (tokens, width), as `axes` says."""
-    match axes:
-        case "tokens batch width":
-            return tokens.transpose(0, 1)
-        case "batch width tokens":
-            return tokens.mT
-        case "batch width rows columns":
-            count = tokens.shape[-2]
-            rows = max((n for n in range(1, math.isqrt(count) + 1) if count % n == 0), default=1)
-            return torch.unflatten(tokens.mT, -1, (rows, count // rows))
-        case "batch frames tokens width" if tokens.dim() == 3:
-            return torch.unflatten(tokens, 0, (-1, 1 if len(tokens) % 2 else 2))
-        case "batch heads tokens width":
-            return torch.unflatten(tokens, -1, (heads, -1)).transpose(1, 2)
-        case "batch tokens heads width":
-            return torch.unflatten(tokens, -1, (heads, -1))
-    return tokens
-
-
-def restore_axes(output: Tensor, axes: str) -> Tensor:
-    """Return an output with its axes in the usual order, if it has all of them."""
-    match axes:
-        case "tokens batch width" if output.dim() > 1:
-            return output.transpose(0, 1)
-        case "batch width tokens" if output.dim() > 1:
-            return output.mT
-        case "batch width rows columns" if output.dim() > 2:
-            return output.flatten(-2).mT
-        case "batch frames tokens width" if output.dim() == 4:
-            return output.flatten(0, 1)
-        case "batch heads tokens width" if output.dim() == 4:
-            return output.transpose(1, 2).flatten(-2)
-        case "batch tokens heads width" if output.dim() == 4:
-            return output.flatten(-2)
-    return output

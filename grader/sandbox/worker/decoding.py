@@ -3,7 +3,7 @@
 A cache never leaves this process, and may be any object that the module makes. If a module is
 handed its caches (`properties/terms/call_form.py`), it may be given any of the earlier ones, so
 that a sequence can be continued twice. A module that stores its own cache can only continue with it
-or reset it.
+or reset it. It is told how many tokens came before instead.
 """
 
 from collections import Counter
@@ -63,6 +63,8 @@ def decode(
         inputs = [given[name] for name in (str(number), f"mask {number}") if name in given]
         with torch.no_grad(), count_held(counted, [*inputs, *find_tensors(cache)]) as held:
             result = target(*inputs, cache=cache, **options)
+        if not isinstance(result, ContinuedResult):  # the module keeps its cache
+            result = ContinuedResult(result, (cache or 0) + inputs[0].shape[-2])
         output = _extract_output(result)
         caches.append(result.cache)
         kept = count_kept(result.cache) if counted else 0
