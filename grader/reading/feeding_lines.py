@@ -5,10 +5,9 @@ the function, or in another method of the class. Nothing is run.
 """
 
 import ast
-import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from headcheck.grader.reading.cells import SubmissionSource
 
@@ -18,10 +17,8 @@ ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LAYERS = ("Linear", "Parameter", "Embedding", "ModuleList")
 """ends of the names of what holds weights"""
-PLAIN = re.compile(
-    r".*\.(shape|size\(\))|[\w.]+\.(shape\[-?\d\]|size\(-?\d\))|.*[dD]ropout\w*\(.*\)"
-)
-"""what takes sizes of a tensor, and dropout, which does nothing in evaluation"""
+BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+"""the fields of statements that hold statements"""
 Position = tuple[int | None, int]
 
 
@@ -61,7 +58,7 @@ class _CodeScope:
     first: int
     last: int
     settings: tuple[_Setting, ...]
-    statements: tuple[tuple[int, int, frozenset[str]], ...]
+    statements: tuple[tuple[int, int, "_Statement"], ...]
     returns: tuple[tuple[int, int], ...]
     is_class: bool
 
@@ -88,16 +85,13 @@ def _find(
     if not functions:
         return LineNeighbours(cell, line, (), (), (), None)
     inner = max(functions, key=lambda scope: scope.first)
-    reads = next((r for first, last, r in inner.statements if first <= line <= last), frozenset())
+    at = [each for first, last, each in inner.statements if first <= line <= last]
+    reads = at[0].reads if at else frozenset()
+    settings = [each for scope in around for each in scope.settings]
+    settings = [each for each in settings if computed.isdisjoint(range(each.first, each.last + 1))]
     found: list[_Setting] = []
     for _ in range(MAX_STEPS):
-        new = [
-            each
-            for scope in around
-            for each in scope.settings
-            if each.sets & reads and each not in found
-        ]
-        new = [each for each in new if computed.isdisjoint(range(each.first, each.last + 1))]
+        new = [each for each in settings if each.sets & reads and each not in found]
         found += new
         reads = frozenset().union(*(each.reads for each in new if not each.is_layer))
     returns = [first for first, last in inner.returns if last >= line]
@@ -120,34 +114,82 @@ def _read_scopes(text: str) -> tuple[_CodeScope, ...]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return ()
-    kinds = (*FUNCTIONS, ast.ClassDef)
-    return tuple(_read_scope(node) for node in ast.walk(tree) if isinstance(node, kinds))
+    found: list[_CodeScope] = []
+    for node in tree.body:
+        _read_statement(node, found)
+    return tuple(found)
 
 
-def _read_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> _CodeScope:
+def _read_statement(node: ast.stmt, scopes: list[_CodeScope]) -> list["_Statement"]:
+    """Return a statement and those in it, and add the functions and classes among them."""
+    inner = [each for child in _iter_bodies(node) for each in _read_statement(child, scopes)]
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        scopes.append(_make_scope(node, inner))
+    return [_Statement(node), *inner]
+
+
+def _iter_bodies(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements that stand directly in another one."""
+    for field in BODIES:
+        for each in getattr(node, field, ()):
+            if isinstance(each, ast.stmt):
+                yield each
+            else:
+                yield from _iter_bodies(each)
+
+
+@dataclass(frozen=True, eq=False)
+class _Statement:
+    """A statement, which is looked through once."""
+
+    node: ast.stmt
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.node))
+
+    @cached_property
+    def setting(self) -> _Setting | None:
+        """What it sets, if it is an assignment or a loop, and computes something."""
+        node = self.node
+        if isinstance(node, ast.For | ast.AsyncFor):
+            sets = frozenset(_iter_names(ast.walk(node.target), stored=True))
+            reads = frozenset(_iter_names(ast.walk(node.iter)))
+            return _Setting(node.lineno, node.lineno, sets, reads, False)
+        if not isinstance(node, ASSIGNMENTS) or _takes_sizes(node.value):
+            return None
+        inner = [] if node.value is None else list(ast.walk(node.value))
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        stored = (each for target in targets for each in ast.walk(target))
+        sets = frozenset(_iter_names(stored, stored=True))
+        is_of_tensors = any(isinstance(n, ast.Name) and n.id == "torch" for n in inner)
+        is_size = _is_size(node.value) and not _is_alias(node)
+        kinds = _makes_layer(inner), is_of_tensors, is_size
+        return _Setting(*_get_span(node), sets, frozenset(_iter_names(inner)), *kinds)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(_iter_names(self.nodes))
+
+
+def _make_scope(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, inner: Sequence[_Statement]
+) -> _CodeScope:
     is_class = isinstance(node, ast.ClassDef)
-    inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
-    settings = [
-        _read_setting(each)
-        for each in inner
-        if isinstance(each, ASSIGNMENTS) and not _takes_sizes(each.value)
-    ]
-    if not is_class:  # what computes tensors and was not run has no part
-        settings = [each for each in settings if not each.is_of_tensors]
-    loops = (each for each in inner if isinstance(each, ast.For | ast.AsyncFor))
-    settings += [_read_loop(each) for each in loops]
+    settings = [each.setting for each in inner if each.setting is not None]
     if is_class:
         own = {each.lineno for each in node.body}
         settings = [_name_as_attributes(each, each.first in own) for each in settings]
         settings = [each for each in settings if any("." in name for name in each.sets)]
-    simple = [each for each in inner if not hasattr(each, "body")]
-    returns = (each for each in simple if isinstance(each, ast.Return))
+    else:  # what computes tensors and was not run has no part
+        settings = [each for each in settings if not each.is_of_tensors]
+    simple = [each for each in inner if not hasattr(each.node, "body")]
     return _CodeScope(
         node.lineno,
         node.end_lineno or node.lineno,
         tuple(settings),
-        () if is_class else tuple((*_get_span(s), frozenset(_iter_names(s))) for s in simple),
-        tuple(_get_span(each) for each in returns),
+        () if is_class else tuple((*_get_span(s.node), s) for s in simple),
+        tuple(_get_span(each.node) for each in simple if isinstance(each.node, ast.Return)),
         is_class,
     )
 
@@ -161,10 +203,20 @@ def _is_alias(node: ast.stmt) -> bool:
 
 
 def _takes_sizes(value: ast.expr | None) -> bool:
-    """Whether an assignment takes sizes of a tensor, or begins an empty list."""
-    if value is None or (isinstance(value, ast.List) and not value.elts):
-        return True
-    return bool(PLAIN.fullmatch(ast.unparse(value)))
+    """Whether an assignment takes sizes of a tensor, begins an empty list, or calls dropout.
+
+    Dropout does nothing in evaluation.
+    """
+    match value:
+        case None | ast.List(elts=[]) | ast.Attribute(attr="shape"):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant() | ast.UnaryOp()):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[] | [ast.Constant() | ast.UnaryOp()]):
+            return True
+        case ast.Call():
+            return any("ropout" in name for name in _iter_called(ast.walk(value)))
+    return False
 
 
 def _is_size(value: ast.expr | None) -> bool:
@@ -172,8 +224,10 @@ def _is_size(value: ast.expr | None) -> bool:
     match value:
         case ast.Name():
             return True
+        case ast.Attribute(value=ast.Name(id="self")):
+            return False  # a layer may be given two names
         case ast.Attribute():
-            return not ast.unparse(value).startswith("self.")  # a layer may be given two names
+            return True
         case ast.Tuple(elts=parts):
             return all(map(_is_size, parts))
         case ast.BinOp(op=ast.FloorDiv()):
@@ -185,22 +239,6 @@ def _get_span(node: ast.stmt) -> tuple[int, int]:
     return node.lineno, node.end_lineno or node.lineno
 
 
-def _read_setting(node: ast.stmt) -> _Setting:
-    assert isinstance(node, ASSIGNMENTS), "the caller has looked"
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    sets = frozenset(name for each in targets for name in _iter_names(each, stored=True))
-    reads = frozenset() if node.value is None else frozenset(_iter_names(node.value))
-    text = "" if node.value is None else ast.unparse(node.value)
-    is_size = _is_size(node.value) and not _is_alias(node)
-    kinds = _makes_layer(node.value), "torch." in text, is_size
-    return _Setting(*_get_span(node), sets, reads, *kinds)
-
-
-def _read_loop(node: ast.For | ast.AsyncFor) -> _Setting:
-    sets = frozenset(_iter_names(node.target, stored=True))
-    return _Setting(node.lineno, node.lineno, sets, frozenset(_iter_names(node.iter)), False)
-
-
 def _name_as_attributes(setting: _Setting, is_of_class: bool) -> _Setting:
     """Return an assignment in the body of a class with names by which methods read what it sets."""
     if not is_of_class:
@@ -208,19 +246,28 @@ def _name_as_attributes(setting: _Setting, is_of_class: bool) -> _Setting:
     return replace(setting, sets=frozenset(f"self.{name}" for name in setting.sets))
 
 
-def _makes_layer(value: ast.expr | None) -> bool:
-    calls = [] if value is None else [n for n in ast.walk(value) if isinstance(n, ast.Call)]
-    names = (ast.unparse(each.func) for each in calls)
-    return any(name.endswith(LAYERS) for name in names)
+def _makes_layer(nodes: Iterable[ast.AST]) -> bool:
+    return any(name.endswith(LAYERS) for name in _iter_called(nodes))
 
 
-def _iter_names(node: ast.AST, *, stored: bool = False) -> Iterator[str]:
+def _iter_called(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the names of the functions that are called, without what they belong to."""
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+                yield name
+
+
+def _iter_names(nodes: Iterable[ast.AST], *, stored: bool = False) -> Iterator[str]:
     """Yield the names, and the attributes of self, that code reads or sets."""
     kind = ast.Store if stored else ast.Load
-    for inner in ast.walk(node):
-        match inner:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=context):
-                if isinstance(context, kind):
-                    yield f"self.{name}"
-            case ast.Name(id=name, ctx=context) if isinstance(context, kind) and name != "self":
-                yield name
+    for inner in nodes:
+        if isinstance(inner, ast.Name):
+            if isinstance(inner.ctx, kind) and inner.id != "self":
+                yield inner.id
+        elif isinstance(inner, ast.Attribute) and isinstance(inner.ctx, kind) and _is_own(inner):
+            yield f"self.{inner.attr}"
+
+
+def _is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"

@@ -6,7 +6,7 @@ submission, and a copy of the values. Nothing here knows what the right values a
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -31,6 +31,15 @@ MAX_DEPTH = 3
 """how deeply tensors may be nested in the arguments of a function"""
 MAX_FRAMES = 60
 """how many frames are looked at to find a line of the submission"""
+SHAPES = frozenset(
+    {
+        Tensor.size,
+        Tensor.dim,
+        Tensor.numel,
+        *(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim")),
+    }
+)
+"""functions that give no numbers of a tensor"""
 WRITERS = frozenset({"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"})
 
 Position = tuple[int | None, int, int | None]
@@ -63,13 +72,13 @@ class CallRecorder(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = kwargs or {}
-        if len(self.steps) >= MAX_STEPS:
+        if func in SHAPES or len(self.steps) >= MAX_STEPS:
             return func(*args, **kwargs)
         name = getattr(func, "__name__", "")
-        given = list(iter_tensors((args, kwargs)))
-        sources = [self.find_step(tensor) for tensor in given] if given else []
+        given = list_tensors((args, kwargs))
+        sources = [self.find_step(tensor) for tensor in given]
         result = func(*args, **kwargs)
-        made = list(iter_tensors(result))
+        made = list_tensors(result)
         if name == "__setitem__":
             made = [args[0]]
         if name.endswith("_like") or name.startswith("new_"):
@@ -153,15 +162,21 @@ def get_address(tensor: Tensor) -> int:
         return 0
 
 
-def iter_tensors(given: object, depth: int = MAX_DEPTH) -> Iterator[Tensor]:
-    """Yield the tensors in arguments or results, in order."""
+def list_tensors(given: object, depth: int = MAX_DEPTH) -> list[Tensor]:
+    """Return the tensors in arguments or results, in order."""
     if isinstance(given, Tensor):
-        yield given
-    elif depth and isinstance(given, tuple | list):
-        for each in given:
-            yield from iter_tensors(each, depth - 1)
-    elif depth and isinstance(given, dict):
-        yield from iter_tensors(tuple(given.values()), depth - 1)
+        return [given]
+    if isinstance(given, dict):
+        given = tuple(given.values())
+    if not depth or not isinstance(given, tuple | list):
+        return []
+    found: list[Tensor] = []
+    for each in given:
+        if isinstance(each, Tensor):
+            found.append(each)
+        elif isinstance(each, tuple | list | dict):
+            found += list_tensors(each, depth - 1)
+    return found
 
 
 def get_position(step: TracedStep) -> Position | None:
@@ -204,8 +219,8 @@ def trace(
     set_training(target, False)
     with torch.no_grad(), recorder:
         result = target(*inputs, **({"apart": apart} if apart > 1 else {}))
-    results = list(iter_tensors(result))
-    if isinstance(target, nn.Module):
+    results = list_tensors(result)
+    if any(step.kind.startswith("buffer ") for step in recorder.steps):
         lines = find_lines_of_buffers(made.make, locate_line)
         recorder.steps = [place_buffer(step, lines) for step in recorder.steps]
     return recorder, results
