@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from headcheck.grader.grading.places.bounds import Bound, Bounder
+from headcheck.grader.grading.places.bound import Bound
+from headcheck.grader.grading.places.bounds import Bounder
 from headcheck.grader.grading.places.flow import BadTrace, Flow, read_trace
+from headcheck.grader.grading.places.lines import LineFinder
 from headcheck.grader.grading.places.matching import EXACT
 from headcheck.grader.grading.places.search import Search
 from headcheck.grader.grading.places.stages import Stages, list_stages
@@ -36,6 +38,9 @@ MAX_FAILING = 4
 MAX_NUMBERS = 1 << 14
 """failing cases of more scores are not traced"""
 LAYERS = {
+    "latent": "W_down",
+    "qp": "W_qr",
+    "kp": "W_kr",
     "q": "W_q",
     "k": "W_k",
     "v": "W_v",
@@ -95,7 +100,7 @@ def _bound(context: LiveContext, traced: Traced, wrong: int) -> Located:
     target = _find_target(traced.state.inputs.wanted[wrong], stages)
     step = traced.flow.returned[wrong]
     search = Search(traced.flow, stages, step, target, exact, _list_layers(contract))
-    bound = Bounder(search).bound()
+    bound = Bounder(search, LineFinder(search)).bound()
     if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
         bound = None
     return Located(context.case, traced.flow, stages, bound)

@@ -110,10 +110,12 @@ class _Refiner:
         before = list(self.s.split)
         if self.s.inputs.variant.norm:
             before = self.add("normed {}", "n", self.s.normed, before)
-        before = self.add("{} with both parts", "a", self.s.appended, before)
         if self.s.inputs.variant.rotary:
             self.stages.update(_iter_angles(self.s))
-        before = self.add("rotated {}", "r", self.s.placed, before)
+        if self.s.p.W_qr is not None:
+            before = self.append(before)
+        else:
+            before = self.add("rotated {}", "r", self.s.placed, before)
         before = self.add("{} of all heads", "s", self.s.shared, before, optional=True)
         if self.s.p.lambdas is not None:
             before = self.halve(before)
@@ -137,6 +139,23 @@ class _Refiner:
                 stage = OracleStage(name.format(noun), new, "bhtw", needs, optional=optional)
                 self.stages[f"{key}{letter}"] = stage
         return list(after)
+
+    def append(self, before: list[Tensor]) -> list[Tensor]:
+        """Add the rotating parts of queries and keys; code may never join them to the others."""
+        own = before[0].shape[-1]
+        for key, noun, heads in (("q", "queries", slice(None)), ("k", "keys", 0)):
+            at = "qk".index(key)
+            plain, turned = (t[at][:, heads, :, own:] for t in (self.s.appended, self.s.placed))
+            axes, first = "bhtw" if key == "q" else "btw", (f"x{key}",)
+            part = OracleStage(f"rotating parts of the {noun}", plain, axes, first, Kind.PRODUCT)
+            self.stages[f"{key}p"] = part
+            needs = f"{key}p", "angles"
+            self.stages[f"{key}t"] = OracleStage(
+                f"rotated parts of the {noun}", turned, axes, needs
+            )
+            whole = f"{noun} with both parts", self.s.placed[at], "bhtw", (key, f"{key}t")
+            self.stages[f"{key}r"] = OracleStage(*whole, optional=True)
+        return list(self.s.placed)
 
     def halve(self, before: list[Tensor]) -> list[Tensor]:
         """Add the halves of queries and keys, which are compared apart."""
@@ -170,7 +189,7 @@ def _iter_angles(s: PipelineState) -> Iterator[tuple[str, OracleStage]]:
 
 def find_last(stages: Stages, key: str) -> str:
     """Return the key of the last stage of queries, "q", of keys, "k", or of values, "v"."""
-    return [each for each in stages if each[0] == key and each[1:] in ("", *"narshf")][-1]
+    return [each for each in stages if each[0] == key and each[1:] in ("", *"nrshf")][-1]
 
 
 @dataclass(frozen=True, eq=False)

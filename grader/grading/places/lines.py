@@ -1,0 +1,86 @@
+"""List the lines of steps, and those that lines rest on without computing tensors."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headcheck.grader.grading.places.flow import Flow, Position, list_between, sort_positions
+from headcheck.grader.grading.places.search import Search
+from headcheck.grader.grading.places.stages import Stages, collect_needed
+
+
+@dataclass(frozen=True, eq=False)
+class LineFinder:
+    """Finds lines in a trace that was searched."""
+
+    search: Search
+
+    @property
+    def flow(self) -> Flow:
+        return self.search.flow
+
+    @property
+    def stages(self) -> Stages:
+        return self.search.stages
+
+    def list_lines(self, numbers: Iterable[int]) -> tuple[Position, ...]:
+        """Return the lines of steps; if a helper is right elsewhere, also where it is called."""
+        right = {(self.flow.get_position(n), self.get_kind(n)) for n in self.search.right}
+        found: list[Position] = []
+        for number in sorted(numbers):
+            around = self.flow.list_around(number)
+            is_right = (self.flow.get_position(number), self.get_kind(number)) in right
+            found += around if is_right else around[:1]
+        return sort_positions(found)
+
+    def get_kind(self, number: int) -> str:
+        return self.flow.steps[number].kind
+
+    def add_fed(self, numbers: Iterable[int]) -> tuple[Position, ...]:
+        """Return the lines of steps, and those that set the numbers that these lines read."""
+        lines = self.list_lines(numbers)
+        fed = [
+            (at[0], line)
+            for at in lines
+            if at in self.flow.lines
+            for line in self.flow.lines[at].fed_by
+        ]
+        return sort_positions({*lines, *fed})
+
+    def add_pieces(self, lines: tuple[Position, ...], edge: set[int]) -> tuple[Position, ...]:
+        """Add the lines that set what pieces of a stage, made in a loop, depend on."""
+        matches = [match for match in self.search.found.values() if not match.whole]
+        pieces = {n for n in edge if any(n in match.steps for match in matches)}
+        fed = set(self.add_fed(pieces)) - set(self.flow.list_positions(pieces))
+        return sort_positions({*lines, *fed}) if pieces else lines
+
+    def add_span(
+        self, missing: str, step: int, edge: set[int], lines: tuple[Position, ...]
+    ) -> tuple[Position, ...]:
+        """Add all lines between what is right and a step before which something is left out."""
+        lines = self.span(self.list_begins(missing) or edge, step, lines)
+        called = [n for n in edge if self.flow.steps[n].outer is not None]
+        return sort_positions([*lines, *self.flow.list_returns(called)])
+
+    def add_turning(
+        self, missing: str, edge: set[int], lines: tuple[Position, ...]
+    ) -> tuple[Position, ...]:
+        """Add the lines of the angles if what they rotate is missing."""
+        if missing[1:] not in ("r", "t") or "angles" not in self.search.found:
+            return lines
+        turning = edge & self.search.found["angles"].steps
+        return sort_positions([*lines, *self.flow.list_positions(turning)])
+
+    def list_begins(self, missing: str) -> set[int]:
+        """Return the first step that gives what a missing stage is made of."""
+        needs = self.stages[missing].needs
+        own = [n for n in needs if not any(n in collect_needed(self.stages, o) for o in needs)]
+        met = (k for k in own[:1] if self.search.is_met(k))
+        used = (self.search.found[k].steps & self.search.slice for k in met)
+        return {min(steps) for steps in used if steps}
+
+    def span(self, edge: set[int], step: int, lines: tuple[Position, ...]) -> tuple[Position, ...]:
+        """Return the lines from what is right to the step before which something is left out."""
+        before = [at for n in edge for at in self.flow.list_around(n)]
+        after = self.flow.list_around(step)
+        own = *lines, *self.flow.list_positions(edge)
+        return sort_positions([*own, *list_between(before, after)])

@@ -1,0 +1,97 @@
+"""Bound mistakes in what is left over: right numbers that are not used, and masks that are not."""
+
+from dataclasses import dataclass
+
+from headcheck.grader.grading.places.bound import Bound
+from headcheck.grader.grading.places.flow import PRODUCTS, Flow, sort_positions
+from headcheck.grader.grading.places.lines import LineFinder
+from headcheck.grader.grading.places.search import Search
+from headcheck.grader.grading.places.stages import Stages
+
+
+@dataclass(frozen=True, eq=False)
+class Unused:
+    """Looks for right numbers on which nothing that is returned rests."""
+
+    search: Search
+    lines: LineFinder
+
+    @property
+    def flow(self) -> Flow:
+        return self.search.flow
+
+    @property
+    def stages(self) -> Stages:
+        return self.search.stages
+
+    def bound(self, missing: str) -> Bound | None:
+        """Return the bound of a missing stage that is known because something is not used."""
+        found = self._bound_discarded(missing) or self._bound_unused()
+        if found is None and missing == "masked":
+            return self._bound_unmasked()
+        return found
+
+    def _bound_discarded(self, missing: str) -> Bound | None:
+        """Return the bound if something that the missing stage needs is right, but not used."""
+        for key in self.stages[missing].needs:
+            if key not in ("context", "gated", "attended", "bare", "added", "forwarded"):
+                continue
+            steps = self.search.found[key].steps if self.search.is_met(key) else frozenset[int]()
+            if steps and not steps & self.search.slice:
+                at = sort_positions(p for n in steps for p in self.flow.list_around(n)[-1:])
+                end = self.search.choose_candidate(missing)
+                after = None if end is None else self.flow.list_around(end)[-1:]
+                ends = sort_positions(self.flow.list_returns(steps) if after is None else after)
+                if not self.search.slice & self.search.right:
+                    ends = self.flow.list_positions(self.search.slice)
+                lines = sort_positions([*at, *ends])
+                return Bound(key, max(steps), lines, at, (key,), is_unused=True)
+        return None
+
+    def _bound_unused(self) -> Bound | None:
+        """Return the bound if a stage is right, but nothing that is returned rests on it."""
+        for key, match in self.search.found.items():
+            stage = self.stages[key]
+            dead = match.steps - self.search.slice
+            if (
+                dead != match.steps
+                or stage.optional
+                or self.flow.walk_on(dead) & self.search.right - dead
+            ):
+                continue
+            used = [
+                k
+                for k in stage.needs
+                if k in self.search.found and self.search.found[k].steps & self.search.slice
+            ]
+            if not used or self.search.has_met_successor(key) or stage.axes != "bhts":
+                continue
+            from_used = set().union(*(self.search.found[k].steps & self.search.slice for k in used))
+            after = {
+                n for each in from_used for n in self.flow.uses[each] if n in self.search.slice
+            }
+            lines = self.lines.add_fed({*dead, *(after - self.search.right)})
+            return Bound(
+                key, max(dead), lines, self.flow.list_positions(from_used), (key,), is_unused=True
+            )
+        return None
+
+    def _bound_unmasked(self) -> Bound | None:
+        """Return the bound if weights are right but for a mask that was never applied."""
+        if "unmasked" not in self.search.found or "cut" in self.search.found:
+            return None
+        steps = self.search.found["unmasked"].steps & self.search.slice
+        after = self.flow.walk_on(steps, through=self._list_between_products()) - steps
+        if not steps or any(len(self.flow.steps[n].sources) > 1 for n in after):
+            return None
+        (key,) = self.stages["unmasked"].needs
+        given = self.search.found[key].steps if key in self.search.found else frozenset[int]()
+        between = self.flow.walk_back(steps, given)
+        edge = {n for each in between for n in self.flow.steps[each].sources if n in given}
+        before = self.flow.list_positions(edge)
+        lines = self.lines.span(edge, max(steps), self.flow.list_positions(steps))
+        return Bound("masked", max(steps), lines, before, (key,), is_left_out=True)
+
+    def _list_between_products(self) -> set[int]:
+        steps = self.flow.steps
+        return {n for n in self.search.slice if steps[n].kind not in PRODUCTS}
