@@ -169,6 +169,14 @@ class TracedStep:
     """the line of the same cell from which the function around it was called, if it was"""
 
 
+@dataclass(frozen=True, slots=True)
+class MadeWeight:
+    """A weight by one of its paths, and the lines that set the attribute that holds it."""
+
+    path: str
+    lines: tuple[tuple[int | None, int], ...]
+
+
 @dataclass(frozen=True)
 class TraceReply:
     """The steps of a call; the values that were kept come as one tensor."""
@@ -178,6 +186,10 @@ class TraceReply:
     """the steps that the call returned"""
     lines: tuple[LineNeighbours, ...] = ()
     """what the lines of the steps rest on besides tensors"""
+    made: tuple[MadeWeight, ...] = ()
+    """the lines that make the weights that the call reads"""
+    shared: tuple[MadeWeight, ...] = ()
+    """weights that have several paths, one after the other, with the lines that share them"""
 
 
 @dataclass(frozen=True)

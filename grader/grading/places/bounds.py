@@ -1,7 +1,7 @@
 """Bound a mistake: the lines between what is right and the first stage that is missing."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from headcheck.grader.grading.places.bound import Bound
@@ -40,6 +40,8 @@ class Bounder:
 
     def bound(self) -> Bound | None:
         """Return the bound of the mistake; None if it is not known."""
+        if (shared := self._bound_shared()) is not None:
+            return shared
         missing = self.search.find_missing()
         if missing is None:
             return self._bound_rest()
@@ -48,6 +50,18 @@ class Bounder:
         if (scaled := self._bound_scale(missing)) is not None:
             return scaled
         return self._bound_stage(missing)
+
+    def _bound_shared(self) -> Bound | None:
+        """Return the bound if weights that the statement asks for are one and the same."""
+        pairs = zip(self.flow.shared[::2], self.flow.shared[1::2], strict=False)
+        lines = {
+            at
+            for pair in pairs
+            if all(each.path in self.search.paths for each in pair)
+            for each in pair
+            for at in each.lines
+        }
+        return Bound("", None, sort_positions(lines), (), (), is_shared=True) if lines else None
 
     def _bound_stage(self, missing: str) -> Bound | None:
         for key in self.search.iter_following(missing):
@@ -78,12 +92,29 @@ class Bounder:
         if skipped or (key == "angles" and "unscaled" in last):
             lines = self.lines.add_span(missing, step, edge, lines)
         lines = self.lines.add_turning(missing, edge, lines)
+        lines = self.lines.add_dead(between | edge, self.stages[missing].numel, lines)
         if self._has_other_heads(key, step):
             lines = self.flow.add_sizes(sort_positions([*lines, *before]))
-        if self.flow.steps[step].kind == "linear" and self.flow.steps[step].sources[0] in stops:
-            lines = self.flow.add_layers(lines, step)
+        lines = self._add_unknown(lines, step, stops)
         stage = missing if left_out else key
         return Bound(stage, step, lines, before, found, is_left_out=left_out)
+
+    def _add_unknown(
+        self, lines: tuple[Position, ...], step: int, stops: Set[int]
+    ) -> tuple[Position, ...]:
+        """Add the lines that make a layer with a weight too many, or one of which a bias lacks."""
+        taken = self.flow.list_weights(step)
+        unknown = [path for path in taken if path not in self.search.paths]
+        own = [f"{path.removesuffix('weight')}bias" for path in taken]
+        lacks = [path for path in own if path in self.search.paths and path not in taken]
+        if self.flow.steps[step].kind != "linear" or self.flow.steps[step].sources[0] not in stops:
+            return lines
+        made = [
+            at
+            for path in (*unknown, *(taken if lacks else ()))
+            for at in self.flow.made.get(path, ())
+        ]
+        return sort_positions([*lines, *made])
 
     def _bound_scrambled(
         self, name: str, at: int, before: tuple[Position, ...], found: tuple[str, ...]
@@ -198,7 +229,7 @@ class Bounder:
                 return None
             return Bound(missing, None, self.lines.add_fed(self.search.slice), (), ())
         at = self.flow.list_positions(frontier)
-        ends = self.flow.list_returns(frontier)
+        ends = self.flow.list_returns(self.flow.list_all_around(frontier))
         lines = {*at, *ends, *list_between(at, ends)}
         last = tuple(k for k, match in self.search.found.items() if match.steps & set(frontier))
         return Bound(missing, None, sort_positions(lines), at, last, is_left_out=True)
@@ -225,5 +256,6 @@ class Bounder:
         at = self.flow.list_positions(edge or stops)
         if edge and not self.search.right & between:
             return Bound("", None, self.lines.add_fed(between), at, (last,))
-        lines = {*self.flow.list_positions([self.search.wrong]), *self.flow.list_returns(stops)}
+        ends = self.flow.list_returns(self.flow.list_all_around(stops))
+        lines = {*self.flow.list_positions([self.search.wrong]), *ends}
         return Bound("", None, sort_positions(lines), at, (last,))

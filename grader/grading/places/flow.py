@@ -13,7 +13,7 @@ from torch import Tensor
 from headcheck.grader.grading.places.matching import Recorded
 from headcheck.grader.reading.feeding_lines import LineNeighbours
 from headcheck.grader.sandbox.grader_side.replies import parse_position
-from headcheck.grader.sandbox.operations import TracedStep, TraceReply
+from headcheck.grader.sandbox.operations import MadeWeight, TracedStep, TraceReply
 
 MAX_STEPS = 4000
 MAX_SIZE = 1 << 20
@@ -42,6 +42,7 @@ MAX_SPAN = 11
 """the most lines between what is right and the next step if something was left out there"""
 WRITTEN = ("__setitem__", "alias", "written")
 """what gives a tensor that was written into"""
+PARAMETER = "parameter "
 GIVEN = ("input ", "parameter ", "buffer ", "constant")
 """how the kinds of steps begin that are not computed"""
 Position = tuple[int | None, int]
@@ -59,6 +60,10 @@ class Flow:
     returned: tuple[int, ...]
     values: dict[int, Recorded]
     lines: dict[Position, LineNeighbours]
+    made: dict[str, tuple[Position, ...]]
+    """the lines that set what holds a weight, by its path"""
+    shared: tuple[MadeWeight, ...]
+    """weights of several paths, one after the other"""
 
     @cached_property
     def by_size(self) -> dict[int, list[Recorded]]:
@@ -98,27 +103,24 @@ class Flow:
                 todo += [n for n in self.uses[number] if through is None or n in through]
         return seen
 
-    def list_returns(self, steps: Iterable[int]) -> list[Position]:
-        """Return the lines on which the functions that compute steps return."""
-        found = []
-        for cell, line in {at for n in steps for at in self.list_around(n)}:
-            near = self.lines.get((cell, line))
-            if near is not None and near.returns is not None:
-                found.append((cell, near.returns))
-        return found
+    def list_returns(self, positions: Iterable[Position]) -> list[Position]:
+        """Return the lines on which the functions around lines return next."""
+        known = [self.lines[at] for at in positions if at in self.lines]
+        return [(near.cell, near.returns) for near in known if near.returns is not None]
+
+    def list_all_around(self, steps: Iterable[int]) -> list[Position]:
+        """Return the lines of steps, and the outermost lines from which they were called."""
+        return [at for n in steps for at in self.list_around(n)]
 
     def add_sizes(self, lines: tuple[Position, ...]) -> tuple[Position, ...]:
         """Return lines with those that set the sizes that they read."""
         known = [self.lines[at] for at in lines if at in self.lines]
         return sort_positions([*lines, *((each.cell, n) for each in known for n in each.sizes)])
 
-    def add_layers(self, lines: tuple[Position, ...], step: int) -> tuple[Position, ...]:
-        """Return lines with those that make the layer of a step, which may have a bias too many."""
-        at = self.get_position(step)
-        if at is None or at not in self.lines or len(self.lines[at].layers) > 1:
-            return lines
-        made = {(at[0], line) for line in self.lines[at].layers}
-        return sort_positions({*lines, *made})
+    def list_weights(self, step: int) -> list[str]:
+        """Return the paths of the weights that a step takes as they are."""
+        kinds = (self.steps[n].kind for n in self.steps[step].sources)
+        return [each.removeprefix(PARAMETER) for each in kinds if each.startswith(PARAMETER)]
 
     def list_positions(self, numbers: Iterable[int]) -> tuple[Position, ...]:
         """Return the lines of steps, in order."""
@@ -164,7 +166,8 @@ def read_trace(reply: TraceReply, values: Tensor) -> Flow:
         raise BadTrace
     recorded = {each.number: each for each in _iter_recorded(steps, values)}
     lines = {(each.cell, each.line): each for each in reply.lines}
-    return Flow(steps, reply.returned, recorded, lines)
+    made = {each.path: each.lines for each in reply.made}
+    return Flow(steps, reply.returned, recorded, lines, made, reply.shared)
 
 
 def _iter_recorded(steps: tuple[TracedStep, ...], values: Tensor) -> Iterator[Recorded]:

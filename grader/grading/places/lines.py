@@ -1,6 +1,7 @@
 """List the lines of steps, and those that lines rest on without computing tensors."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from headcheck.grader.grading.places.flow import Flow, Position, list_between, sort_positions
@@ -53,13 +54,25 @@ class LineFinder:
         fed = set(self.add_fed(pieces)) - set(self.flow.list_positions(pieces))
         return sort_positions({*lines, *fed}) if pieces else lines
 
+    def add_dead(
+        self, used: Set[int], numel: int, lines: tuple[Position, ...]
+    ) -> tuple[Position, ...]:
+        """Add the lines of a result that could be a missing stage, but is thrown away."""
+        dead = self.flow.walk_on(used) - self.search.slice
+        ends = [n for n in dead if not self.flow.uses[n]]
+        ends = [n for n in ends if math.prod(self.flow.steps[n].shape) == numel][-1:]
+        called = [n for n in ends if self.flow.steps[n].outer is not None]
+        ends_of_calls = self.flow.list_returns(self.flow.list_positions(called))
+        return sort_positions([*lines, *self.flow.list_positions(ends), *ends_of_calls])
+
     def add_span(
         self, missing: str, step: int, edge: set[int], lines: tuple[Position, ...]
     ) -> tuple[Position, ...]:
         """Add all lines between what is right and a step before which something is left out."""
         lines = self.span(self.list_begins(missing) or edge, step, lines)
         called = [n for n in edge if self.flow.steps[n].outer is not None]
-        return sort_positions([*lines, *self.flow.list_returns(called)])
+        ends = self.flow.list_returns(self.flow.list_all_around(called))
+        return sort_positions([*lines, *ends])
 
     def add_turning(
         self, missing: str, edge: set[int], lines: tuple[Position, ...]

@@ -99,7 +99,8 @@ def _bound(context: LiveContext, traced: Traced, wrong: int) -> Located:
     exact = INEXACT if contract.has(Capability.POSITIONS) else EXACT
     target = _find_target(traced.state.inputs.wanted[wrong], stages)
     step = traced.flow.returned[wrong]
-    search = Search(traced.flow, stages, step, target, exact, _list_layers(contract))
+    paths = frozenset(path for path, _ in contract.to_stored(context.parameters, context.case))
+    search = Search(traced.flow, stages, step, target, exact, _list_layers(contract), paths)
     bound = Bounder(search, LineFinder(search)).bound()
     if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
         bound = None

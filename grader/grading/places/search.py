@@ -9,10 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
+
 from headcheck.grader.grading.places.flow import GIVEN, KERNELS, LAYOUTS, PRODUCTS, WRITTEN, Flow
 from headcheck.grader.grading.places.matching import StageMatch, find_stage
 from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages, collect_needed
 
+POWERS = ("pow", "__pow__", "__rpow__", "float_power", "exp", "exp2")
 SUMS = ("added", "closed", "gated")
 """stages that one operation makes of two others"""
 
@@ -30,6 +33,8 @@ class Search:
     exact: float
     layers: Mapping[str, str]
     """the paths of the weights of stages that a layer gives"""
+    paths: frozenset[str]
+    """the paths of all weights that the statement asks for"""
 
     @cached_property
     def found(self) -> dict[str, StageMatch]:
@@ -66,8 +71,16 @@ class Search:
             if key == "angles" and self._find_rotation() is None:
                 continue
             if key == self.target or key in collect_needed(self.stages, self.target):
-                return key
+                return self._find_missing_speed() or key if key == "angles" else key
         return None
+
+    def _find_missing_speed(self) -> str | None:
+        """Return which frequencies are missing, if that is why angles are."""
+        if not self.is_met("unscaled"):
+            return "unscaled" if self.choose_candidate("unscaled") is not None else None
+        plain, scaled = (self.stages[key].values for key in ("unscaled", "frequencies"))
+        differs = not torch.equal(plain, scaled)
+        return "frequencies" if differs and not self.is_met("frequencies") else None
 
     def has_met_successor(self, key: str) -> bool:
         return any(
@@ -87,6 +100,8 @@ class Search:
         stage = self.stages[key]
         if key == "angles":
             return self._find_rotation()
+        if key in ("unscaled", "frequencies"):
+            return self._find_speed(key)
         if (layer := self._find_layer(key)) is not None:
             return layer if layer not in self.right else None
         if key in self.layers and not self._uses_path(self.layers[key]):
@@ -94,7 +109,9 @@ class Search:
         given = self._list_given(key)
         reached = [self.flow.walk_on(steps) for steps in given]
         from_all = set.intersection(*reached) if reached else set[int]()
-        for possible in (from_all, set[int]().union(*reached)):
+        # What is not rotated rests on no angles; what rests on angles alone is not rotated.
+        any_of = reached[0] if "angles" in stage.needs and reached else set[int]().union(*reached)
+        for possible in (from_all, any_of):
             candidates = self._list_candidates(stage, possible)
             if stage.kind is Kind.PRODUCT and possible is not from_all:
                 candidates = [n for n in candidates if self.flow.steps[n].kind in PRODUCTS]
@@ -110,6 +127,24 @@ class Search:
             if step.kind in ("cos", "sin", "polar") and step.sources[-1] not in self.right:
                 return step.sources[-1]
         return None
+
+    def _find_speed(self, key: str) -> int | None:
+        """Return the step that should give frequencies: a power, or the last that follows it."""
+        rotation = self._find_rotation()
+        behind = [] if rotation is None else sorted(self.flow.walk_back([rotation]) - {rotation})
+        steps, size = self.flow.steps, self.stages[key].numel
+        alike = [n for n in behind if math.prod(steps[n].shape) == size and n not in self.right]
+        if key == "unscaled":
+            powers = (n for n in alike if steps[n].kind in POWERS)
+            return next((n for n in powers if not self._divides_more(n)), None)
+        after = self.flow.walk_on(self.found["unscaled"].steps)
+        return next((n for n in reversed(alike) if n in after), None)
+
+    def _divides_more(self, number: int) -> bool:
+        """Whether positions are divided by a step: then it may be the inverse of frequencies."""
+        uses = (self.flow.steps[n] for n in self.flow.uses[number])
+        size = math.prod(self.flow.steps[number].shape)
+        return any("div" in each.kind and math.prod(each.shape) > size for each in uses)
 
     def _list_given(self, key: str) -> list[frozenset[int]]:
         """Return the steps of what a stage needs, or of what that needs where it is missing."""

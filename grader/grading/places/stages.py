@@ -175,7 +175,8 @@ def _iter_angles(s: PipelineState) -> Iterator[tuple[str, OracleStage]]:
     for key, scaling in (("unscaled", None), ("frequencies", variant.scaling)):
         values = rotary_angles(2, width, variant.base, query, scaling)[1]
         name = "frequencies before they are scaled" if key == "unscaled" else "frequencies"
-        yield key, OracleStage(name, values, "w", (), optional=True)
+        needs = ("unscaled",) * (key == "frequencies")
+        yield key, OracleStage(name, values, "w", needs, optional=True)
     angles = rotary_angles(tokens, width, variant.base, query, variant.scaling)
     forms = angles, angles.cos(), angles.sin()
     doubled = [torch.cat([each, each], -1) for each in forms]

@@ -41,7 +41,8 @@ class Unused:
                 at = sort_positions(p for n in steps for p in self.flow.list_around(n)[-1:])
                 end = self.search.choose_candidate(missing)
                 after = None if end is None else self.flow.list_around(end)[-1:]
-                ends = sort_positions(self.flow.list_returns(steps) if after is None else after)
+                returns = self.flow.list_returns(self.flow.list_all_around(steps))
+                ends = sort_positions(returns if after is None else after)
                 if not self.search.slice & self.search.right:
                     ends = self.flow.list_positions(self.search.slice)
                 lines = sort_positions([*at, *ends])

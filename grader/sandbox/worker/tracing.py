@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from headcheck.grader.reading.cells import SubmissionSource
-from headcheck.grader.reading.feeding_lines import find_neighbours
-from headcheck.grader.sandbox.operations import Answer, TracedStep, TraceReply
+from headcheck.grader.reading.feeding_lines import find_neighbours, find_setting_lines
+from headcheck.grader.sandbox.operations import Answer, MadeWeight, TracedStep, TraceReply
 from headcheck.grader.sandbox.wire import label_by_position
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS, set_training
 from headcheck.grader.sandbox.worker.made_object import MadeObject
@@ -27,6 +27,10 @@ MAX_NUMBERS = 1 << 18
 """the most numbers of all steps together whose values are kept: two megabytes"""
 MAX_NUMBERS_OF_STEP = 1 << 14
 """the most numbers of a step whose values are kept"""
+MAX_KIND = 120
+"""the most characters of the name of a function, or of the path of a weight"""
+MAX_SHARED = 40
+"""the most weights of several paths that are told"""
 MAX_DEPTH = 3
 """how deeply tensors may be nested in the arguments of a function"""
 MAX_FRAMES = 60
@@ -66,6 +70,8 @@ class CallRecorder(torch.overrides.TorchFunctionMode):
         """all tensors seen, so that none gives its identity or memory to another"""
         self.named: dict[int, str] = {}
         """the kinds of tensors that were not computed, by their identity"""
+        self.shared: list[tuple[tuple[str, str], tuple[str, str]]] = []
+        """the paths of weights that have two of them, and what is shared that holds them"""
         self.files: dict[str, bool] = {}
         for number, tensor in enumerate(inputs):
             self.named[id(tensor)] = f"input {number}"
@@ -138,7 +144,7 @@ class CallRecorder(torch.overrides.TorchFunctionMode):
         cell, line, outer = position or (None, None, None)
         shape = tuple(tensor.shape)
         kept = values is not None
-        self.steps.append(TracedStep(kind[:40], shape, sources, cell, line, kept, outer))
+        self.steps.append(TracedStep(kind[:MAX_KIND], shape, sources, cell, line, kept, outer))
         self.last[id(tensor)] = self.homes[get_address(tensor)] = len(self.steps) - 1
         return len(self.steps) - 1
 
@@ -216,6 +222,7 @@ def trace(
     if isinstance(target, nn.Module):
         recorder.named |= {id(p): f"parameter {n}" for n, p in target.named_parameters()}
         recorder.named |= {id(b): f"buffer {n}" for n, b in target.named_buffers()}
+        recorder.shared = [(pair, cut_shared_end(target, *pair)) for pair in list_shared(target)]
     set_training(target, False)
     with torch.no_grad(), recorder:
         result = target(*inputs, **({"apart": apart} if apart > 1 else {}))
@@ -224,6 +231,24 @@ def trace(
         lines = find_lines_of_buffers(made.make, locate_line)
         recorder.steps = [place_buffer(step, lines) for step in recorder.steps]
     return recorder, results
+
+
+def list_shared(module: nn.Module) -> list[tuple[str, str]]:
+    """Return the paths of parameters that have several, each with the first one."""
+    first: dict[int, str] = {}
+    every = module.named_parameters(remove_duplicate=False)
+    pairs = ((first.setdefault(id(parameter), path), path) for path, parameter in every)
+    return [(one, other) for one, other in pairs if one != other][:MAX_SHARED]
+
+
+def cut_shared_end(module: nn.Module, one: str, other: str) -> tuple[str, str]:
+    """Return the shortest paths of which the ends are the same, because a module is shared."""
+    while "." in one and "." in other and one.rpartition(".")[2] == other.rpartition(".")[2]:
+        owners = one.rpartition(".")[0], other.rpartition(".")[0]
+        if module.get_submodule(owners[0]) is not module.get_submodule(owners[1]):
+            break
+        one, other = owners
+    return one, other
 
 
 def place_buffer(step: TracedStep, lines: Mapping[str, Position]) -> TracedStep:
@@ -259,4 +284,11 @@ def make_reply(
     placed = [step for step in steps if step.line is not None]
     positions = {(each.cell, line) for each in placed for line in (each.line, each.outer) if line}
     lines = tuple(find_neighbours(source, positions))
-    return TraceReply(steps, returned, lines), label_by_position([values])
+    read = {step.kind.removeprefix("parameter ") for step in steps if step.kind[:9] == "parameter"}
+    made = tuple(MadeWeight(path, tuple(find_setting_lines(source, path))) for path in sorted(read))
+    shared = tuple(
+        MadeWeight(path, tuple(find_setting_lines(source, end, shared=True)))
+        for pair, ends in recorder.shared
+        for path, end in zip(pair, ends, strict=True)
+    )
+    return TraceReply(steps, returned, lines, made, shared), label_by_position([values])
