@@ -13,14 +13,11 @@ from headcheck.grader.grading.places.flow import (
     list_between,
     sort_positions,
 )
-from headcheck.grader.grading.places.lines import LineFinder
+from headcheck.grader.grading.places.lines import JOINS, LineFinder
 from headcheck.grader.grading.places.matching import UNIT, Pattern
 from headcheck.grader.grading.places.search import SUMS, Search
 from headcheck.grader.grading.places.stages import Kind, Stages, collect_needed, find_last
 from headcheck.grader.grading.places.unused import Unused
-
-JOINS = ("stack", "cat", "concat")
-"""functions that lay pieces side by side, which decide what a later layout must be"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +86,13 @@ class Bounder:
         if not skipped or missing in ("q", "k", "v"):
             between |= self._list_exchanged(key, step, edge)
         lines = self.lines.add_pieces(self.lines.add_fed(between), edge)
+        right = frozenset().union(*(given[k] for k in last))
+        thrown = self.lines.list_thrown_away(between | right, self.stages[missing].numel)
+        lines = sort_positions([*lines, *thrown])
         if skipped or (key == "angles" and "unscaled" in last):
             lines = self.lines.add_span(missing, step, edge, lines)
         lines = self.lines.add_turning(missing, edge, lines)
-        lines = self.lines.add_dead(between | edge, self.stages[missing].numel, lines)
+        lines = self.lines.add_gains(missing, step, lines)
         if self._has_other_heads(key, step):
             lines = self.flow.add_sizes(sort_positions([*lines, *before]))
         lines = self._add_unknown(lines, step, stops)
@@ -133,7 +133,7 @@ class Bounder:
         sources = set(self.flow.steps[step].sources)
         if self.flow.steps[step].kind in KERNELS:
             own = [self.search.found.get(find_last(self.stages, k)) for k in "qkv"]
-            given = self.flow.steps[step].sources[:3]
+            given = [self._find_whole(n) for n in self.flow.steps[step].sources[:3]]
             if all(m is not None and n in m.steps for m, n in zip(own, given, strict=False)):
                 return set()
             sources = set(given)
@@ -158,6 +158,13 @@ class Bounder:
         roles = (m.steps for k, m in self.search.found.items() if k[0] in "qkv")
         compared = edge & frozenset[int]().union(*roles)
         return self.flow.walk_back(compared, starts) & self.search.right
+
+    def _find_whole(self, number: int) -> int:
+        """Return the step of a stage of which a step is a part, or this itself."""
+        whole = number
+        while whole not in self.search.right and len(self.flow.steps[whole].sources) == 1:
+            [whole] = self.flow.steps[whole].sources
+        return whole if whole in self.search.right else number
 
     def _find_scrambling(self, between: Iterable[int]) -> tuple[str, int] | None:
         """Return the first step that lays out right numbers wrongly, and what these are."""

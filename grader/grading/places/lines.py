@@ -4,9 +4,18 @@ import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from headcheck.grader.grading.places.flow import Flow, Position, list_between, sort_positions
+from headcheck.grader.grading.places.flow import (
+    PARAMETER,
+    Flow,
+    Position,
+    list_between,
+    sort_positions,
+)
 from headcheck.grader.grading.places.search import Search
 from headcheck.grader.grading.places.stages import Stages, collect_needed
+
+JOINS = ("stack", "cat", "concat")
+"""functions that lay pieces side by side, which decide what a later layout must be"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +63,33 @@ class LineFinder:
         fed = set(self.add_fed(pieces)) - set(self.flow.list_positions(pieces))
         return sort_positions({*lines, *fed}) if pieces else lines
 
-    def add_dead(
-        self, used: Set[int], numel: int, lines: tuple[Position, ...]
+    def add_gains(
+        self, missing: str, step: int, lines: tuple[Position, ...]
     ) -> tuple[Position, ...]:
-        """Add the lines of a result that could be a missing stage, but is thrown away."""
+        """Add the lines that use the gain of a missing norm elsewhere.
+
+        If no line does, it is left out before the function of the norm returns.
+        """
+        path = self.search.gains.get(missing)
+        own = {n for n, each in enumerate(self.flow.steps) if each.kind == f"{PARAMETER}{path}"}
+        users = {n for each in own for n in self.flow.uses[each] if n in self.search.slice}
+        if path is None or users & self.flow.walk_back([step]):
+            return lines
+        if users:
+            return sort_positions([*lines, *self.flow.list_positions(users)])
+        return sort_positions([*lines, *self.flow.list_returns(self.flow.list_positions([step]))])
+
+    def list_thrown_away(self, used: Set[int], numel: int) -> tuple[Position, ...]:
+        """Return the lines of a result that could be a missing stage, but on which nothing rests.
+
+        If it was computed in a function, the line on which this returns is one of them.
+        """
         dead = self.flow.walk_on(used) - self.search.slice
         ends = [n for n in dead if not self.flow.uses[n]]
         ends = [n for n in ends if math.prod(self.flow.steps[n].shape) == numel][-1:]
         called = [n for n in ends if self.flow.steps[n].outer is not None]
-        ends_of_calls = self.flow.list_returns(self.flow.list_positions(called))
-        return sort_positions([*lines, *self.flow.list_positions(ends), *ends_of_calls])
+        returns = self.flow.list_returns(self.flow.list_positions(called))
+        return sort_positions([*self.flow.list_positions(ends), *returns])
 
     def add_span(
         self, missing: str, step: int, edge: set[int], lines: tuple[Position, ...]
@@ -80,8 +106,18 @@ class LineFinder:
         """Add the lines of the angles if what they rotate is missing."""
         if missing[1:] not in ("r", "t") or "angles" not in self.search.found:
             return lines
-        turning = edge & self.search.found["angles"].steps
-        return sort_positions([*lines, *self.flow.list_positions(turning)])
+        every = self.search.found["angles"].steps
+        turning = edge & every
+        laid_out = {n for n in self.flow.walk_back(turning) & every if self._is_doubled(n)}
+        return sort_positions([*lines, *self.flow.list_positions(turning | laid_out)])
+
+    def _is_doubled(self, number: int) -> bool:
+        """Whether a step repeats numbers, for both coordinates of each pair."""
+        step = self.flow.steps[number]
+        before = (math.prod(self.flow.steps[n].shape) for n in step.sources)
+        return step.kind in (*JOINS, "repeat_interleave", "repeat") and any(
+            2 * size == math.prod(step.shape) for size in before
+        )
 
     def list_begins(self, missing: str) -> set[int]:
         """Return the first step that gives what a missing stage is made of."""

@@ -4,7 +4,7 @@ The case is one on which mistakes differ, or else one that failed, in float64. A
 verdict. If values are right on these cases, something else is wrong, and no place is known.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -50,6 +50,14 @@ LAYERS = {
     "forwarded": "W_2",
 }
 """the weights of the layers that give stages"""
+GAINS = {
+    "entered": "gain_in",
+    "renormed": "gain_ff",
+    "qn": "gain_q",
+    "kn": "gain_k",
+    "normed": "gain_heads",
+}
+"""the weights of the norms that give stages"""
 WRONG = 1e-7
 """the smallest relative difference that makes a result wrong"""
 INEXACT = 1e-5
@@ -100,7 +108,8 @@ def _bound(context: LiveContext, traced: Traced, wrong: int) -> Located:
     target = _find_target(traced.state.inputs.wanted[wrong], stages)
     step = traced.flow.returned[wrong]
     paths = frozenset(path for path, _ in contract.to_stored(context.parameters, context.case))
-    search = Search(traced.flow, stages, step, target, exact, _list_layers(contract), paths)
+    weights = (_list_paths(contract, names) for names in (LAYERS, GAINS))
+    search = Search(traced.flow, stages, step, target, exact, *weights, paths)
     bound = Bounder(search, LineFinder(search)).bound()
     if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
         bound = None
@@ -116,11 +125,11 @@ def _find_target(result: str, stages: Stages) -> str:
     return [key for key in stages if key != "logsumexp"][-1]
 
 
-def _list_layers(contract: Contract) -> dict[str, str]:
-    """Return the paths of the weights that hold a single matrix, by the stages that they give."""
+def _list_paths(contract: Contract, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the paths of the weights that hold a single one of these, by their stages."""
     single = (m for m in contract.mappings if len(m.holds) == 1 and "{" not in m.path)
     alone = {m.holds[0]: m.path for m in single}
-    return {key: alone[name] for key, name in LAYERS.items() if name in alone}
+    return {key: alone[name] for key, name in names.items() if name in alone}
 
 
 def _iter_contexts(

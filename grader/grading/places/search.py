@@ -33,6 +33,8 @@ class Search:
     exact: float
     layers: Mapping[str, str]
     """the paths of the weights of stages that a layer gives"""
+    gains: Mapping[str, str]
+    """the paths of the gains of stages that a norm gives"""
     paths: frozenset[str]
     """the paths of all weights that the statement asks for"""
 
@@ -80,7 +82,8 @@ class Search:
             return "unscaled" if self.choose_candidate("unscaled") is not None else None
         plain, scaled = (self.stages[key].values for key in ("unscaled", "frequencies"))
         differs = not torch.equal(plain, scaled)
-        return "frequencies" if differs and not self.is_met("frequencies") else None
+        found = self.found.get("frequencies")
+        return "frequencies" if differs and (not found or not found.steps & self.slice) else None
 
     def has_met_successor(self, key: str) -> bool:
         return any(

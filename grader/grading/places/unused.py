@@ -65,7 +65,7 @@ class Unused:
                 for k in stage.needs
                 if k in self.search.found and self.search.found[k].steps & self.search.slice
             ]
-            if not used or self.search.has_met_successor(key) or stage.axes != "bhts":
+            if not used or self.search.has_met_successor(key) or not self._is_changed(key):
                 continue
             from_used = set().union(*(self.search.found[k].steps & self.search.slice for k in used))
             after = {
@@ -76,6 +76,10 @@ class Unused:
                 key, max(dead), lines, self.flow.list_positions(from_used), (key,), is_unused=True
             )
         return None
+
+    def _is_changed(self, key: str) -> bool:
+        """Whether a stage is scores or weights, or queries or keys that something has changed."""
+        return self.stages[key].axes == "bhts" or key[1:] in ("n", "r")
 
     def _bound_unmasked(self) -> Bound | None:
         """Return the bound if weights are right but for a mask that was never applied."""
