@@ -309,7 +309,7 @@ def _observe_answer(
 ) -> tuple[Tensor, ...] | None:
     """Return whatever the submission returns; None if it raises."""
     try:
-        _set_parameters(context.adapter, parameters)
+        set_present_parameters(context.adapter, parameters)
         if others:
             returned = context.adapter.forward_apart(x, others)
         else:
@@ -321,8 +321,8 @@ def _observe_answer(
     return tuple(output.to(torch.float64) for output in returned.outputs)
 
 
-def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
-    """Set these parameters; if the module lacks some of them, set the others.
+def set_present_parameters(adapter: ModuleAdapter, parameters: Parameters) -> frozenset[str]:
+    """Set these parameters; if the module lacks some of them, set the others, and return these.
 
     Raises SubmissionFailed if it may keep the missing ones elsewhere, since its weights are then
     unknown.
@@ -337,3 +337,5 @@ def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
             raise
         adapter.holder.write({path: stored[path] for path in stored if path in present})
         adapter.current_parameters = parameters
+        return frozenset(stored.keys() - present.keys())
+    return frozenset()

@@ -27,5 +27,5 @@ class Bound:
     """whether no step of the code could be the missing stage"""
     is_unused: bool = False
     """whether the stage is there, and nothing that is returned rests on it"""
-    is_shared: bool = False
-    """whether several weights are one and the same"""
+    weights: str = ""
+    """what is wrong with weights, in a sentence, if that is the mistake"""

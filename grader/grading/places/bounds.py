@@ -19,6 +19,9 @@ from headcheck.grader.grading.places.search import SUMS, Search
 from headcheck.grader.grading.places.stages import Kind, Stages, collect_needed, find_last
 from headcheck.grader.grading.places.unused import Unused
 
+SHARED = "Several weights, which should differ, are one and the same."
+LACKING = "A weight that the statement asks for is missing."
+
 
 @dataclass(frozen=True, eq=False)
 class Bounder:
@@ -37,8 +40,8 @@ class Bounder:
 
     def bound(self) -> Bound | None:
         """Return the bound of the mistake; None if it is not known."""
-        if (shared := self._bound_shared()) is not None:
-            return shared
+        if (weights := self._bound_weights()) is not None:
+            return weights
         missing = self.search.find_missing()
         if missing is None:
             return self._bound_rest()
@@ -48,17 +51,17 @@ class Bounder:
             return scaled
         return self._bound_stage(missing)
 
-    def _bound_shared(self) -> Bound | None:
-        """Return the bound if weights that the statement asks for are one and the same."""
+    def _bound_weights(self) -> Bound | None:
+        """Return the bound if weights of the statement are one and the same, or missing."""
         pairs = zip(self.flow.shared[::2], self.flow.shared[1::2], strict=False)
-        lines = {
-            at
-            for pair in pairs
-            if all(each.path in self.search.paths for each in pair)
-            for each in pair
-            for at in each.lines
-        }
-        return Bound("", None, sort_positions(lines), (), (), is_shared=True) if lines else None
+        shared = [p for p in pairs if all(each.path in self.search.paths for each in p)]
+        lines = {at for pair in shared for each in pair for at in each.lines}
+        if lines:
+            return Bound("", None, sort_positions(lines), (), (), weights=SHARED)
+        layers = {path.rpartition(".")[0] for path in self.search.lacking} - {""}
+        made = [p for path, p in self.flow.made.items() if path.rpartition(".")[0] in layers]
+        lines = {at for positions in made for at in positions}
+        return Bound("", None, sort_positions(lines), (), (), weights=LACKING) if lines else None
 
     def _bound_stage(self, missing: str) -> Bound | None:
         for key in self.search.iter_following(missing):
@@ -84,7 +87,10 @@ class Bounder:
         computing = {n for n in between if self.flow.steps[n].kind not in LAYOUTS}
         left_out = skipped and not any(self.flow.steps[n].sources for n in computing - {step})
         if not skipped or missing in ("q", "k", "v"):
-            between |= self._list_exchanged(key, step, edge)
+            kernels = [n for n in sorted(between) if self.flow.steps[n].kind in KERNELS]
+            between |= self._list_exchanged(key, next(iter(kernels), step), edge)
+        if self.stages[key].kind is Kind.STEP and between == {step} and step not in stops:
+            between |= edge
         lines = self.lines.add_pieces(self.lines.add_fed(between), edge)
         right = frozenset().union(*(given[k] for k in last))
         thrown = self.lines.list_thrown_away(between | right, self.stages[missing].numel)

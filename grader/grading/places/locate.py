@@ -27,7 +27,7 @@ from headcheck.properties.mistakes.pipeline_inputs import (
     get_correct_pipeline,
     make_attention_inputs,
 )
-from headcheck.properties.mistakes.samples import CASES, PADDED_CASE
+from headcheck.properties.mistakes.samples import CASES, PADDED_CASE, set_present_parameters
 from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
@@ -84,6 +84,8 @@ class Traced:
     state: PipelineState
     wrong: int | None
     """the place of the first wrong one among the results; None if all are right"""
+    lacking: frozenset[str]
+    """the paths of the weights that the module should have, and has not"""
 
 
 def locate(harness: Harness, failing: Sequence[Case]) -> Located | None:
@@ -108,8 +110,8 @@ def _bound(context: LiveContext, traced: Traced, wrong: int) -> Located:
     target = _find_target(traced.state.inputs.wanted[wrong], stages)
     step = traced.flow.returned[wrong]
     paths = frozenset(path for path, _ in contract.to_stored(context.parameters, context.case))
-    weights = (_list_paths(contract, names) for names in (LAYERS, GAINS))
-    search = Search(traced.flow, stages, step, target, exact, *weights, paths)
+    layers, gains = _list_paths(contract, LAYERS), _list_paths(contract, GAINS)
+    search = Search(traced.flow, stages, step, target, exact, layers, gains, paths, traced.lacking)
     bound = Bounder(search, LineFinder(search)).bound()
     if bound is not None and not 0 < len(bound.lines) <= MAX_LINES:
         bound = None
@@ -152,7 +154,7 @@ def _iter_contexts(
 def trace(context: LiveContext, others: tuple[Tensor, ...] = ()) -> Traced:
     """Trace the call of a case. Raises one of ERRORS."""
     adapter = context.adapter
-    adapter.set(context.parameters)
+    lacking = set_present_parameters(adapter, context.parameters)
     given = (context.x, *others) if others else ()
     if others:
         sent = [t if adapter.has_batch_axis else t[0] for t in given]
@@ -162,7 +164,7 @@ def trace(context: LiveContext, others: tuple[Tensor, ...] = ()) -> Traced:
     assert isinstance(module, ChannelModule), "it is at the other end of a channel"
     flow = read_trace(*module.trace([_make_double(t) for t in sent], max(1, len(given))))
     state = _run_correct(context, others)
-    return Traced(flow, state, _find_wrong(flow, state))
+    return Traced(flow, state, _find_wrong(flow, state), lacking)
 
 
 def _make_double(tensor: Tensor) -> Tensor:

@@ -37,6 +37,8 @@ class Search:
     """the paths of the gains of stages that a norm gives"""
     paths: frozenset[str]
     """the paths of all weights that the statement asks for"""
+    lacking: frozenset[str]
+    """those that the module has not"""
 
     @cached_property
     def found(self) -> dict[str, StageMatch]:

@@ -247,6 +247,9 @@ class _Attending:
         yield "scores", self.show(name, values, compared, **loose)
         if self._is_adjusted:
             yield "adjusted", self.show(_name_adjusted(s), s.scores, ("scores",))
+            seen = s.scaled if self.hidden is None else s.scaled.masked_fill(self.hidden, -math.inf)
+            plain = "weights of plain scores", torch.softmax(seen, -1), ("scores",)
+            yield "unadjusted", self.show(*plain, kind=Kind.SOFTMAX, optional=True)
 
     def _iter_masked(self, last: str, hidden: Tensor) -> Iterator[tuple[str, OracleStage]]:
         """Yield masked scores, and the weights of code that hides after the softmax."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headcheck.grader.grading.places.bound import Bound
-from headcheck.grader.grading.places.flow import PRODUCTS, Flow, sort_positions
+from headcheck.grader.grading.places.flow import LAYOUTS, PRODUCTS, Flow, sort_positions
 from headcheck.grader.grading.places.lines import LineFinder
 from headcheck.grader.grading.places.search import Search
 from headcheck.grader.grading.places.stages import Stages
@@ -29,6 +29,8 @@ class Unused:
         found = self._bound_discarded(missing) or self._bound_unused()
         if found is None and missing == "masked":
             return self._bound_unmasked()
+        if found is None and missing == "adjusted":
+            return self._bound_unadjusted()
         return found
 
     def _bound_discarded(self, missing: str) -> Bound | None:
@@ -96,6 +98,22 @@ class Unused:
         before = self.flow.list_positions(edge)
         lines = self.lines.span(edge, max(steps), self.flow.list_positions(steps))
         return Bound("masked", max(steps), lines, before, (key,), is_left_out=True)
+
+    def _bound_unadjusted(self) -> Bound | None:
+        """Return the bound if weights rest on scores before something is added to them."""
+        if "unadjusted" not in self.search.found or "scores" not in self.search.found:
+            return None
+        steps = self.search.found["unadjusted"].steps & self.search.slice
+        given = self.search.found["scores"].steps
+        between = self.flow.walk_back(steps, given)
+        edge = {n for each in between for n in self.flow.steps[each].sources if n in given}
+        after = self.flow.walk_on(steps, through=self._list_between_products()) - steps
+        late = {n for n in after if self.flow.steps[n].kind not in (*LAYOUTS, *PRODUCTS)}
+        if not steps or not edge or not late:
+            return None
+        lines = self.lines.add_fed(late | steps)
+        before = self.flow.list_positions(edge)
+        return Bound("adjusted", max(steps), lines, before, ("scores",), is_left_out=True)
 
     def _list_between_products(self) -> set[int]:
         steps = self.flow.steps

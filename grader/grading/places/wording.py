@@ -42,8 +42,8 @@ def tell_place(located: Located) -> PlaceRecord | None:
 
 def _tell(bound: Bound, stages: Stages, flow: Flow) -> str:
     """Say what is right, and what is not."""
-    if bound.is_shared:
-        return "Several weights, which should differ, are one and the same."
+    if bound.weights:
+        return bound.weights
     if bound.scrambles:
         name, line = stages[bound.scrambles].name, _name(_place(bound, flow))
         return f"The {name} are right, but {line} lays their numbers out in another order."
