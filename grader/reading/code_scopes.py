@@ -170,6 +170,8 @@ def _is_alias(node: ast.stmt) -> bool:
     match node:
         case ast.Assign(targets=[ast.Name() | ast.Tuple()], value=ast.Name()):
             return True
+        case ast.Assign(targets=[ast.Tuple(elts=given)], value=ast.Tuple(elts=taken)):
+            return sorted(map(ast.unparse, given)) == sorted(map(ast.unparse, taken))
     return False
 
 

@@ -81,7 +81,8 @@ class Bounder:
         last = [k for k in self.stages if k in given and given[k] & edge]
         last = [k for k in last if not any(k in collect_needed(self.stages, o) for o in last)]
         before, found = self.flow.list_positions(edge), tuple(last)
-        if (scrambled := self._find_scrambling(between)) is not None:
+        scrambled = self._find_scrambling(between) or self._find_unmerged(key, step)
+        if scrambled is not None:
             return self._bound_scrambled(*scrambled, before, found)
         skipped = missing != key and not any(self.flow.steps[n].kind in KERNELS for n in between)
         computing = {n for n in between if self.flow.steps[n].kind not in LAYOUTS}
@@ -190,10 +191,33 @@ class Bounder:
                         return key, number
         return None
 
+    def _find_unmerged(self, key: str, step: int) -> tuple[str, int] | None:
+        """Return the step that lays heads side by side otherwise than a layer takes them."""
+        if key not in ("bare", "attended"):
+            return None
+        [need] = self.stages["bare" if "bare" in self.stages else key].needs
+        if not self.search.is_met(need):
+            return None
+        stage = self.stages[need]
+        merged = stage.values.transpose(1, 2).flatten(2)
+        for number in self.flow.steps[step].sources:
+            got = self.flow.values.get(number)
+            if (
+                number in self.search.found[need].steps
+                and got
+                and got.shape[-1] == merged.shape[-1]
+            ):
+                pattern = Pattern(merged, "btd", exact=self.search.exact)
+                if pattern.find_order(got) is None:
+                    return need, number
+        return None
+
     def _bound_scale(self, missing: str) -> Bound | None:
         """Return the bound if scores are right but for a factor."""
         factors = self._list_factors()
-        if not factors or missing not in ("maps", "weights") or self._is_linear():
+        if "adjusted" in self.stages or self._is_linear():
+            return None
+        if not factors or missing not in ("maps", "weights"):
             return None
         lasts = [n for n in factors if not set(self.flow.uses[n]) & set(factors)]
         if all(abs(factors[n] - 1) < UNIT for n in lasts):

@@ -31,6 +31,8 @@ from headcheck.properties.mistakes.samples import CASES, PADDED_CASE, set_presen
 from headcheck.properties.terms.case import Case, MaskForm
 from headcheck.properties.violations.violation import SubmissionFailed, Violation
 
+FIRST_CASE = replace(CASES[0], head_dim=8, rope_dim=4)
+"""the case that is traced first: no two of its sizes are equal, nor is a root of one a number"""
 MAX_LINES = 12
 """a bound of more lines tells nothing"""
 MAX_FAILING = 4
@@ -56,6 +58,7 @@ GAINS = {
     "qn": "gain_q",
     "kn": "gain_k",
     "normed": "gain_heads",
+    "weights": "sinks",
 }
 """the weights of the norms that give stages"""
 WRONG = 1e-7
@@ -129,7 +132,7 @@ def _find_target(result: str, stages: Stages) -> str:
 
 def _list_paths(contract: Contract, names: Mapping[str, str]) -> dict[str, str]:
     """Return the paths of the weights that hold a single one of these, by their stages."""
-    single = (m for m in contract.mappings if len(m.holds) == 1 and "{" not in m.path)
+    single = (m for m in contract.mappings if len(m.holds) == 1)
     alone = {m.holds[0]: m.path for m in single}
     return {key: alone[name] for key, name in names.items() if name in alone}
 
@@ -140,11 +143,11 @@ def _iter_contexts(
     """Yield the cases to trace, some with other tokens for keys and values."""
     contract = harness.contract
     padded = (PADDED_CASE,) * contract.has(Capability.PADDING)
-    for case in dict.fromkeys(contract.fit(each) for each in (*CASES, *padded)):
+    for case in dict.fromkeys(contract.fit(each) for each in (FIRST_CASE, *CASES[1:], *padded)):
         yield harness.create_context(case), ()
     if contract.has(Capability.CROSS):
-        case = contract.fit(replace(CASES[0], mask_form=MaskForm.NONE))
-        others = make_other_tokens(case, contract, case.tokens + 3)
+        case = contract.fit(replace(FIRST_CASE, mask_form=MaskForm.NONE))
+        others = make_other_tokens(case, contract, case.tokens + 6)
         yield harness.create_context(case), tuple(others)
     for case in failing[:MAX_FAILING]:
         if case.batch * case.heads * case.tokens**2 <= MAX_NUMBERS:

@@ -126,15 +126,23 @@ def _is_far_below(scores: Tensor, hidden: Tensor, keys: int) -> bool:
 
 def fits(shape: Sequence[int], other: Sequence[int]) -> bool:
     """Whether one shape cuts the same row of numbers between the axes of another, or within one."""
-    cuts = sorted({*_list_cuts(shape), *_list_cuts(other)})
-    return all(b % a == 0 for a, b in pairwise(cuts))
+    mine, theirs = list(_list_cuts(shape)), list(_list_cuts(other))
+    if mine == theirs:
+        return True
+    if any(b % a for a, b in pairwise(sorted({*mine, *theirs}))):
+        return False
+    # What joins two axes joins them whole.
+    joins = ((a, b) for a, b in pairwise(mine) if any(a < cut < b for cut in theirs))
+    return all(a in theirs and b in theirs for a, b in joins)
 
 
 def _list_cuts(shape: Sequence[int]) -> Iterator[int]:
     size = 1
+    yield size
     for n in reversed(shape):
-        size *= n
-        yield size
+        if n != 1:
+            size *= n
+            yield size
 
 
 @dataclass(frozen=True)

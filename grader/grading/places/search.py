@@ -11,10 +11,19 @@ from functools import cached_property
 
 import torch
 
-from headcheck.grader.grading.places.flow import GIVEN, KERNELS, LAYOUTS, PRODUCTS, WRITTEN, Flow
+from headcheck.grader.grading.places.flow import (
+    GIVEN,
+    KERNELS,
+    LAYOUTS,
+    PARAMETER,
+    PRODUCTS,
+    WRITTEN,
+    Flow,
+)
 from headcheck.grader.grading.places.matching import StageMatch, find_stage
 from headcheck.grader.grading.places.stages import Kind, OracleStage, Stages, collect_needed
 
+HEADS = "{head}"
 POWERS = ("pow", "__pow__", "__rpow__", "float_power", "exp", "exp2")
 SUMS = ("added", "closed", "gated")
 """stages that one operation makes of two others"""
@@ -32,7 +41,7 @@ class Search:
     """the stage that this step should give"""
     exact: float
     layers: Mapping[str, str]
-    """the paths of the weights of stages that a layer gives"""
+    """the paths of the weights of stages that a layer gives; each head may have its own"""
     gains: Mapping[str, str]
     """the paths of the gains of stages that a norm gives"""
     paths: frozenset[str]
@@ -112,6 +121,8 @@ class Search:
         if key in self.layers and not self._uses_path(self.layers[key]):
             return None
         given = self._list_given(key)
+        if stage.hidden is not None and (idle := self.find_idle(key)) is not None:
+            return idle
         reached = [self.flow.walk_on(steps) for steps in given]
         from_all = set.intersection(*reached) if reached else set[int]()
         # What is not rotated rests on no angles; what rests on angles alone is not rotated.
@@ -132,6 +143,14 @@ class Search:
             if step.kind in ("cos", "sin", "polar") and step.sources[-1] not in self.right:
                 return step.sources[-1]
         return None
+
+    def find_idle(self, key: str) -> int | None:
+        """Return a step that may hide scores, but leaves all as they are."""
+        before = self.found.get(self.stages[key].needs[0])
+        same = self.slice & before.steps if before else set[int]()
+        sources = {n: self.flow.steps[n].sources for n in same}
+        idle = (n for n in same if len(sources[n]) > 1 and not same.isdisjoint(sources[n]))
+        return max(idle, default=None)
 
     def _find_speed(self, key: str) -> int | None:
         """Return the step that should give frequencies: a power, or the last that follows it."""
@@ -164,10 +183,10 @@ class Search:
     def _find_layer(self, key: str) -> int | None:
         """Return the step in which a stage's own weight is used, if that is known."""
         path = self.layers.get(key)
-        if path is None:
+        if path is None or HEADS in path:
             return None
         steps = self.flow.steps
-        uses = {n for n, step in enumerate(steps) if step.kind == f"parameter {path}"}
+        uses = {n for n, step in enumerate(steps) if step.kind == PARAMETER + path}
         for number in sorted(self.slice):
             taken = {self._skip_layouts(n) for n in steps[number].sources}
             if steps[number].kind in PRODUCTS and taken & uses:
@@ -175,8 +194,9 @@ class Search:
         return None
 
     def _uses_path(self, path: str) -> bool:
-        """Whether a wrong result rests on a parameter."""
-        return any(self.flow.steps[n].kind == f"parameter {path}" for n in self.slice)
+        """Whether a wrong result rests on a parameter, of the first head if each has its own."""
+        kind = PARAMETER + path.format(head=0)
+        return any(self.flow.steps[n].kind == kind for n in self.slice)
 
     def _skip_layouts(self, number: int) -> int:
         step = self.flow.steps[number]
@@ -217,7 +237,10 @@ class Search:
             return next(iter(multiplied or written[-1:] or candidates), None)
         softmaxes = [n for n in candidates if "softmax" in steps[n].kind]
         if stage.kind is Kind.SOFTMAX and softmaxes:
-            return softmaxes[0]
+            products = {n for n in self.slice if steps[n].kind in PRODUCTS}
+            later = self.flow.walk_on(softmaxes[:1], through=self.slice - products)
+            # A sink may take its share of the weights afterwards.
+            return max(later & set(candidates)) if key in self.gains else softmaxes[0]
         ends = {n for n in self.slice if steps[n].kind in PRODUCTS or "softmax" in steps[n].kind}
         if key in ("adjusted", "masked"):  # a softmax may be written by hand
             ends |= {n for n in self.slice if steps[n].kind == "exp"}

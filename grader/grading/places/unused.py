@@ -27,7 +27,7 @@ class Unused:
     def bound(self, missing: str) -> Bound | None:
         """Return the bound of a missing stage that is known because something is not used."""
         found = self._bound_discarded(missing) or self._bound_unused()
-        if found is None and missing == "masked":
+        if found is None and missing == "masked" and self.search.find_idle(missing) is None:
             return self._bound_unmasked()
         if found is None and missing == "adjusted":
             return self._bound_unadjusted()
