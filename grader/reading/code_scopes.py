@@ -9,6 +9,8 @@ ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 LAYERS = ("Linear", "Parameter", "Embedding", "ModuleList")
 """ends of the names of what holds weights"""
+NUMBERS = ("int", "slice", "item", "tolist", "range")
+"""functions that make numbers of Python"""
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 """the fields of statements that hold statements"""
 
@@ -24,6 +26,8 @@ class Setting:
     is_layer: bool
     is_of_tensors: bool = False
     is_size: bool = False
+    is_number: bool = False
+    """whether it makes numbers of Python, perhaps of tensors"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,8 @@ class Statement:
         sets = frozenset(iter_names(stored, stored=True))
         is_of_tensors = any(isinstance(n, ast.Name) and n.id == "torch" for n in inner)
         is_size = _is_size(node.value) and not _is_alias(node)
-        kinds = _makes_layer(inner), is_of_tensors, is_size
+        is_number = any(name in NUMBERS for name in _iter_called(inner))
+        kinds = _makes_layer(inner), is_of_tensors, is_size, is_number
         return Setting(*_get_span(node), sets, frozenset(iter_names(inner)), *kinds)
 
     @property

@@ -49,6 +49,14 @@ def find_neighbours(
     ]
 
 
+def find_returns(source: SubmissionSource, position: Position) -> list[Position]:
+    """Return the lines on which the function that begins on a line returns something."""
+    cells = (cell for cell in source.cells if cell.number == position[0])
+    scopes = (each for cell in cells for each in read_scopes(cell.text))
+    own = [each for each in scopes if not each.is_class and each.first == position[1]]
+    return [(position[0], first) for scope in own for first, _ in scope.returns]
+
+
 def _find(
     scopes: tuple[CodeScope, ...], cell: int | None, line: int, computed: Set[int]
 ) -> LineNeighbours:
@@ -61,12 +69,7 @@ def _find(
     reads = at[0].reads if at else frozenset()
     settings = [each for scope in around for each in scope.settings]
     settings += _list_helpers(scopes, computed)
-    settings = [each for each in settings if computed.isdisjoint(range(each.first, each.last + 1))]
-    found: list[Setting] = []
-    for _ in range(MAX_STEPS):
-        new = [each for each in settings if each.sets & reads and each not in found]
-        found += new
-        reads = frozenset().union(*(each.reads for each in new if not each.is_layer))
+    found = _follow(settings, reads, computed)
     returns = [first for first, last in inner.returns if last >= line]
     fed_by = (each for each in found if not (each.is_layer or each.is_size))
     layers = (each for each in found if each.is_layer)
@@ -82,6 +85,26 @@ def _find(
         end,
         tuple(conditions[-1:]),
     )
+
+
+def _follow(
+    settings: Iterable[Setting], reads: frozenset[str], computed: Set[int]
+) -> list[Setting]:
+    """Return what sets names, without tensors; behind tensors, only numbers of Python count."""
+    alone: dict[bool, list[Setting]] = {True: [], False: []}
+    for each in settings:
+        alone[computed.isdisjoint(range(each.first, each.last + 1))].append(each)
+    found: list[Setting] = []
+    behind = frozenset[str]()
+    for _ in range(MAX_STEPS):
+        new = [each for each in alone[True] if each.sets & reads]
+        new += [each for each in alone[False] if each.is_number and each.sets & (reads | behind)]
+        new = [each for each in new if each not in found]
+        found += new
+        passed = (each.reads for each in alone[False] if each.sets & (reads | behind))
+        behind = frozenset().union(*passed)
+        reads = frozenset().union(*(each.reads for each in new if not each.is_layer))
+    return found
 
 
 def _list_helpers(scopes: tuple[CodeScope, ...], computed: Set[int]) -> list[Setting]:

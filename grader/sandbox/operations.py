@@ -186,6 +186,8 @@ class TraceReply:
     """the steps that the call returned"""
     lines: tuple[LineNeighbours, ...] = ()
     """what the lines of the steps rest on besides tensors"""
+    ends: tuple[tuple[int | None, int], ...] = ()
+    """the lines on which the function that was called returns something"""
     made: tuple[MadeWeight, ...] = ()
     """the lines that make the weights that the call reads"""
     shared: tuple[MadeWeight, ...] = ()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headcheck.grader.grading.places.bound import Bound
 from headcheck.grader.grading.places.flow import (
@@ -44,7 +44,7 @@ class Bounder:
             return weights
         missing = self.search.find_missing()
         if missing is None:
-            return self._bound_rest()
+            return self._bound_apart() or self._bound_rest()
         if (unused := Unused(self.search, self.lines).bound(missing)) is not None:
             return unused
         if (scaled := self._bound_scale(missing)) is not None:
@@ -267,7 +267,7 @@ class Bounder:
             return Bound(missing, None, self.lines.add_fed(self.search.slice), (), ())
         at = self.flow.list_positions(frontier)
         ends = self.flow.list_returns(self.flow.list_all_around(frontier))
-        lines = {*at, *ends, *list_between(at, ends)}
+        lines = {*at, *ends, *list_between(at, ends)} or set(self.flow.ends)
         last = tuple(k for k, match in self.search.found.items() if match.steps & set(frontier))
         return Bound(missing, None, sort_positions(lines), at, last, is_left_out=True)
 
@@ -281,6 +281,15 @@ class Bounder:
         same = (n for n in steps if self.flow.get_position(n) == at)
         alike = [n for n in same if self.lines.get_kind(n) == kind]
         return len([n for n in alike if self.flow.steps[n].shape == shape]) == 1
+
+    def _bound_apart(self) -> Bound | None:
+        """Return the bound of a second result, if it rests on nothing that gives the first."""
+        last, used = self.search.target, self.search.slice
+        if last not in self.search.found or self.search.found[last].steps & used:
+            return None
+        values = {n: each for n, each in self.flow.values.items() if n in used}
+        search = replace(self.search, flow=replace(self.flow, values=values))
+        return Bounder(search, LineFinder(search)).bound()
 
     def _bound_rest(self) -> Bound | None:
         """Return the bound if all stages are found, but something else is returned."""

@@ -60,6 +60,8 @@ class Flow:
     returned: tuple[int, ...]
     values: dict[int, Recorded]
     lines: dict[Position, LineNeighbours]
+    ends: tuple[Position, ...]
+    """the lines on which the function that was called returns"""
     made: dict[str, tuple[Position, ...]]
     """the lines that set what holds a weight, by its path"""
     shared: tuple[MadeWeight, ...]
@@ -167,7 +169,7 @@ def read_trace(reply: TraceReply, values: Tensor) -> Flow:
     recorded = {each.number: each for each in _iter_recorded(steps, values)}
     lines = {(each.cell, each.line): each for each in reply.lines}
     made = {each.path: each.lines for each in reply.made}
-    return Flow(steps, reply.returned, recorded, lines, made, reply.shared)
+    return Flow(steps, reply.returned, recorded, lines, reply.ends, made, reply.shared)
 
 
 def _iter_recorded(steps: tuple[TracedStep, ...], values: Tensor) -> Iterator[Recorded]:

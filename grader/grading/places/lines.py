@@ -45,6 +45,9 @@ class LineFinder:
     def get_kind(self, number: int) -> str:
         return self.flow.steps[number].kind
 
+    def get_sources(self, number: int) -> tuple[int, ...]:
+        return self.flow.steps[number].sources
+
     def add_fed(self, numbers: Iterable[int]) -> tuple[Position, ...]:
         """Return the lines of steps, and those that set the numbers that these lines read."""
         lines = self.list_lines(numbers)
@@ -96,7 +99,10 @@ class LineFinder:
     ) -> tuple[Position, ...]:
         """Add all lines between what is right and a step before which something is left out."""
         lines = self.span(self.list_begins(missing) or edge, step, lines)
-        called = [n for n in edge if self.flow.steps[n].outer is not None]
+        joined = {
+            n for each in edge if self.get_kind(each) in JOINS for n in self.get_sources(each)
+        }
+        called = [n for n in edge | joined if self.flow.steps[n].outer is not None]
         ends = self.flow.list_returns(self.flow.list_all_around(called))
         return sort_positions([*lines, *ends])
 

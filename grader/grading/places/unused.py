@@ -97,6 +97,7 @@ class Unused:
         edge = {n for each in between for n in self.flow.steps[each].sources if n in given}
         before = self.flow.list_positions(edge)
         lines = self.lines.span(edge, max(steps), self.flow.list_positions(steps))
+        lines = self.lines.add_pieces(lines, edge)
         return Bound("masked", max(steps), lines, before, (key,), is_left_out=True)
 
     def _bound_unadjusted(self) -> Bound | None:

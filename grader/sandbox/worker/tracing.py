@@ -7,14 +7,18 @@ submission, and a copy of the values. Nothing here knows what the right values a
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headcheck.grader.reading.cells import SubmissionSource
-from headcheck.grader.reading.feeding_lines import find_neighbours, find_setting_lines
+from headcheck.grader.reading.feeding_lines import (
+    find_neighbours,
+    find_returns,
+    find_setting_lines,
+)
 from headcheck.grader.sandbox.operations import Answer, MadeWeight, TracedStep, TraceReply
 from headcheck.grader.sandbox.wire import label_by_position
 from headcheck.grader.sandbox.worker.calling import MAX_OUTPUTS, set_training
@@ -72,6 +76,8 @@ class CallRecorder(torch.overrides.TorchFunctionMode):
         """the kinds of tensors that were not computed, by their identity"""
         self.shared: list[tuple[tuple[str, str], tuple[str, str]]] = []
         """the paths of weights that have two of them, and what is shared that holds them"""
+        self.entry: tuple[int | None, int] | None = None
+        """the line on which the function that is called begins"""
         self.files: dict[str, bool] = {}
         for number, tensor in enumerate(inputs):
             self.named[id(tensor)] = f"input {number}"
@@ -223,6 +229,9 @@ def trace(
         recorder.named |= {id(p): f"parameter {n}" for n, p in target.named_parameters()}
         recorder.named |= {id(b): f"buffer {n}" for n, b in target.named_buffers()}
         recorder.shared = [(pair, cut_shared_end(target, *pair)) for pair in list_shared(target)]
+    code = getattr(getattr(target, "forward", target), "__code__", None)
+    if isinstance(code, CodeType):
+        recorder.entry = locate_line(code.co_filename, code.co_firstlineno)
     set_training(target, False)
     with torch.no_grad(), recorder:
         result = target(*inputs, **({"apart": apart} if apart > 1 else {}))
@@ -291,4 +300,5 @@ def make_reply(
         for pair, ends in recorder.shared
         for path, end in zip(pair, ends, strict=True)
     )
-    return TraceReply(steps, returned, lines, made, shared), label_by_position([values])
+    ends = () if recorder.entry is None else tuple(find_returns(source, recorder.entry))
+    return TraceReply(steps, returned, lines, ends, made, shared), label_by_position([values])
