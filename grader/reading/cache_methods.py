@@ -29,7 +29,7 @@ def _find_forgetting(site: DefinitionSite) -> FunctionNode | None:
 def _find_setup(site: DefinitionSite) -> FunctionNode | None:
     """Return a class's method that makes a cache of a given size, if nothing of the class calls it.
 
-    What it sets is None before, or is not there.
+    Something that it sets is None before, or is not there.
     """
     methods = list_methods(site.node)
     read = {
@@ -43,7 +43,7 @@ def _find_setup(site: DefinitionSite) -> FunctionNode | None:
     sized = (m for m in methods if SETUP.fullmatch(m.name) and len(m.args.args) > 1)
     for method in sized:
         made = {name for name, _ in _iter_set(method)}
-        if method.name not in read and made and not made & held:
+        if method.name not in read and made - held:
             return method
     return None
 
