@@ -35,7 +35,7 @@ NAMED = (
 OWN_TOKEN = re.compile(
     r"\b(itself|self|own|current|query)\b[^,]{0,20}\b(includ|inclusive|counted)"
     r"|\binclud\w+ (it\w*|the (token|query)( itself)?|\w+ own|the current)\b|\bitself and\b"
-    r"|window\w*`* ?[-−] ?1\b",
+    r"|window\w*`* ?[-−] ?1\b|[-−] ?`*\w*window\w*`* ?\+ ?1\b",
     re.IGNORECASE,
 )
 """words that say that the tokens of a window include the one that looks"""
