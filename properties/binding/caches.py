@@ -73,7 +73,8 @@ def _settle_masked_cache(bench: Bench) -> Settled:
     form, settled = bench.contract.call_form, bench.settled
     mask = form.mask
     takes = bench.contract.has(C.MASK, C.FULL) and mask.given_as is MaskSource.MASK
-    if not takes or mask.keys_only or form.inputs != ("x", "mask") or not _find_argument(bench):
+    keeps = _find_argument(bench) or _is_told_places(bench)
+    if not takes or mask.keys_only or form.inputs != ("x", "mask") or not keeps:
         return settled
     mask = replace(mask, hides_later=True, required=True)
     capabilities = bench.contract.capabilities - {C.FULL} | {C.CAUSAL}
