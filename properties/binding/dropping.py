@@ -27,9 +27,10 @@ def settle_dropout(bench: Bench) -> Settled:
     settled = bench.settled
     if not bench.contract.has(C.DROPOUT) or bench.match.inexact:
         return settled
-    if _concerns_weights(bench):
+    rounded = bench.contract.call_form.adds_tokens  # then ratios of weights are not exact
+    if not rounded and _concerns_weights(bench):
         return settled
-    for name, contract in _iter_single_rates(settled.contract):
+    for name, contract in () if rounded else _iter_single_rates(settled.contract):
         single = replace(settled, contract=contract)
         if _concerns_weights(replace(bench, settled=single)):
             return single.add(f"of its rates only `{name}` is judged: the others drop other things")
