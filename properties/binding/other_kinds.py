@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from headcheck.properties.binding.signature import Signature
 
 IN_WINDOWS, COSINE = "attention in windows of an image", "cosine attention"
-JUDGED_IN_PART = (IN_WINDOWS, COSINE)
-"""the kinds that are judged in one form, with a learned number for each offset, or for scores"""
+AROUND = "a layer around torch.nn.MultiheadAttention"
+JUDGED_IN_PART = (IN_WINDOWS, COSINE, AROUND)
+"""the kinds that are judged in one form: with a learned number for each offset, or for scores; and
+if nothing but the layers of the attention has weights"""
 NAMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (
@@ -28,6 +30,11 @@ STORED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"relative_position_(index|bias_table)|rel_pos_[hw]", IN_WINDOWS),
         (r"logit_scale", COSINE),
         (r"lambda_?[qk]_?[12]", "differential attention"),
+        (r"\.in_proj_weight$", AROUND),
+        (
+            r"(^|[._])rel(ative)?_?(pos(ition)?s?_?)?(emb\w*_?)?(k|v|key|value)s?(\.|$)|embeddings_table",
+            "attention with a vector for each distance",
+        ),
     )
 )
 """words in the path of a tensor that only this kind has"""

@@ -6,6 +6,8 @@ import pytest
 
 from headcheck.properties.binding.binding import Binding, NotBound
 from headcheck.properties.binding.describe import list_assumptions
+from headcheck.properties.binding.other_kinds import name_other_kind
+from headcheck.properties.binding.signature import Signature
 from headcheck.properties.contracts.contract import Capability
 from headcheck.properties.listing.summary import load_summaries
 from headcheck.properties.terms.call_form import Given, MaskSource, Polarity
@@ -209,6 +211,20 @@ def test_other_kinds_are_named(name: str, kind: str) -> None:
     found = bind_source(source, name)
     assert isinstance(found, NotBound)
     assert kind in found.tried and "not judged" in found.tried
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("self_attn.in_proj_weight", "a layer around torch.nn.MultiheadAttention"),
+        ("in_proj_weight", ""),  # the class itself may be judged
+        ("rel_k.embeddings_table", "attention with a vector for each distance"),
+        ("relative_key.weight", "attention with a vector for each distance"),
+        ("relative_attention_bias.weight", ""),
+    ],
+)
+def test_kinds_are_named_by_their_tensors(path: str, kind: str) -> None:
+    assert name_other_kind(Signature("Layer", (), ()), [path]) == kind
 
 
 def test_a_context_that_an_option_switches_off_is_not_asked_for() -> None:
