@@ -39,6 +39,8 @@ class CallProbe:
     """whether the call has written over its input"""
     effects: dict[str, bool] = field(default_factory=dict)
     """the tensors of which it is known whether they change a result"""
+    fruitless: set[object] = field(default_factory=set)
+    """the kinds of layouts, with tensors and sizes, of which it is known that there is none"""
 
     def observe_tiny(self) -> Observation | None:
         """Call the module for tokens so small that any number beside them shows; None if it raises.

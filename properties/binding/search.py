@@ -52,6 +52,7 @@ from headcheck.properties.binding.probe import (
 )
 from headcheck.properties.binding.ways import Ways
 from headcheck.properties.contracts.contract import Contract, Entry
+from headcheck.properties.contracts.parameter_mapping import ParameterMapping
 from headcheck.properties.mistakes.catalogue import SCALE, Mistake
 from headcheck.properties.mistakes.mistake_table import Mistakes
 from headcheck.properties.parts.part import Found
@@ -277,8 +278,10 @@ class BindingSearch(Ways):
     ) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that the shapes of a module allow, the likely ones first."""
         for sizes in self.iter_sizes_of(probe.built):
-            if sizes.case.d_in != probe.seen.x.shape[-1]:
+            fruitless = layouts, probe.built, sizes.case
+            if sizes.case.d_in != probe.seen.x.shape[-1] or fruitless in probe.fruitless:
                 continue
+            mappings: tuple[ParameterMapping, ...] | None = None
             own = layouts, probe.built.tensors, sizes.case, probe.has_effect
             for mappings in iter_mappings(*own):
                 for form, hides in iter_readings_of(probe, causal):
@@ -294,3 +297,5 @@ class BindingSearch(Ways):
                     is_named = layouts is iter_named_layouts
                     found = Found(probe.built.shapes, sizes.case, is_named)
                     yield from ((each, sizes) for each in iter_meanings(contract, found))
+            if mappings is None:
+                probe.fruitless.add(fruitless)
