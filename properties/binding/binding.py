@@ -17,7 +17,12 @@ from headcheck.properties.binding.learned_scale import (
     set_scale,
 )
 from headcheck.properties.binding.masks import BIAS
-from headcheck.properties.binding.nearest import describe_failure, find_fault, lacks_import
+from headcheck.properties.binding.nearest import (
+    depends_on_earlier_calls,
+    describe_failure,
+    find_fault,
+    lacks_import,
+)
 from headcheck.properties.binding.other_kinds import JUDGED_IN_PART, name_other_kind
 from headcheck.properties.binding.search import BindingSearch, Match
 from headcheck.properties.binding.signature import Signature
@@ -141,8 +146,12 @@ def _search(search: BindingSearch) -> tuple[BindingSearch, Match | None]:
 def _describe_search(search: BindingSearch, kind: str) -> NotBound:
     """Say of a class that is not recognised what it is, or else what comes nearest."""
     fault = find_fault(search)
-    idle = _find_idle_norm(search, _list_norms(search))
-    nearest = f"no call uses its `{idle}`" if idle else describe_failure(search)
+    if depends_on_earlier_calls(search):
+        nearest = "what a call returns depends on an earlier call, of other tokens"
+    elif idle := _find_idle_norm(search, _list_norms(search)):
+        nearest = f"no call uses its `{idle}`"
+    else:
+        nearest = describe_failure(search)
     tried = f"{kind}: not judged" if kind else nearest
     return NotBound(tried, fault, lacks_import(search), frozenset(search.paths))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from headcheck.properties.binding.building import construct
 from headcheck.properties.binding.describe import describe_attention
 from headcheck.properties.binding.matching import find_exact, find_mistakes
 from headcheck.properties.binding.probe import CallProbe
@@ -54,6 +55,22 @@ def describe_failure(search: BindingSearch) -> str:
         f"{tried} to build and call it gave an output, but no attention with its weights "
         f"gives this output{also}"
     )
+
+
+def depends_on_earlier_calls(search: BindingSearch) -> bool:
+    """Whether a module returns something else after another call than a new one does.
+
+    False if new ones do not agree either. Raises SubmissionFailed if a process ends.
+    """
+    for probe in search.probes[:1]:
+        new = replace(probe.form, places=())
+        given = search.subject, search.signature.name, probe.built, new
+        one, other = (probe.observe_other(construct(*given)) for _ in range(2))
+        after = probe.observe_other(probe.module)
+        if one is None or other is None or after is None or not one.is_like(other):
+            return False
+        return not after.is_like(one)
+    return False
 
 
 def _find_learned_queries(probe: CallProbe) -> str:

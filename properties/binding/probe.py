@@ -49,6 +49,13 @@ class CallProbe:
         """
         return self._observe(self.seen.x * TINY, self.seen.stored)
 
+    def observe_other(self, module: Module) -> Observation | None:
+        """Call a module with the same weights for other tokens; None if it raises.
+
+        Raises SubmissionFailed if its process ends.
+        """
+        return replace(self, module=module)._observe(self.seen.x.flip(-1), self.seen.stored)
+
     def repeats(self, other: "CallProbe") -> bool:
         """Whether another call of the same module returned the same, so that nothing is learned."""
         return (

@@ -3,7 +3,7 @@
 import pytest
 
 from headcheck.properties.binding.binding import NotBound
-from tests.properties.binding.strangers import PROJECT, SCORES, SEPARATE, bind_source, make
+from tests.properties.binding.strangers import OUT, PROJECT, SCORES, SEPARATE, bind_source, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -89,3 +89,19 @@ def test_what_writes_over_its_input_is_told_so(add: str) -> None:
 
 def test_heads_of_their_own_are_recognised_all_the_same() -> None:
     assert not isinstance(bind_source(make(project=PROJECT)), NotBound)
+
+
+def test_a_class_whose_calls_depend_on_earlier_ones_is_told_so() -> None:
+    """It keeps the keys of its first context, so no later call uses its norm."""
+    keeps = make(
+        call="x, context",
+        init=SEPARATE + "\nself.norm, self.kept = nn.LayerNorm(dim), None",
+        inputs="x, self.norm(context), context",
+        scores=f"if self.kept is None:\n    self.kept = k\nk = self.kept\n{SCORES}",
+    )
+    found = bind_source(keeps)
+    assert isinstance(found, NotBound)
+    assert found.tried == "what a call returns depends on an earlier call, of other tokens"
+    draws = make(out=f"{OUT}\no = o + torch.randn_like(o)")
+    drawn = bind_source(draws)
+    assert not isinstance(drawn, NotBound) or "earlier" not in drawn.tried
