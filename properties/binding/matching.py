@@ -106,10 +106,20 @@ class Observation:
         """
         return contract.has(Capability.PROJECTED) or self.find_place(self.x) != place
 
+    @property
+    def may_be_exact(self) -> bool:
+        """Whether some output has no NaN and no infinity."""
+        return any(bool(output.isfinite().all()) for output in self.outputs)
+
     def is_like(self, other: "Observation") -> bool:
-        """Whether all outputs are those of another call."""
+        """Whether all outputs are those of another call, NaN and infinity included."""
+        pairs = [
+            tuple(map(_to_numbers, pair)) for pair in zip(self.outputs, other.outputs, strict=False)
+        ]
         return len(self.outputs) == len(other.outputs) and all(
-            map(self._is_close, self.outputs, other.outputs)
+            one.shape == another.shape
+            and torch.allclose(one, another, 0, other.compute_tolerance(another), equal_nan=True)
+            for one, another in pairs
         )
 
     def _is_close(self, output: Tensor, wanted: Tensor) -> bool:
@@ -123,6 +133,10 @@ class Observation:
         """Return the tolerance of an explanation."""
         finite = output[output.isfinite()].abs()
         return RELATIVE * float(finite.max()) if finite.numel() else 0.0
+
+
+def _to_numbers(tensor: Tensor) -> Tensor:
+    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double()
 
 
 def draw_weights(tensors: Mapping[str, TensorInfo], seed: int) -> dict[str, Tensor]:
@@ -252,19 +266,25 @@ def find_mistakes(
     seen: Observation,
     *,
     pairs: bool = False,
-    telling: Sequence[Mistake] = TELLING,
+    among: Sequence[Mistake] = TELLING,
 ) -> Iterator[tuple[Candidate, int]]:
     """Yield each known mistake that explains one of the outputs, with the output's place."""
     parameters = make_parameters(contract, case, seen.stored)
     if parameters is None or contract.call_form.axes is TokenAxes.TOKENS_FIRST:
         return
+    numbered = [(place, output.to(torch.float64)) for place, output in enumerate(seen.outputs)]
+    telling = [
+        (place, numbers)
+        for place, numbers in numbered
+        if _is_telling(numbers) and seen.tells(contract, place)
+    ]
+    if not telling:
+        return
     visible = _get_visible(contract, seen)
     inputs = make_attention_inputs(contract, case, seen.x, parameters, visible)
-    table = build_table(make_key(inputs, CORRECT, _select_mistakes(contract, telling), pairs=pairs))
-    for place, output in enumerate(seen.outputs):
-        numbers = output.to(torch.float64)
-        if not seen.tells(contract, place) or not _is_telling(numbers):
-            continue
+    selected = _select_mistakes(contract, among)
+    table = build_table(make_key(inputs, CORRECT, selected, pairs=pairs))
+    for place, numbers in telling:
         for candidate in table.find_candidates((numbers,), [seen.compute_tolerance(numbers)]):
             yield candidate, place
 
@@ -277,10 +297,10 @@ def _is_telling(output: Tensor) -> bool:
     return bool(((output != output[:1, :1]) & finite).any())
 
 
-def _select_mistakes(contract: Contract, telling: Sequence[Mistake]) -> Sequence[Mistake]:
+def _select_mistakes(contract: Contract, among: Sequence[Mistake]) -> Sequence[Mistake]:
     sinks = _names_sinks(contract)
     return tuple(
-        each for each in telling if each.applies_to(contract) and (sinks or each not in SINKS)
+        each for each in among if each.applies_to(contract) and (sinks or each not in SINKS)
     )
 
 

@@ -175,7 +175,7 @@ class BindingSearch(Ways):
     def _find_exact(
         self, probe: CallProbe, contracts: Iterable[tuple[Contract, Sizes]]
     ) -> Match | None:
-        for contract, sizes in contracts:
+        for contract, sizes in contracts if probe.seen.may_be_exact else ():
             self.steps += 1
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
@@ -232,7 +232,7 @@ class BindingSearch(Ways):
                     self.steps += PAIR_STEPS if pairs else MISTAKE_STEPS
                     telling = self._telling
                     found = find_mistakes(
-                        each, sizes.case, probe.seen, pairs=pairs, telling=telling
+                        each, sizes.case, probe.seen, pairs=pairs, among=telling
                     )
                     for (mistakes, overrides), place in found:
                         refined = refine(each, sizes, probe, place, overrides)
@@ -248,7 +248,7 @@ class BindingSearch(Ways):
             for contract, sizes in sorted(likely, key=rank_by_explained)[:1]:
                 for placed in itertools.islice(iter_usual_placements(contract, sizes.case), 6):
                     self.steps += MISTAKE_STEPS
-                    found = find_mistakes(placed, sizes.case, probe.seen, telling=self._telling)
+                    found = find_mistakes(placed, sizes.case, probe.seen, among=self._telling)
                     for (mistakes, _), place in found:
                         return Match(placed, sizes, place, mistakes)
                     if not self.is_early():

@@ -134,6 +134,18 @@ def test_calls_that_return_the_same_count_as_one_way() -> None:
     )
 
 
+def test_what_is_not_a_number_is_compared_with_no_contract(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if a mask hid everything. Calls with such results are alike, too."""
+    monkeypatch.setattr(search, "find_exact", None)
+    searched = BindingSearch(*open_class(make(scores="s = q @ k.mT - torch.inf"), "Own"))
+    assert next(searched.iter_matches(), None) is None
+    [probe] = searched.probes[:1]
+    assert not probe.seen.may_be_exact and probe.seen.is_like(probe.seen)
+    assert not probe.has_effect("q.weight")
+
+
 UNUSED = SEPARATE + "\nself.unused = nn.Linear(dim, 2 * dim)"
 
 
